@@ -1,0 +1,184 @@
+"""Replies of probes become facts here, and nowhere else: what is malformed is a failed probe, never a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gpustack.model.facts import Call, Component, Instance, JsonValue, Status, Unseen
+
+if TYPE_CHECKING:
+    from gpustack.workers import Reply
+
+NAMED = ("key", "version", "build", "path")
+BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
+MOST_TEXT = 20_000
+TRIPLE = 3
+MOST_SECONDS = 1e6
+
+
+def parse(replies: Sequence[Reply]) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
+    """Give one component for each system that was asked after, and what could not be seen on the way."""
+    by_id: dict[str, list[Reply]] = {}
+    for reply in replies:
+        by_id.setdefault(reply.system.id, []).append(reply)
+    components = tuple(_component(group) for group in by_id.values())
+    return components, tuple(_unseen(replies))
+
+
+def plain(value: object) -> JsonValue:
+    """Give the value as facts hold it: tuples for lists, text cut to a bound, and nothing that is not JSON."""
+    if isinstance(value, str):
+        return value[:MOST_TEXT]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Mapping):
+        return {str(key)[:MOST_TEXT]: plain(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(plain(held) for held in value)
+    return str(value)[:MOST_TEXT]
+
+
+def _component(replies: Sequence[Reply]) -> Component:
+    """Join the replies of one system from every Python; those of the chosen Python come first, so do its copies."""
+    system = replies[0].system
+    states = [_state(reply) for reply in replies if not reply.deep]
+    exercised = {reply.environment: _exercise(reply) for reply in replies if reply.deep}
+    copies = _distinct(instance for _, _, copies in states for instance in copies)
+    instances = tuple(_with_exercise(copies, exercised))
+    status = min((state for state, _, _ in states), key=BEST.index)
+    reason = next((why for state, why, _ in states if state is status and why), None)
+    used = next((copy for copy in instances if copy.status is Status.PRESENT), None)
+    return Component(
+        id=system.id,
+        layer=system.layer,
+        vendor=system.vendor,
+        status=status,
+        version=used.version if used else None,
+        build=used.build if used else None,
+        path=used.path if used else None,
+        facts=used.facts if used else {},
+        source=_source(replies),
+        reason=reason,
+        seconds=max(_seconds(reply) for reply in replies),
+        instances=instances,
+        calls=tuple(call for reply in replies for call in _calls(reply)),
+    )
+
+
+def _state(reply: Reply) -> tuple[Status, str | None, tuple[Instance, ...]]:
+    """Give status, reason and copies that one reply tells of."""
+    if reply.answer is None:
+        return (Status.FAILED if reply.asked else Status.UNKNOWN), reply.failure, ()
+    try:
+        status = Status(reply.answer["status"])
+        reason = reply.answer.get("reason")
+        copies = tuple(_instance(reply, number, copy) for number, copy in enumerate(reply.answer["instances"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Status.FAILED, f"the probe's answer is malformed: {type(error).__name__}: {error}", ()
+    if copies:
+        status = min((copy.status for copy in copies), key=BEST.index)
+    return status, None if reason is None else str(reason)[:MOST_TEXT], copies
+
+
+def _instance(reply: Reply, number: int, copy: Mapping[str, Any]) -> Instance:
+    named = {name: None if copy.get(name) is None else str(copy[name])[:MOST_TEXT] for name in NAMED}
+    facts = plain({name: value for name, value in copy.items() if name not in {*NAMED, "status"}})
+    if not isinstance(facts, Mapping):
+        raise TypeError("facts are no object")
+    return Instance(
+        key=named["key"] or named["path"] or str(number),
+        version=named["version"],
+        build=named["build"],
+        path=named["path"],
+        environment=reply.environment,
+        status=Status(copy.get("status", "present")),
+        facts=facts,
+    )
+
+
+def _exercise(reply: Reply) -> JsonValue:
+    """Give what came of running a framework: its own words, or how the run ended."""
+    status, reason, copies = _state(reply)
+    if copies:
+        return copies[0].facts
+    return {"ran": False, "status": status.value, "reason": reason}
+
+
+def _with_exercise(copies: Iterable[Instance], exercised: Mapping[str | None, JsonValue]) -> Iterable[Instance]:
+    """Put what came of each Python's run into that Python's first copy."""
+    left = dict(exercised)
+    for copy in copies:
+        if copy.environment in left:
+            yield replace(copy, facts={**copy.facts, "exercise": left.pop(copy.environment)})
+        else:
+            yield copy
+
+
+def _distinct(instances: Iterable[Instance]) -> Iterable[Instance]:
+    """Give each copy once: within one environment no two have the same key."""
+    seen: set[tuple[str | None, str]] = set()
+    for instance in instances:
+        mark = (instance.environment, instance.key)
+        if mark not in seen:
+            seen.add(mark)
+            yield instance
+
+
+def _seconds(reply: Reply) -> float:
+    return _number((reply.answer or {}).get("seconds", reply.seconds))
+
+
+def _number(said: object) -> float:
+    """Give the seconds that were said, or 0 for what is no such number."""
+    return float(said) if isinstance(said, int | float) and 0 <= said < MOST_SECONDS else 0.0
+
+
+def _source(replies: Sequence[Reply]) -> str:
+    """Say how it was learnt: the first things looked at that were there, else the first that were looked for."""
+    looks = [look for reply in replies for look in _log(reply) if not _of_python(look)]
+    there = [asked for _, asked, outcome in looks if outcome in {"ok", "exit 0"}]
+    named = list(dict.fromkeys(there or [asked for _, asked, _ in looks]))
+    calls = list(dict.fromkeys(call.name for reply in replies for call in _calls(reply)))
+    return ", ".join([*named, *calls][:3]) or f"probes/{replies[0].system.data.get('probe', '')}"
+
+
+def _of_python(look: tuple[str, str, str]) -> bool:
+    """Tell whether a look was at the Python that the probe ran in, which says nothing of the component."""
+    return look[1].rpartition("/")[2].startswith("python")
+
+
+def _log(reply: Reply) -> list[tuple[str, str, str]]:
+    said = (reply.answer or {}).get("log")
+    rows = said if isinstance(said, list) else []
+    return [(str(row[0]), str(row[1]), str(row[2])) for row in rows if isinstance(row, list) and len(row) == TRIPLE]
+
+
+def _calls(reply: Reply) -> list[Call]:
+    said = (reply.answer or {}).get("calls")
+    rows = said if isinstance(said, list) else []
+    return [
+        Call(name=str(row[0])[:200], seconds=_number(row[1]), outcome=str(row[2])[:500])
+        for row in rows
+        if isinstance(row, list) and len(row) == TRIPLE
+    ]
+
+
+def _unseen(replies: Sequence[Reply]) -> Iterable[Unseen]:
+    """Give what was denied, what failed, and what nobody had time to ask, each once."""
+    seen: set[str] = set()
+    for reply in replies:
+        if reply.failure is not None:
+            where = f" in {reply.environment}" if reply.environment else ""
+            yield Unseen(what=f"{reply.system.id}{where}", why=reply.failure, enable_by=_more_time(reply))
+        for _, asked, outcome in _log(reply):
+            if outcome == "denied" and asked not in seen:
+                seen.add(asked)
+                yield Unseen(what=asked, why="permission denied", enable_by="run gpustack as root")
+
+
+def _more_time(reply: Reply) -> str | None:
+    return None if reply.asked else "a longer --timeout"

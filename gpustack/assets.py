@@ -1,0 +1,13 @@
+"""Where our own files lie, in a checkout or in an installed wheel: the only room that knows the difference."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+_SHIPPED = _PACKAGE / "_shipped"
+_ROOT = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent
+
+PROBES = _ROOT / "probes"
+MICROBENCH = _ROOT / "microbench"
+MATRIX = _ROOT / "compat-matrix"
+EXAMPLES = _ROOT / "examples"
+SCHEMAS = _PACKAGE / "schemas"

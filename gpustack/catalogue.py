@@ -1,0 +1,58 @@
+"""Which probe asks after which system, and where it runs: ``probes/catalogue.json`` as types."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from gpustack import assets
+from gpustack.errors import BrokenError
+from gpustack.model.facts import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One row: a system of the stack, its probe, and how that is run. ``data`` is the row as the probe gets it."""
+
+    id: str
+    layer: Layer
+    vendor: str
+    here: bool
+    target: bool
+    alone: bool
+    deep: bool
+    group: str
+    seconds: float
+    data: Mapping[str, Any]
+
+
+@cache
+def load() -> tuple[System, ...]:
+    """Give every row, in the order of the file."""
+    path = assets.PROBES / "catalogue.json"
+    try:
+        rows = json.loads(path.read_text("utf-8"))["systems"]
+        return tuple(_system(row) for row in rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"the shipped catalogue of probes is damaged: {path.name}: {error}"
+        raise BrokenError(message) from error
+
+
+def _system(row: Mapping[str, Any]) -> System:
+    return System(
+        id=row["id"],
+        layer=Layer(row["layer"]),
+        vendor=row["vendor"],
+        here=row["where"] in {"system", "both"},
+        target=row["where"] in {"target", "both"},
+        alone=row.get("alone", False),
+        deep=row.get("deep", False),
+        group=row.get("group", ""),
+        seconds=row.get("seconds", 5.0),
+        data=row,
+    )

@@ -1,0 +1,77 @@
+"""The door to other processes: start one, read from it, end it, and never wait for one that will not end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Door:
+    """How children are started and ended. Tests hand in one that refuses to kill."""
+
+    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start a child in a session of its own, with both outputs piped and no input; raises OSError."""
+        child = subprocess.Popen(
+            list(argv),
+            bufsize=0,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            start_new_session=True,
+        )
+        for stream in (child.stdout, child.stderr):
+            if stream:
+                os.set_blocking(stream.fileno(), False)
+        return child
+
+    def kill(self, child: subprocess.Popen[bytes]) -> None:
+        """Ask the system to end the child and all that it started; does not wait."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+    def release(self, child: subprocess.Popen[bytes]) -> None:
+        """Forget a child that was asked to end: collected where it has, left to the system where it cannot."""
+        if child.poll() is None:
+            child.returncode = -signal.SIGKILL
+
+    def now(self) -> float:
+        """Give the time in seconds on a clock that only goes forward."""
+        return time.monotonic()
+
+
+def ended(child: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Wait at most this long for the child's end and give its return code, or None where it has not ended."""
+    with suppress(subprocess.TimeoutExpired):
+        return child.wait(seconds)
+    return None
+
+
+def death(code: int) -> str:
+    """Say in words how a process ended, from its return code."""
+    if code >= 0:
+        return f"ended with exit code {code} before it answered"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"
+
+
+def state(pid: int) -> str:
+    """Say what a process is doing: its state letter, and the kernel function it waits in where that can be read."""
+    said = []
+    with suppress(OSError, IndexError):
+        said.append("state " + Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0])
+    with suppress(OSError):
+        channel = Path(f"/proc/{pid}/wchan").read_text("utf-8", "replace").strip()
+        said += [f"waiting in {channel}"] if channel not in {"", "0"} else []
+    return ", ".join(said) or "state unreadable"

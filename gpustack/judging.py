@@ -1,0 +1,158 @@
+"""From facts to a report: every rule is asked, consequences are tied to their causes, and one verdict is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack import __version__
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import (
+    Confidence,
+    EnvironmentVerdict,
+    Health,
+    Kept,
+    Purpose,
+    Report,
+    Severity,
+    Tool,
+    Verdict,
+)
+from gpustack.rules import RULES
+from gpustack.rules.causes import cause_of
+from gpustack.rules.contracts import draw
+from gpustack.rules.reading import flag
+from gpustack.rules.seen import any_gpu, builds, gpus, on_bus, ours, starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract, Finding
+    from gpustack.rules.seen import Build
+
+LAYERS = tuple(Layer)
+SEVERITIES = tuple(Severity)
+CONFIDENCES = tuple(Confidence)
+AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+DECIDING = frozenset({"cuda", "architecture"})
+# What weighs more for one purpose than for another: (finding, component) to its severity there.
+PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
+    Purpose.INFER: {("cpu-only-build", "onnxruntime"): Severity.WARNING},
+    Purpose.TRAIN: {("cpu-only-build", "onnxruntime"): Severity.INFO},
+    Purpose.BUILD: {
+        ("driver-too-old-for-cuda-build", "cuda-toolkit"): Severity.WARNING,
+        ("cpu-only-build", "onnxruntime"): Severity.INFO,
+    },
+}
+
+
+def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
+    """Give the report on these facts: the same for the same facts, wherever they were taken."""
+    findings = _found(facts, matrix, purpose)
+    contracts = draw(facts, matrix)
+    works = tuple((build, _works(build, findings, contracts, facts)) for build in builds(facts))
+    by_python = {one.python: _inside(one.python, works) for one in facts.environments}
+    chosen = facts.environments[0].python if facts.environments else None
+    return Report(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        host=facts.host,
+        components=facts.components,
+        contracts=contracts,
+        findings=findings,
+        not_seen=facts.not_seen,
+        environments=tuple(
+            EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
+            for one in facts.environments
+        ),
+        verdict=_verdict(findings, facts, _inside(chosen, works)),
+        taken=facts.taken,
+        deep=facts.deep,
+        seconds=facts.seconds,
+    )
+
+
+def _found(facts: Facts, matrix: Matrix, purpose: Purpose) -> tuple[Finding, ...]:
+    """Give what all rules say, each key once, the gravest first and within that the lowest layer first."""
+    weights = PURPOSES.get(purpose, {})
+    told: dict[str, Finding] = {}
+    for rule in RULES:
+        for finding in rule(facts, matrix):
+            severity = weights.get((finding.id, finding.component), finding.severity)
+            told.setdefault(finding.key, replace(finding, severity=severity))
+    return tuple(_with_causes(sorted(told.values(), key=_order)))
+
+
+def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
+    """Give the findings with their causes; a consequence has no advice of its own and weighs no more than its cause."""
+    by_key = {finding.key: finding for finding in findings}
+    for finding in findings:
+        cause = cause_of(finding, findings)
+        if cause is None:
+            yield finding
+        else:
+            severity = max(finding.severity, by_key[cause].severity, key=SEVERITIES.index)
+            yield replace(finding, caused_by=cause, fix=None, severity=severity)
+
+
+def _order(finding: Finding) -> tuple[int, int, int, str]:
+    return (
+        SEVERITIES.index(finding.severity),
+        LAYERS.index(finding.layer),
+        CONFIDENCES.index(finding.confidence),
+        finding.key,
+    )
+
+
+def _works(build: Build, findings: Sequence[Finding], contracts: Sequence[Contract], facts: Facts) -> bool | None:
+    """Tell whether a framework can use the GPU: proven by running it, else by its contracts; None: nobody can say.
+
+    Where there is no GPU, it works if it was run and was right.
+    """
+    if not any_gpu(facts):
+        return True if build.ran_on_gpu or flag(build.exercise, "ok") else None
+    if build.ran_on_gpu is not None:
+        return build.ran_on_gpu
+    wrong = any(one.instance == build.mark and one.severity is Severity.ERROR for one in findings)
+    own = [one for one in contracts if one.from_ == build.component and one.environment == build.copy.environment]
+    if wrong or build.accelerator == "cpu" or starts(facts) is False or build.copy.status is Status.FAILED:
+        return False
+    if any(one.status is Kept.BROKEN for one in own):
+        return False
+    deciding = [one.status for one in own if one.kind in DECIDING]
+    return True if starts(facts) and deciding and Kept.UNKNOWN not in deciding else None
+
+
+def _inside(python: str | None, works: Iterable[tuple[Build, bool | None]]) -> Mapping[str, bool | None]:
+    """Give what works in one Python by component; where facts name no Python (None), what works at all."""
+    return {build.component: answer for build, answer in works if python is None or build.copy.environment == python}
+
+
+def _verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None]) -> Verdict:
+    roots = [finding for finding in findings if finding.severity in AT_FAULT and finding.caused_by is None]
+    return Verdict(
+        status=_health(findings, roots, facts),
+        root_causes=tuple(dict.fromkeys(finding.id for finding in roots)),
+        root_keys=tuple(finding.key for finding in roots),
+        works=works,
+    )
+
+
+def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts) -> Health:
+    """Give the whole in one word: a fault is a fault, and what was not seen is never well."""
+    blind = any(finding.severity is Severity.UNKNOWN and finding.caused_by is None for finding in findings)
+    if any(finding.severity is Severity.ERROR for finding in roots):
+        return Health.BROKEN
+    if any_gpu(facts) is False and not blind:
+        return Health.NO_GPU
+    if blind or not _looked(facts):
+        return Health.UNKNOWN
+    return Health.DEGRADED if roots else Health.HEALTHY
+
+
+def _looked(facts: Facts) -> bool:
+    """Tell whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines."""
+    listed = any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
+    held = bool(on_bus(facts, "nvidia")) and not ours(facts)
+    return listed or held or starts(facts) is True

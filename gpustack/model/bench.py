@@ -1,0 +1,172 @@
+"""What was measured on a GPU: each figure with its spread, its physical limit, and what the card did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gpustack.model.facts import JsonValue
+from gpustack.model.report import Finding, Tool
+
+
+class Mark(str, Enum):
+    """What to think of one figure. ``low`` is clearly below what such a limit usually gives, unexplained."""
+
+    OK = "ok"
+    LOW = "low"
+    UNSTEADY = "unsteady"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One GPU as CUDA shows it. ``index`` is CUDA's, which is not NVML's; None is what the card did not tell.
+
+    Clocks are the highest that the card allows itself, not those it runs at; ``bus_bits`` is the memory bus.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    compute_capability: str
+    pci: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    multiprocessors: int | None = None
+    clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    bus_bits: int | None = None
+    memory_mib: int | None = None
+    l2_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """What a reading did over a window: its least, its median and its greatest."""
+
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """Clocks in MHz. ``held`` was counted on the GPU itself during the timed window, the others were read from NVML."""
+
+    held: float | None = None
+    sm: Span | None = None
+    memory: Span | None = None
+    max_sm: float | None = None
+    max_memory: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Power in watts, and the limit that was in force beside the one that the card comes with."""
+
+    watts: Span | None = None
+    limit: float | None = None
+    default_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Temperature:
+    """Temperatures in degrees Celsius, and the one from which the card slows down."""
+
+    gpu: Span | None = None
+    memory: Span | None = None
+    slowdown: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle:
+    """Why the clock was held back at any time of the window: NVML's mask (all readings joined by or), and its names."""
+
+    mask: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The PCIe link under load beside what it could be, and the replays that the window added."""
+
+    generation: int | None = None
+    width: int | None = None
+    max_generation: int | None = None
+    max_width: int | None = None
+    replays: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ecc:
+    """The memory errors that the window added; None where the card does not count them."""
+
+    corrected: int | None = None
+    uncorrected: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry:
+    """What the card did during the window, in so many ``readings``; ``unavailable`` says why there are none."""
+
+    readings: int = 0
+    clocks: Clocks = field(default_factory=Clocks)
+    power: Power = field(default_factory=Power)
+    temperature: Temperature = field(default_factory=Temperature)
+    throttle: Throttle = field(default_factory=Throttle)
+    link: Link = field(default_factory=Link)
+    ecc: Ecc = field(default_factory=Ecc)
+    processes: tuple[str, ...] = ()
+    unavailable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One figure of one GPU. ``value`` is the median of ``samples``; all are in ``unit``, the ceilings too.
+
+    ``interval`` is the 95 % interval of the median, ``drift`` the change from the first third to the last (0.01 is one
+    percent). ``ceiling`` is what the card could do at its highest clock, ``ceiling_held`` at the clock it held, where
+    the limit depends on it; ``ratio`` and ``ratio_held`` are the value's part of each. ``method`` is what was run.
+    A figure that was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would bring it.
+    """
+
+    id: str
+    device: int | None
+    unit: str
+    verdict: Mark
+    title: str = ""
+    value: float | None = None
+    median: float | None = None
+    p05: float | None = None
+    p95: float | None = None
+    interval: tuple[float, float] | None = None
+    samples: tuple[float, ...] = ()
+    steady: bool | None = None
+    drift: float | None = None
+    ceiling: float | None = None
+    ceiling_from: str | None = None
+    ratio: float | None = None
+    ceiling_held: float | None = None
+    ratio_held: float | None = None
+    why: tuple[str, ...] = ()
+    remedy: str | None = None
+    method: Mapping[str, JsonValue] = field(default_factory=dict)
+    telemetry: Telemetry | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchReport:
+    """Everything that one run measured. ``interrupted`` is "Ctrl-C" where the user ended it before its time."""
+
+    tool: Tool
+    devices: tuple[Device, ...]
+    results: tuple[Result, ...]
+    findings: tuple[Finding, ...] = ()
+    taken: str = ""
+    seconds: float = 0.0
+    quick: bool = False
+    data: str = "random"
+    interrupted: str | None = None

@@ -1,0 +1,135 @@
+"""What was seen on a machine, before anybody judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    JsonValue: TypeAlias = "bool | int | float | str | tuple[JsonValue, ...] | Mapping[str, JsonValue] | None"
+else:
+    JsonValue = object
+
+
+class Layer(str, Enum):
+    """The layers of the stack, bottom first, and the two beside them."""
+
+    HARDWARE = "hardware"
+    KERNEL = "kernel"
+    KERNEL_MODULE = "kernel-module"
+    DRIVER = "driver"
+    RUNTIME = "runtime"
+    LIBRARY = "library"
+    COMPILER = "compiler"
+    FRAMEWORK = "framework"
+    SERVING = "serving"
+    APPLICATION = "application"
+    ENVIRONMENT = "environment"
+    CONTAINER = "container"
+
+
+class Status(str, Enum):
+    """What is known of a component. ``absent`` means looked for; ``unknown`` is neither well nor ill."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    FAILED = "failed"
+    NOT_APPLICABLE = "not-applicable"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One question to a vendor's library or to the system, what came of it, and how long it took."""
+
+    name: str
+    seconds: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One copy of a component: a GPU, a library file, a wheel in one Python. ``environment`` is that Python's path."""
+
+    key: str
+    version: str | None = None
+    build: str | None = None
+    path: str | None = None
+    environment: str | None = None
+    status: Status = Status.PRESENT
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One system of the stack as it is here: the copy in use first, then every copy that was found.
+
+    ``source`` says how it was learnt, ``reason`` why it failed or is unknown, ``seconds`` what the looking took.
+    """
+
+    id: str
+    layer: Layer
+    vendor: str
+    status: Status
+    version: str | None = None
+    build: str | None = None
+    path: str | None = None
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
+    source: str = ""
+    reason: str | None = None
+    seconds: float = 0.0
+    instances: tuple[Instance, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine in a few words. ``virtualisation`` and ``container`` are None on bare metal, "unknown" if unseen."""
+
+    hostname: str | None = None
+    os: str | None = None
+    kernel: str | None = None
+    machine: str | None = None
+    virtualisation: str | None = None
+    container: str | None = None
+    wsl: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """One Python whose packages were looked at. ``kind`` is venv, conda, system or own; the first is the chosen one."""
+
+    python: str
+    kind: str
+    version: str | None = None
+    prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """Something that could not be looked at, why not, and what would make it visible (None: nothing that we know)."""
+
+    what: str
+    why: str
+    enable_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run."""
+
+    taken: str
+    host: Host
+    components: tuple[Component, ...] = ()
+    environments: tuple[Environment, ...] = ()
+    not_seen: tuple[Unseen, ...] = ()
+    deep: bool = False
+    seconds: float = 0.0
+
+    def find(self, component: str) -> Component | None:
+        """Give the component of this id, or None where nobody asked for it."""
+        return next((seen for seen in self.components if seen.id == component), None)

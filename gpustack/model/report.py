@@ -1,0 +1,168 @@
+"""What is concluded from facts: contracts, findings, and one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gpustack.model.facts import Component, Host, JsonValue, Layer, Unseen
+
+
+class Severity(str, Enum):
+    """How much a finding weighs. ``unknown`` is something that had to be seen and could not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    INFO = "info"
+
+
+class Kept(str, Enum):
+    """Whether a contract between two components is kept; ``limited`` works, with a named restriction."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+class Confidence(str, Enum):
+    """How sure a finding is of its cause."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Health(str, Enum):
+    """The verdict in one word."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    BROKEN = "broken"
+    NO_GPU = "no-gpu"
+    UNKNOWN = "unknown"
+
+
+class Purpose(str, Enum):
+    """What the machine is for: severity depends on it (a missing compiler matters only to who builds)."""
+
+    TRAIN = "train"
+    INFER = "infer"
+    BUILD = "build"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Because:
+    """One fact that a finding rests on, and where it was read."""
+
+    component: str
+    fact: str
+    value: JsonValue
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The row of the compatibility matrix that a conclusion rests on."""
+
+    table: str
+    text: str
+    source: str
+    checked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """What to do: a sentence, the commands, what they need, and the command that shows that it worked."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+    needs_root: bool = False
+    needs_reboot: bool = False
+    verify: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing concluded. ``key`` is unique (id, or id@instance); ``caused_by`` is the key of what is behind it."""
+
+    id: str
+    severity: Severity
+    layer: Layer
+    component: str
+    title: str
+    detail: str = ""
+    instance: str | None = None
+    because: tuple[Because, ...] = ()
+    row: Row | None = None
+    fix: Fix | None = None
+    caused_by: str | None = None
+    confidence: Confidence = Confidence.CERTAIN
+
+    @property
+    def key(self) -> str:
+        """The finding's own name in this report."""
+        return f"{self.id}@{self.instance}" if self.instance else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """What one component (in one Python, its ``environment``) needs of another, and whether that is what it got."""
+
+    from_: str
+    to: str
+    kind: str
+    needs: str
+    found: str
+    status: Kept
+    row: Row | None = None
+    environment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The whole in one word, its causes (most likely first), and what works in the chosen Python."""
+
+    status: Health
+    root_causes: tuple[str, ...] = ()
+    root_keys: tuple[str, ...] = ()
+    works: Mapping[str, bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVerdict:
+    """What works in one Python: component id to true, false, or null where nobody can say."""
+
+    python: str
+    kind: str
+    version: str | None = None
+    works: Mapping[str, bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """Which gpustack made this, with which matrix."""
+
+    name: str
+    version: str
+    matrix_date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that the doctor says of one machine."""
+
+    tool: Tool
+    host: Host
+    components: tuple[Component, ...]
+    contracts: tuple[Contract, ...]
+    findings: tuple[Finding, ...]
+    not_seen: tuple[Unseen, ...]
+    environments: tuple[EnvironmentVerdict, ...]
+    verdict: Verdict
+    taken: str = ""
+    deep: bool = False
+    seconds: float = 0.0

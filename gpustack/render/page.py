@@ -1,0 +1,73 @@
+"""What a text is made for: a width, colours or none, letters that the output can take, and how much is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DEFAULT_WIDTH = 80
+LEAST_WIDTH = 20
+MOST_WIDTH = 120
+MARKS: Mapping[str, str] = dict(
+    zip(("ok", "bad", "warn", "ask", "none", "bar", "full", "rest"), "✓✗!?·│━─", strict=True)
+)
+ASCII_MARKS: Mapping[str, str] = dict(zip(MARKS, "+x!?-|#.", strict=True))
+TIMES = "\N{MULTIPLICATION SIGN}"
+SPELT = str.maketrans(
+    {
+        **dict(zip("≥≤≠→←↔…±≈", (">=", "<=", "!=", "->", "<-", "<->", "...", "+-", "~"), strict=True)),
+        "µ": "u",
+        "°": "deg ",
+        **dict.fromkeys("·\u2010\u2011\u2012\u2013\u2014\u2212", "-"),  # hyphens, dashes, minus
+        **dict.fromkeys("\u2018\u2019\u201a", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e", '"'),
+        TIMES: "x",
+        **{MARKS[name]: ASCII_MARKS[name] for name in MARKS},
+    }
+)
+
+
+def clean(text: str) -> str:
+    """Give the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
+
+    Control characters, escapes, bidirectional marks, invisible letters and half surrogates are all "not printable".
+    """
+    return text if text.isprintable() else "".join(map(_harmless, text))
+
+
+def _harmless(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    return " " if letter.isspace() else letter.encode("unicode_escape").decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The form of a text. All that is shown goes through ``show``; a line longer than 120 columns is no pleasure."""
+
+    width: int = DEFAULT_WIDTH
+    colour: bool = False
+    ascii_only: bool = False
+    verbose: bool = False
+
+    @classmethod
+    def of(cls, width: int, *, colour: bool, ascii_only: bool, verbose: bool) -> Page:
+        """Give the page for an output of this width, kept within what can be read."""
+        width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
+        return cls(width=width, colour=colour, ascii_only=ascii_only, verbose=verbose)
+
+    def show(self, text: str) -> str:
+        """Give the text as it may be printed here: harmless, on one line, in letters that the output has."""
+        shown = clean(text)
+        if not self.ascii_only or shown.isascii():
+            return shown
+        return shown.translate(SPELT).encode("ascii", "backslashreplace").decode()
+
+    def mark(self, name: str) -> str:
+        """Give the mark of this name, such as ``ok``."""
+        return (ASCII_MARKS if self.ascii_only else MARKS)[name]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether columns side by side have no room."""
+        return self.width < 60  # noqa: PLR2004 - the layer, the status and the shortest useful name need 58

@@ -1,0 +1,178 @@
+"""The doctor's report for people: the verdict, the root cause and what to type first; then the stack, then the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.text import Text
+
+from gpustack.model.report import EnvironmentVerdict, Finding, Health, Report, Severity
+from gpustack.render.finding_text import alike, block, consequences
+from gpustack.render.lines import Line, draw, indent, write
+from gpustack.render.page import DEFAULT_WIDTH, Page
+from gpustack.render.stack_text import stack
+from gpustack.render.summary import few, listed
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Unseen
+
+Family: TypeAlias = "tuple[Finding, tuple[Finding, ...]]"
+VERDICT = {
+    Health.HEALTHY: ("ok", "HEALTHY", "good", "what was looked at goes together"),
+    Health.DEGRADED: ("warn", "DEGRADED", "warning", "it works, with limits"),
+    Health.BROKEN: ("bad", "BROKEN", "error", "something in the stack is at fault"),
+    Health.NO_GPU: ("none", "NO GPU", "head", "no GPU was found on this machine, which is no fault"),
+    Health.UNKNOWN: ("ask", "UNKNOWN", "unknown", "too little could be seen to judge"),
+}
+SECTIONS = {
+    Severity.ERROR: "ERRORS",
+    Severity.WARNING: "WARNINGS",
+    Severity.UNKNOWN: "NOT KNOWN",
+    Severity.INFO: "NOTES",
+}
+WORKS = {
+    False: ("cannot use the GPU", "cannot use the GPU"),
+    True: ("works", "work"),
+    None: ("may or may not work", "may or may not work"),
+}
+COUNTED = {
+    Severity.ERROR: ("error", "errors"),
+    Severity.WARNING: ("warning", "warnings"),
+    Severity.UNKNOWN: ("question left open", "questions left open"),
+    Severity.INFO: ("note", "notes"),
+}
+UNSEEN = ("thing that could not be seen", "things that could not be seen")
+MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
+
+
+def render(
+    report: Report,
+    *,
+    width: int = DEFAULT_WIDTH,
+    colour: bool = False,
+    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
+    verbose: bool = False,
+    example: str | None = None,
+) -> str:
+    """Give the text of a report; ``example`` is a recorded machine to offer where there is no GPU."""
+    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
+    return draw(lines(report, page, example=example), page)
+
+
+def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
+    """Give the lines of the whole report, section by section."""
+    roots, rest = _families(report)
+    yield from _verdict(report, page)
+    if report.verdict.status is Health.NO_GPU and example:
+        yield Line(body=write(page, "To see what a diagnosis looks like, read a recorded broken machine:"))
+        yield Line(lead=Text("    "), body=write(page, (f"gpustack doctor --from {example}", "command")), whole=True)
+    heading = "ROOT CAUSE" if len(roots) == 1 else "ROOT CAUSES, MOST LIKELY FIRST"
+    yield from _section(heading, _blocks(roots, page), page)
+    yield from _of(Severity.ERROR, rest, page)
+    yield from _section("THE STACK, TOP FIRST", stack(report, page), page)
+    for severity in (Severity.WARNING, Severity.UNKNOWN, Severity.INFO):
+        yield from _of(severity, rest, page)
+    if len(report.environments) > 1:
+        yield from _section("PYTHONS", _environments(report.environments, page), page)
+    yield from _section("COULD NOT BE SEEN", _unseen(report.not_seen, page), page)
+    yield from _foot(report, page)
+
+
+def _families(report: Report) -> tuple[list[Family], list[Family]]:
+    """Give the root causes and the other findings, each with all that follows from it; every finding once."""
+    by_key = {one.key: one for one in report.findings}
+    roots = [by_key[key] for key in report.verdict.root_keys if key in by_key]
+    heads = [one for one in report.findings if one.caused_by not in by_key]
+    families: dict[str, Family] = {}
+    told: set[str] = set()
+    for head in (*roots, *heads, *report.findings):  # the last: findings that name each other as causes
+        if head.key not in told:
+            follow = tuple(one for one in consequences(head.key, report.findings) if one.key not in told)
+            families[head.key] = (head, follow)
+            told |= {head.key, *(one.key for one in follow)}
+    first = [families.pop(one.key) for one in roots if one.key in families]
+    return first, list(families.values())
+
+
+def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    """Give a heading and what stands under it, or nothing where nothing does."""
+    held = list(inside)
+    if held:
+        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
+
+
+def _verdict(report: Report, page: Page) -> Iterator[Line]:
+    """Say the verdict and what works, then of which machine, and how much was found."""
+    mark, word, style, said = VERDICT[report.verdict.status]
+    works = _works(report.verdict.works) or said
+    yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (f"{works}.", "head")), hang=Text("  "))
+    host, kernel = report.host, f"Linux {report.host.kernel}" if report.host.kernel else None
+    where = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
+    told = [*filter(None, where), *map(_python, report.environments[:1])]
+    yield from indent(2, (Line(body=write(page, said)) for said in (", ".join(told), _counts(report)) if said))
+
+
+def _works(works: Mapping[str, bool | None]) -> str:
+    """Say what works, what does not, and what nobody knows, in one sentence without its end."""
+    said = []
+    for answer, (one, several) in WORKS.items():
+        names = [name for name, works_here in works.items() if works_here is answer]
+        if names:
+            said.append(f"{listed(names)} {one if len(names) == 1 else several}")
+    return "; ".join(said)
+
+
+def _python(one: EnvironmentVerdict) -> str:
+    return f"Python {one.version} at {one.python}" if one.version else f"Python at {one.python}"
+
+
+def _counts(report: Report) -> str:
+    """Say how much was found, and how much could not be seen: never "all is well" of what nobody saw."""
+    number = Counter(one.severity for one in report.findings)
+    counts = [(number[severity], words) for severity, words in COUNTED.items()] + [(len(report.not_seen), UNSEEN)]
+    said = [f"{count} {one if count == 1 else several}" for count, (one, several) in counts if count]
+    return (", ".join(said) or "No findings; everything that was looked for could be seen") + "."
+
+
+def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
+    """Give findings in full, with a blank line between two; those alike on other instances are told once."""
+    by_head = {head.key: follow for head, follow in families}
+    for number, (first, others) in enumerate(alike(head for head, _ in families)):
+        if number:
+            yield Line()
+        follow = [one for head in (first, *others) for one in by_head[head.key]]
+        yield from block(first, others, follow, page)
+
+
+def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[Line]:
+    wanted = [(head, follow) for head, follow in families if head.severity is severity]
+    yield from _section(SECTIONS[severity], _blocks(wanted, page), page)
+
+
+def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
+    most = len(environments) if page.verbose else MOST_ENVIRONMENTS
+    for one in environments[:most]:
+        works = _works(one.works) or "nothing that uses a GPU"
+        yield Line(lead=Text("- "), body=write(page, f"{_python(one)} ({one.kind}). {works}."))
+    if environments[most:]:
+        yield Line(lead=Text("- "), body=write(page, f"and {len(environments) - most} more: -v names them."))
+
+
+def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
+    """Give what could not be seen, by why not and what would help."""
+    reasons: dict[tuple[str, str | None], list[str]] = {}
+    for one in not_seen:
+        reasons.setdefault((one.why, one.enable_by), []).append(one.what)
+    for (why, enable_by), what in reasons.items():
+        named = few(what, len(what) if page.verbose else MOST_UNSEEN)
+        help_ = f". To see it: {enable_by}" if enable_by else ""
+        yield Line(lead=Text("- "), body=write(page, f"{named}: {why}{help_}."))
+
+
+def _foot(report: Report, page: Page) -> Iterator[Line]:
+    made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
+    took = f"{len(report.components)} components in {report.seconds:.2f} s"
+    more = "" if page.verbose else " -v tells sources and times."
+    yield from (Line(), Line(body=write(page, (f"{made}; {took}.{more}", "dim"))))

@@ -1,0 +1,75 @@
+"""A build has no code for this GPU.
+
+Machine code runs on its own architecture generation alone, and a build carries code for some of them: a GPU that is
+newer than the build, or one that the build has dropped, gets "no kernel image is available" (error 209) or "not
+compatible with the current PyTorch installation". Take a build that lists the GPU's architecture.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules import fixes
+from gpustack.rules.compatibility import arch_fit, by_ptx
+from gpustack.rules.reading import because, because_of
+from gpustack.rules.seen import builds, capabilities, gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Because
+    from gpustack.model.versions import ComputeCapability
+    from gpustack.rules.seen import Build
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each build without code for a GPU: an error where it has none for any GPU that programs see."""
+    here = capabilities(facts)
+    for build in builds(facts):
+        without = [gpu for gpu in here if not any(arch.runs_on(gpu) for arch in build.archs)]
+        if build.archs and without and not any(by_ptx(build, gpu) for gpu in without):
+            yield _finding(build, without, facts, matrix, some=len(without) < len(here))
+
+
+def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix, *, some: bool) -> Finding:
+    fit = arch_fit(build, without[0], facts, matrix)
+    known = matrix.arch(without[0])
+    name = f"{without[0].sm} ({known.name})" if known else without[0].sm
+    wheel = fixes.torch_wheel(build, facts, matrix)
+    since = (
+        f" CUDA {known.first_toolkit} is the first that can compile for it." if known and known.first_toolkit else ""
+    )
+    return Finding(
+        id="arch-not-in-build",
+        instance=build.mark,
+        severity=Severity.WARNING if some else Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component=build.component,
+        title=f"{build.name} has no code for this GPU, {name}",
+        detail=f"The build has {fit.found}.{since}",
+        because=(
+            because_of(facts, build.component, build.copy, "version"),
+            because_of(facts, build.component, build.copy, "archs"),
+            *_gpu(facts, without[0]),
+        ),
+        row=fit.row,
+        fix=Fix(
+            text=wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source.",
+            commands=wheel[1] if wheel else (f"export TORCH_CUDA_ARCH_LIST={without[0]}",),
+            verify=fixes.verify(build),
+        ),
+    )
+
+
+def _gpu(facts: Facts, wanted: ComputeCapability) -> Iterator[Because]:
+    """Give the GPU that the code is missing for, as the driver names it."""
+    for gpu in gpus(facts):
+        if gpu.capability == wanted:
+            yield because_of(facts, "gpu", gpu.copy, "name")
+            yield because_of(facts, "gpu", gpu.copy, "cc")
+            return
+    yield because(facts, "libcuda", "devices")

@@ -1,0 +1,116 @@
+"""Which finding explains which: one broken driver has one root, however many things fail above it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.report import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpustack.model.report import Finding
+
+MODULE_STAYS_OUT = (
+    "nvidia-driver-missing",
+    "nouveau-loaded",
+    "nova-loaded",
+    "dkms-headers-missing",
+    "dkms-build-failed",
+    "module-built-for-other-kernel",
+    "secure-boot-key-rejected",
+    "open-module-unsupported-gpu",
+    "closed-module-unsupported-gpu",
+    "legacy-gpu-needs-older-branch",
+)
+NO_MODULE = (*MODULE_STAYS_OUT, "nvidia-module-not-loaded")
+NO_GPU_FOR_NVML = (
+    *NO_MODULE,
+    "driver-library-mismatch",
+    "gpu-fell-off-bus",
+    "gsp-timeout",
+    "container-no-gpus-flag",
+    "container-cgroup-lost-devices",
+    "device-nodes-not-accessible",
+)
+NO_CUDA = (
+    *NO_GPU_FOR_NVML,
+    "compat-libs-803",
+    "forward-compat-804",
+    "stub-on-loader-path",
+    "fabric-manager-not-running",
+    "nvidia-uvm-missing",
+    "uvm-stale-after-suspend",
+    "mig-enabled-no-instance",
+    "cuda-visible-devices-invalid",
+    "gpu-recovery-needed",
+    "gpu-not-listed",
+    "libcuda-missing",
+)
+# What explains a finding, the likeliest first. A cause of the same instance (GPU, Python) goes before one of another.
+EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
+    "nouveau-loaded": ("nvidia-driver-missing",),
+    "nova-loaded": ("nvidia-driver-missing",),
+    "dkms-build-failed": ("dkms-headers-missing",),
+    "nvidia-module-not-loaded": MODULE_STAYS_OUT,
+    "secure-boot-key-rejected": ("nouveau-loaded", "nova-loaded", "module-built-for-other-kernel"),
+    "nvml-init-failed": NO_GPU_FOR_NVML,
+    "cuda-init-failed": (*NO_CUDA, "nvml-init-failed"),
+    "gpu-not-listed": NO_GPU_FOR_NVML,
+    "nvidia-uvm-missing": (*NO_GPU_FOR_NVML, "libcuda-missing"),
+    "device-nodes-not-accessible": ("container-cgroup-lost-devices",),
+    "gpu-recovery-needed": ("gpu-ecc-error", "gpu-fell-off-bus", "gsp-timeout"),
+    "gsp-timeout": ("gpu-fell-off-bus",),
+    "legacy-gpu-needs-older-branch": ("open-module-unsupported-gpu",),
+    "uvm-stale-after-suspend": (
+        *("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed"),
+        *("container-cgroup-lost-devices", "device-nodes-not-accessible", "nvidia-uvm-missing"),
+    ),
+    "fabric-manager-not-running": ("driver-library-mismatch",),
+    "component-not-seen": ("gpu-fell-off-bus", "gsp-timeout"),
+    "cpu-only-build": ("ort-cpu-and-gpu-installed",),
+    "framework-fails-on-gpu": (
+        *NO_CUDA,
+        "cuda-init-failed",
+        "gpu-ecc-error",
+        "driver-too-old-for-cuda-build",
+        "ptx-newer-than-driver",
+        "arch-not-in-build",
+        "jax-plugin-mismatch",
+        "ort-cpu-and-gpu-installed",
+        "cudnn-shadowed-by-ld-library-path",
+        "cudnn-two-copies",
+        "cudnn-too-old",
+    ),
+}
+EXPLAINING = frozenset({Severity.ERROR, Severity.WARNING})
+ON_PURPOSE = frozenset({"cuda-visible-devices-invalid"})  # only a warning where it hides all GPUs, and yet decisive
+# Findings about one Python explain only what is about the same one.
+OWN_INSTANCE = frozenset(
+    {
+        "driver-too-old-for-cuda-build",
+        "ptx-newer-than-driver",
+        "arch-not-in-build",
+        "jax-plugin-mismatch",
+        "ort-cpu-and-gpu-installed",
+        "cudnn-shadowed-by-ld-library-path",
+        "cudnn-two-copies",
+        "cudnn-too-old",
+    }
+)
+
+
+def cause_of(finding: Finding, findings: Sequence[Finding]) -> str | None:
+    """Give the key of the finding that explains this one, or None where none does."""
+    for wanted in EXPLAINED_BY.get(finding.id, ()):
+        fitting = [other for other in findings if other.id == wanted and _explains(other, finding)]
+        if fitting:
+            return min(fitting, key=lambda other: (other.instance != finding.instance, other.key)).key
+    return None
+
+
+def _explains(cause: Finding, finding: Finding) -> bool:
+    """Tell whether a finding can be the cause of another: it weighs as much, and it is about the same thing."""
+    same = cause.instance == finding.instance or cause.id not in OWN_INSTANCE
+    strong = cause.severity is Severity.ERROR or finding.severity is not Severity.ERROR or cause.id in ON_PURPOSE
+    return cause.severity in EXPLAINING and strong and same

@@ -1,0 +1,58 @@
+"""CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
+
+CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist. An
+index beyond the last GPU, a wrong UUID, -1 or nothing at all hides them. Unset it, or name GPUs that nvidia-smi -L
+lists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules.reading import at, because, number, text, told
+from gpustack.rules.seen import gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+HIDING = frozenset({"", "-1", "NoDevFiles"})
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give an error where the variable names what is not there, a warning where it hides all GPUs."""
+    said = at(told(facts, "libcuda"), "visible")
+    count = len(gpus(facts)) or number(told(facts, "nvml"), "gpu_count")
+    if not isinstance(said, str) or not count:
+        return
+    hidden = said.strip() in HIDING
+    wrong = [] if hidden else [name for name in said.split(",") if not _there(name.strip(), count, facts)]
+    if not hidden and not wrong:
+        return
+    named = "hides every GPU" if hidden else f"names {', '.join(wrong)}, which is not there"
+    yield Finding(
+        id="cuda-visible-devices-invalid",
+        severity=Severity.WARNING if hidden else Severity.ERROR,
+        layer=Layer.ENVIRONMENT,
+        component="libcuda",
+        title=f"CUDA_VISIBLE_DEVICES={said} {named}",
+        detail=f"This machine has {count} GPU{'s' if count > 1 else ''}: 0{f' to {count - 1}' if count > 1 else ''}.",
+        because=(because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count")),
+        fix=Fix(
+            text="Unset it, or name a GPU that is there.", commands=("unset CUDA_VISIBLE_DEVICES", "nvidia-smi -L")
+        ),
+    )
+
+
+def _there(name: str, count: int, facts: Facts) -> bool:
+    """Tell whether a name leads to a GPU; of a UUID the beginning is enough, and MIG devices are not judged here."""
+    if name.isdigit():
+        return int(name) < count
+    known = [text(gpu.copy.facts, "uuid") or gpu.copy.key for gpu in gpus(facts)]
+    if not name.startswith("GPU-") or not all(uuid.startswith("GPU-") for uuid in known):
+        return name.startswith(("MIG-", "GPU-"))
+    return any(uuid.startswith(name) for uuid in known)

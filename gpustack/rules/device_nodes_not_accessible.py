@@ -1,0 +1,45 @@
+"""This user may not open the GPU's device nodes.
+
+CUDA and NVML open /dev/nvidiactl, /dev/nvidia0 … and /dev/nvidia-uvm for reading and writing. Their modes here do not
+let this user. Widen the modes where the driver sets them (NVreg_DeviceFileMode), or put the user into the group that
+owns them and log in again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules import fixes
+from gpustack.rules.nodes import refused
+from gpustack.rules.reading import because, number, told
+from gpustack.rules.seen import nvidia_here, starts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where modes refuse this user and NVML or CUDA indeed do not start."""
+    paths = [path for path, by_mode in refused(facts) if by_mode]
+    fails = bool(number(told(facts, "nvml"), "code")) or starts(facts) is False
+    if not paths or not fails or not nvidia_here(facts):
+        return
+    yield Finding(
+        id="device-nodes-not-accessible",
+        severity=Severity.ERROR,
+        layer=Layer.ENVIRONMENT,
+        component="nvidia.ko",
+        title=f"This user may not open {', '.join(paths)}",
+        because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvidia-uvm.ko", "nodes")),
+        fix=Fix(
+            text=f"{fixes.place(facts)}Give users access, or join the group that owns the nodes and log in again.",
+            commands=(f"ls -l {' '.join(paths)}", f"sudo chmod 0666 {' '.join(paths)}"),
+            needs_root=True,
+            verify="nvidia-smi",
+        ),
+    )

@@ -1,0 +1,112 @@
+"""The kernel module in memory and the driver's libraries are of different releases.
+
+Both come in one package and must be of one release: NVML and CUDA refuse to start otherwise (NVML error 18). Which of
+the three is behind says what to do. Where the module on disk is as new as the libraries, only the one in memory is old:
+load it again, or restart. Where the module on disk is behind, it was not built or not installed with the libraries:
+bring the packages to one release first, since a restart alone would load the old one again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.versions import DriverRelease
+from gpustack.rules import fixes
+from gpustack.rules.reading import because, number, text, told
+from gpustack.rules.seen import disk_release, loaded_release, nvidia_here, user_release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+MISMATCH = 18
+RELOAD = ("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia")
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where NVML says so, or where the releases differ and NVML does not show that all is well."""
+    code = number(told(facts, "nvml"), "code")
+    if not nvidia_here(facts) or facts.host.wsl or code == 0 or not (code == MISMATCH or apart(facts)):
+        return
+    row = matrix.nvml_codes.get(MISMATCH)
+    yield Finding(
+        id="driver-library-mismatch",
+        severity=Severity.ERROR,
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        title=f"The kernel module in memory is {_name(loaded_release(facts))}, the libraries are {_libraries(facts)}",
+        detail=_why(facts),
+        because=(
+            because(facts, "nvidia.ko", "version_loaded"),
+            because(facts, "nvidia.ko", "version_on_disk"),
+            because(facts, "nvidia-driver", "libcuda"),
+            because(facts, "nvidia-driver", "libnvidia_ml"),
+            because(facts, "nvml", "code"),
+        ),
+        row=row.row if row and code == MISMATCH else None,
+        fix=_fix(facts),
+    )
+
+
+def apart(facts: Facts) -> bool:
+    """Tell whether the releases of module and libraries, or of the libraries themselves, are known to differ."""
+    loaded = loaded_release(facts)
+    return loaded is not None and any(one != loaded for one in _users(facts))
+
+
+def _users(facts: Facts) -> tuple[DriverRelease, ...]:
+    """Give the releases of the libraries, each once."""
+    driver = told(facts, "nvidia-driver")
+    named = [DriverRelease.parse(text(driver, name)) for name in ("libnvidia_ml", "libcuda")]
+    return tuple(dict.fromkeys(one for one in [*named, user_release(facts)] if one))
+
+
+def _libraries(facts: Facts) -> str:
+    return " and ".join(str(one) for one in _users(facts)) or "of another release"
+
+
+def _why(facts: Facts) -> str:
+    loaded, disk, users = loaded_release(facts), disk_release(facts), _users(facts)
+    if len(users) > 1:
+        return "The libraries themselves are of two releases: two installations of the driver are mixed."
+    if facts.host.container and disk is None:
+        return "The container brings driver libraries of its own; they must be those of the machine that runs it."
+    if disk and disk == loaded:
+        return f"The module on disk is {disk} as well: the libraries were changed and the module was not."
+    if disk and disk in users:
+        return f"The module on disk is {disk} already: the driver was updated and the old module is still in memory."
+    return f"The module on disk is {disk}: no two parts are of one release." if disk else ""
+
+
+def _fix(facts: Facts) -> Fix:
+    loaded, disk, users = loaded_release(facts), disk_release(facts), _users(facts)
+    if facts.host.container and disk is None:
+        return Fix(
+            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
+            "the container toolkit mounts those of the machine.",
+            commands=("docker run --gpus all …",),
+            verify="nvidia-smi",
+        )
+    if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
+        return fixes.rebuild(
+            facts,
+            "Bring all parts of the driver to one release, build the module, and restart.",
+            fixes.reinstall(facts),
+            "sudo dkms autoinstall",
+            fixes.initramfs(facts),
+        )
+    return Fix(
+        text=f"{fixes.place(facts)}Stop all programs on the GPU and load the module again, or restart.",
+        commands=RELOAD,
+        needs_root=True,
+        needs_reboot=False,
+        verify="nvidia-smi",
+    )
+
+
+def _name(release: DriverRelease | None) -> str:
+    return str(release) if release else "of another release"

@@ -1,0 +1,136 @@
+"""What to type to mend things, for the distribution and the Python at hand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.model.report import Fix, Kept
+from gpustack.rules.compatibility import minor, newest_torch, usable_tags
+from gpustack.rules.reading import text, told, version
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.rules.seen import Build
+
+TORCH_INDEX = "https://download.pytorch.org/whl"
+FAMILIES = {
+    "apt": ("ubuntu", "debian", "linuxmint", "pop", "zorin", "elementary", "neon", "kali", "raspbian", "devuan"),
+    "dnf": ("fedora", "rhel", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux", "nobara"),
+    "zypper": ("opensuse-leap", "opensuse-tumbleweed", "opensuse", "sles", "sled", "sle-micro"),
+    "pacman": ("arch", "manjaro", "endeavouros", "cachyos", "garuda"),
+}
+HEADERS = {
+    "apt": "sudo apt-get install linux-headers-{kernel}",
+    "dnf": "sudo dnf install kernel-devel-{kernel} kernel-headers",
+    "zypper": "sudo zypper install kernel-default-devel",
+    "pacman": "sudo pacman -S --needed linux-headers",
+}
+# Source: NVIDIA Driver Installation Guide; Ubuntu Server guide; RPM Fusion how-to; Arch wiki (read 2026-11-21).
+DRIVER = {
+    "apt": "sudo apt-get update && sudo apt-get install nvidia-open",
+    "dnf": "sudo dnf install nvidia-open",
+    "zypper": "sudo zypper install nvidia-open",
+    "pacman": "sudo pacman -S nvidia-open nvidia-utils",
+}
+REINSTALL = {
+    "apt": "sudo dpkg --configure -a && sudo apt-get --fix-broken install",
+    "dnf": "sudo dnf distro-sync '*nvidia*'",
+    "zypper": "sudo zypper dist-upgrade",
+    "pacman": "sudo pacman -Syu",
+}
+INITRAMFS = {
+    "apt": "sudo update-initramfs -u",
+    "dnf": "sudo dracut --force",
+    "zypper": "sudo dracut --force",
+    "pacman": "sudo mkinitcpio -P",
+}
+REBOOT = "sudo reboot"
+DOCTOR = "gpustack doctor"
+
+
+def manager(facts: Facts) -> str | None:
+    """Give the package manager of the distribution, or None where we do not know it."""
+    name = text(told(facts, "linux-kernel"), "os_id")
+    return next((family for family, names in FAMILIES.items() if name in names), None)
+
+
+def kernel(facts: Facts) -> str:
+    """Give the release of the running kernel, or the command that prints it."""
+    release = version(facts, "linux-kernel") or facts.host.kernel or ""
+    return release if re.fullmatch(r"[\w.+~-]+", release) else "$(uname -r)"
+
+
+def headers(facts: Facts) -> str:
+    """Give the command that installs the headers of the running kernel."""
+    known = HEADERS.get(manager(facts) or "")
+    return known.format(kernel=kernel(facts)) if known else f"# install the headers of kernel {kernel(facts)}"
+
+
+def driver(facts: Facts, last: int | None = None) -> tuple[str, ...]:
+    """Give the commands that install a driver; ``last`` is the last branch that runs this GPU, where there is one."""
+    family = manager(facts)
+    ubuntu = text(told(facts, "linux-kernel"), "os_id") in {"ubuntu", "linuxmint", "pop", "zorin", "elementary", "neon"}
+    if ubuntu:
+        package = f"sudo apt-get install nvidia-driver-{last}" if last else "sudo ubuntu-drivers install"
+        return ("sudo apt-get update", package)
+    if last:
+        return (f"# install branch {last} of NVIDIA's driver, the last for this GPU",)
+    return (DRIVER.get(family or "", "# install NVIDIA's driver as your distribution says"),)
+
+
+def reinstall(facts: Facts) -> str:
+    """Give the command that brings half-installed driver packages to one release."""
+    return REINSTALL.get(manager(facts) or "", "# install all packages of NVIDIA's driver in one release")
+
+
+def initramfs(facts: Facts) -> str:
+    """Give the command that builds the initial file system of the kernel anew."""
+    return INITRAMFS.get(manager(facts) or "", "# build the initramfs anew")
+
+
+def place(facts: Facts) -> str:
+    """Give where a change of the kernel or the driver must be made: inside a container it cannot be."""
+    return "On the machine that runs this container: " if facts.host.container else ""
+
+
+def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
+    """Give in words and as commands the PyTorch that works here: this release if it can be, else the newest."""
+    torch = minor(build.copy.version)
+    tags = [tag for tag in usable_tags(torch, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
+    if tags:
+        wanted, tag = f"torch=={(build.copy.version or '').partition('+')[0]}", tags[0]
+    else:
+        newest = newest_torch(facts, matrix, minor(_python(build, facts)) or None)
+        if newest is None:
+            return None
+        wanted, tag = f'"torch=={newest[0]}.*"', newest[1]
+    command = f"{build.python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}"
+    words = f"Install the {tag} build (with torchvision and torchaudio in the same command where they are used)."
+    return words, (command,)
+
+
+def verify(build: Build) -> str:
+    """Give the command that shows that a framework uses the GPU."""
+    question = {
+        "pytorch": "import torch; print(torch.ones(1, device='cuda'))",
+        "jax": "import jax; print(jax.devices())",
+        "onnxruntime": "import onnxruntime; print(onnxruntime.get_available_providers())",
+    }
+    return f'{build.python} -c "{question[build.component]}"'
+
+
+def rebuild(facts: Facts, text_: str, *commands: str) -> Fix:
+    """Give a fix of the kernel's side: as root, with a restart at the end."""
+    return Fix(
+        text=place(facts) + text_, commands=(*commands, REBOOT), needs_root=True, needs_reboot=True, verify="nvidia-smi"
+    )
+
+
+def _python(build: Build, facts: Facts) -> str | None:
+    """Give the version of the Python that a build is in."""
+    python = facts.find("python")
+    told_ = {copy.environment: copy.version for copy in python.instances} if python else {}
+    named = {one.python: one.version for one in facts.environments}
+    return told_.get(build.copy.environment) or named.get(build.copy.environment or "")

@@ -1,0 +1,64 @@
+"""A GPU has fallen off the bus: the driver can no longer reach it.
+
+The PCI Express link to it is gone: power, temperature, seating, a riser, its firmware, or the board itself. Xid 79 says
+it in the kernel's log, NVML says that the GPU is lost (error 15). Only a restart, often from power off, brings it back.
+Where it returns, look at power supply and cables, slot and riser, temperature, and the firmware of machine and GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules import fixes
+from gpustack.rules.events import xids
+from gpustack.rules.reading import because, because_of, number, told
+from gpustack.rules.seen import gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Because, Row
+
+LOST, FELL_OFF = 15, 79
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU that NVML calls lost, and each that the log calls so; a warning where it answers again."""
+    logged = {event.pci: event for event in xids(facts, FELL_OFF)}
+    row = matrix.xids.get(FELL_OFF)
+    lost = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "code") == LOST]
+    for gpu in lost:
+        event = logged.pop(gpu.mark, None)
+        grounds = [because_of(facts, "gpu", gpu.copy, "error"), *([event.because] if event else [])]
+        yield _finding(gpu.mark, grounds, row.row if row else None, facts, again=False)
+    well = {gpu.mark for gpu in gpus(facts)} - {gpu.mark for gpu in lost}
+    for pci, event in logged.items():
+        yield _finding(pci, [event.because], row.row if row else None, facts, again=pci in well)
+    if not lost and not logged and number(told(facts, "nvml"), "code") == LOST:
+        yield _finding(None, [because(facts, "nvml", "code")], row.row if row else None, facts, again=False)
+
+
+def _finding(pci: str | None, grounds: list[Because], row: Row | None, facts: Facts, *, again: bool) -> Finding:
+    name = f"The GPU at {pci}" if pci else "A GPU"
+    return Finding(
+        id="gpu-fell-off-bus",
+        instance=pci,
+        severity=Severity.WARNING if again else Severity.ERROR,
+        layer=Layer.HARDWARE,
+        component="gpu",
+        title=f"{name} has fallen off the bus" + (", and answers again" if again else ""),
+        because=tuple(grounds),
+        row=row,
+        fix=Fix(
+            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: power supply and cables, "
+            "slot and riser, temperature, firmware; then the board.",
+            commands=("sudo dmesg | grep -iE 'xid|aer'", "sudo poweroff"),
+            needs_root=True,
+            needs_reboot=True,
+            verify="nvidia-smi",
+        ),
+    )

@@ -1,0 +1,55 @@
+"""The driver says that a GPU needs a recovery: a reset, a drain, or a restart of the machine.
+
+After certain faults the driver marks the GPU, and says itself what brings it back. Until then programs on it may fail
+or compute wrongly. Do what it says, when the programs on the GPU are done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules import fixes
+from gpustack.rules.reading import because_of, number, text
+from gpustack.rules.seen import gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+RESET_REQUIRED = 16
+RESTARTS = frozenset({2, 7})  # node reboot, system reboot
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU whose recovery action is not none, or of which NVML says that it must be reset."""
+    for gpu in gpus(facts):
+        action = number(gpu.copy.facts, "recovery_action")
+        must_reset = number(gpu.copy.facts, "code") == RESET_REQUIRED
+        if not action and not must_reset:
+            continue
+        restart = action in RESTARTS
+        named = text(gpu.copy.facts, "recovery_action_name") or ("gpu-reset" if must_reset else f"action {action}")
+        yield Finding(
+            id="gpu-recovery-needed",
+            instance=gpu.mark,
+            severity=Severity.ERROR,
+            layer=Layer.HARDWARE,
+            component="gpu",
+            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ')}",
+            because=(
+                because_of(facts, "gpu", gpu.copy, "recovery_action"),
+                because_of(facts, "gpu", gpu.copy, "recovery_action_name"),
+                because_of(facts, "gpu", gpu.copy, "code"),
+            ),
+            fix=Fix(
+                text=f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",
+                commands=(fixes.REBOOT if restart else f"sudo nvidia-smi --gpu-reset -i {gpu.mark}",),
+                needs_root=True,
+                needs_reboot=restart,
+                verify=f"nvidia-smi -q -i {gpu.mark}",
+            ),
+        )

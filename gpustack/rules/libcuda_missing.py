@@ -1,0 +1,59 @@
+"""The driver works, and its CUDA library (libcuda) is not there.
+
+NVML and nvidia-smi come with the driver's tools, libcuda with its computing part. Distributions put them into packages
+of their own, and a container gets libcuda only where NVIDIA_DRIVER_CAPABILITIES names compute. Install the package, or
+start the container with the capability.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Because, Finding, Fix, Severity
+from gpustack.rules import fixes
+from gpustack.rules.reading import because, number, status, told
+from gpustack.rules.seen import nvidia_here, user_release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where NVML starts and the loader finds no libcuda."""
+    absent = status(facts, "libcuda") is Status.ABSENT
+    if not absent or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
+        return
+    yield Finding(
+        id="libcuda-missing",
+        severity=Severity.ERROR,
+        layer=Layer.DRIVER,
+        component="libcuda",
+        title="The driver works, and its CUDA library libcuda.so.1 is not there",
+        because=(
+            Because(component="libcuda", fact="status", value="absent", source="the loader"),
+            because(facts, "nvml", "code"),
+        ),
+        fix=_fix(facts),
+    )
+
+
+def _fix(facts: Facts) -> Fix:
+    if facts.host.container:
+        command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …"
+        return Fix(
+            text="Start the container with the driver's computing part.", commands=(command,), verify="gpustack doctor"
+        )
+    release = user_release(facts)
+    ubuntu = f"sudo apt-get install libnvidia-compute-{release.branch if release else '580'}"
+    packages = {"apt": ubuntu, "dnf": "sudo dnf install nvidia-driver-cuda", "pacman": "sudo pacman -S nvidia-utils"}
+    command = packages.get(fixes.manager(facts) or "", "# install the computing part of NVIDIA's driver")
+    return Fix(
+        text="Install the driver's computing part, in the driver's own release.",
+        commands=(command, "sudo ldconfig"),
+        needs_root=True,
+        verify="gpustack doctor",
+    )

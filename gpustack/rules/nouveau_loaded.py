@@ -1,0 +1,26 @@
+"""nouveau, the kernel's own driver for NVIDIA GPUs, holds the GPU.
+
+Only one driver can hold a GPU. While nouveau does, NVIDIA's module finds no device, and nothing of CUDA works. Keep
+nouveau from being loaded, build the initial file system anew, since it is loaded from there, and restart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.rules.holders import held_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Finding
+
+NAME = re.compile(r"nouveau\b")
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where nouveau holds a GPU or is loaded in the place of NVIDIA's module."""
+    yield from held_by("nouveau", NAME, "nouveau-loaded", facts)

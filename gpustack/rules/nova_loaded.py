@@ -1,0 +1,26 @@
+"""nova, the kernel's new driver for NVIDIA GPUs, holds the GPU.
+
+Only one driver can hold a GPU. nova (nova_core, nova_drm) cannot run CUDA, and while it holds the GPU, NVIDIA's module
+finds no device. Keep it from being loaded, build the initial file system anew, and restart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.rules.holders import held_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Finding
+
+NAME = re.compile(r"nova([-_](core|drm))?\b", re.IGNORECASE)
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where nova holds a GPU or is loaded in the place of NVIDIA's module."""
+    yield from held_by("nova_core", NAME, "nova-loaded", facts)

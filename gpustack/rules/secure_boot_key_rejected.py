@@ -1,0 +1,72 @@
+"""Secure Boot keeps NVIDIA's kernel module out.
+
+With Secure Boot on, the kernel loads only modules signed with a key that the firmware or the machine owner knows. The
+module here was refused for its signature. Enrol the key that signed it (mokutil asks for a password, which the blue
+screen at the next start wants back), install a module that your distribution has signed, or switch Secure Boot off.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Severity
+from gpustack.rules import fixes
+from gpustack.rules.nvidia_module_not_loaded import on_disk, out
+from gpustack.rules.reading import because, flag, text, texts, told
+from gpustack.rules.seen import nvidia_here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Fix
+
+REFUSED = re.compile(
+    r"key was rejected|module is rejected|unsigned module|unavailable key|signature not signed|key not available",
+    re.IGNORECASE,
+)
+KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where the log says so, or where Secure Boot is on and an unsigned module stays out."""
+    if not nvidia_here(facts) or not out(facts):
+        return
+    module, log = told(facts, "nvidia.ko"), told(facts, "kernel-log")
+    refused = [line for line in (*texts(log, "module_errors"), *texts(log, "nvrm")) if REFUSED.search(line)]
+    secure = flag(told(facts, "linux-kernel"), "secure_boot")
+    unread = flag(log, "readable") is not True
+    kept_out = texts(module, "blacklisted") or texts(module, "competitors")
+    suspect = secure and unread and on_disk(facts) and not kept_out
+    if not refused and not suspect:
+        return
+    unsigned = "signer" in module and text(module, "signer") is None
+    sure = Confidence.CERTAIN if refused else Confidence.LIKELY if unsigned else Confidence.POSSIBLE
+    grounds = (
+        [Because(component="kernel-log", fact="module_errors", value=refused[-1], source="kernel log")]
+        if refused
+        else []
+    )
+    yield Finding(
+        id="secure-boot-key-rejected",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="nvidia.ko",
+        title="Secure Boot keeps NVIDIA's kernel module out: its signing key is not enrolled",
+        because=(*grounds, because(facts, "linux-kernel", "secure_boot"), because(facts, "nvidia.ko", "signer")),
+        fix=_fix(facts),
+        confidence=sure,
+    )
+
+
+def _fix(facts: Facts) -> Fix:
+    key = KEYS[2] if fixes.manager(facts) == "dnf" else KEYS[0] if fixes.manager(facts) == "apt" else KEYS[1]
+    return fixes.rebuild(
+        facts,
+        "Enrol the key that signed the module (the next start asks for the password that mokutil wants now), or "
+        "install a module that your distribution has signed, or switch Secure Boot off in the firmware.",
+        f"sudo mokutil --import {key}",
+    )

@@ -1,0 +1,78 @@
+"""Make the JSON Schemas from the types: ``python -m gpustack.schemas``. Needs pydantic, from the extra ``dev``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
+
+from gpustack import assets
+from gpustack.model.bench import BenchReport
+from gpustack.model.facts import Facts
+from gpustack.model.report import Report
+from gpustack.render.plain import SCHEMAS
+
+ROOTS = {"report": Report, "snapshot": Facts, "bench": BenchReport}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NOISE = ("title", "default")
+
+
+def generate() -> Iterator[tuple[str, str]]:
+    """Give the name of each schema and its text."""
+    for name, root in ROOTS.items():
+        yield name, json.dumps(schema(root), indent=1) + "\n"
+
+
+def write(folder: Path) -> None:
+    """Write each schema to its file."""
+    for name, text in generate():
+        (folder / f"{name}.json").write_text(text, "utf-8")
+
+
+def schema(root: type) -> dict[str, Any]:
+    """Give the schema of what we write of this type, and of all types inside it."""
+    made = TypeAdapter(root).json_schema(mode="serialization")
+    inside = {kind.__name__: kind for kind in _types(root)}
+    named = {name: _named(held, inside.get(name)) for name, held in made.pop("$defs").items()}
+    top = _named(made, root)
+    const = {"schema": {"const": SCHEMAS[root.__name__]}}
+    top = {**top, "properties": {**const, **top["properties"]}, "required": ["schema", *top["required"]]}
+    return {"$schema": DIALECT, "title": SCHEMAS[root.__name__], **top, "$defs": named}
+
+
+def _named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
+    """Give one type's schema with the keys that ``plain`` writes: all of them, always; more may be added freely."""
+    kept = {key: value for key, value in held.items() if key not in NOISE}
+    if kind is None or "properties" not in held:
+        return kept
+    told = {
+        name: TypeAdapter(get_type_hints(value.fget)["return"]).json_schema()
+        for name, value in vars(kind).items()
+        if isinstance(value, property)
+    }
+    plain = {name.rstrip("_"): _quiet(value) for name, value in held["properties"].items()}
+    properties = {**told, **plain}
+    return {**kept, "properties": properties, "required": list(properties), "additionalProperties": True}
+
+
+def _quiet(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: inner for key, inner in value.items() if key not in NOISE}
+
+
+def _types(kind: object) -> Iterator[type]:
+    """Give a type of ours and all types of ours that its fields speak of."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        yield kind
+        hints = get_type_hints(kind)
+        for held in fields(kind):
+            yield from _types(hints[held.name])
+    for part in getattr(kind, "__args__", ()):
+        yield from _types(part)
+
+
+if __name__ == "__main__":
+    write(assets.SCHEMAS)

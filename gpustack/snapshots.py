@@ -1,0 +1,184 @@
+"""Recorded facts as text, and back to facts: the one place where a ``gpustack.snapshot/1`` is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpustack.errors import InputError
+from gpustack.model.facts import Call, Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Unseen
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+SCHEMA = "gpustack.snapshot/1"
+FAMILY = "gpustack."
+
+Made = TypeVar("Made")
+
+
+def read(text: str, origin: str = "the snapshot") -> Facts:
+    """Give the facts that the text records; raises InputError, naming the origin, for anything else.
+
+    Keys that are not known are passed over, so that a newer gpustack may add some.
+    """
+    return take(decode(text, origin), origin)
+
+
+def take(said: Mapping[str, Any], origin: str) -> Facts:
+    """Give the facts that a decoded snapshot records; raises InputError, naming the origin, for anything else."""
+    schema = said.get("schema")
+    if schema != SCHEMA:
+        holds = " ".join(str(schema).split())[:100] if schema else "JSON without a schema"
+        raise InputError(f"{origin} holds {holds}, where {SCHEMA} is wanted")
+    try:
+        return _facts(said)
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise InputError(f"{origin} is a damaged snapshot: {_why(error)}") from error
+
+
+def decode(text: str, origin: str) -> Mapping[str, Any]:
+    """Give the JSON object that the text is; raises InputError, naming the origin, where it is none."""
+    try:
+        said = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{origin} begins like JSON and is none: {_why(error)}") from error
+    if not isinstance(said, dict):
+        raise InputError(f"{origin} is no JSON object")
+    return said
+
+
+def _facts(said: Mapping[str, Any]) -> Facts:
+    return Facts(
+        taken=_text(said, "taken") or "",
+        host=_host(_object(said.get("host", {}))),
+        components=_each(said, "components", _component),
+        environments=_each(said, "environments", _environment),
+        not_seen=_each(said, "not_seen", _unseen),
+        deep=_flag(said, "deep"),
+        seconds=_number(said, "seconds"),
+    )
+
+
+def _host(said: Mapping[str, Any]) -> Host:
+    return Host(
+        hostname=_text(said, "hostname"),
+        os=_text(said, "os"),
+        kernel=_text(said, "kernel"),
+        machine=_text(said, "machine"),
+        virtualisation=_text(said, "virtualisation"),
+        container=_text(said, "container"),
+        wsl=_flag(said, "wsl"),
+    )
+
+
+def _component(said: Mapping[str, Any]) -> Component:
+    return Component(
+        id=_name(said, "id"),
+        layer=Layer(said["layer"]),
+        vendor=_text(said, "vendor") or "any",
+        status=Status(said["status"]),
+        version=_text(said, "version"),
+        build=_text(said, "build"),
+        path=_text(said, "path"),
+        facts=_frozen_object(said.get("facts", {})),
+        source=_text(said, "source") or "",
+        reason=_text(said, "reason"),
+        seconds=_number(said, "seconds"),
+        instances=_each(said, "instances", _instance),
+        calls=_each(said, "calls", _call),
+    )
+
+
+def _instance(said: Mapping[str, Any]) -> Instance:
+    return Instance(
+        key=_name(said, "key"),
+        version=_text(said, "version"),
+        build=_text(said, "build"),
+        path=_text(said, "path"),
+        environment=_text(said, "environment"),
+        status=Status(said.get("status", "present")),
+        facts=_frozen_object(said.get("facts", {})),
+    )
+
+
+def _call(said: Mapping[str, Any]) -> Call:
+    return Call(name=_name(said, "name"), seconds=_number(said, "seconds"), outcome=_text(said, "outcome") or "")
+
+
+def _environment(said: Mapping[str, Any]) -> Environment:
+    return Environment(
+        python=_name(said, "python"),
+        kind=_text(said, "kind") or "",
+        version=_text(said, "version"),
+        prefix=_text(said, "prefix"),
+    )
+
+
+def _unseen(said: Mapping[str, Any]) -> Unseen:
+    return Unseen(what=_name(said, "what"), why=_text(said, "why") or "", enable_by=_text(said, "enable_by"))
+
+
+def _each(said: Mapping[str, Any], name: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
+    held = said.get(name, [])
+    if not isinstance(held, list):
+        raise TypeError(f"{name} is no list")
+    return tuple(make(_object(one)) for one in held)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("an object was expected")
+    return value
+
+
+def _name(said: Mapping[str, Any], name: str) -> str:
+    value = said[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is no text")
+    return value
+
+
+def _text(said: Mapping[str, Any], name: str) -> str | None:
+    return None if said.get(name) is None else _name(said, name)
+
+
+def _flag(said: Mapping[str, Any], name: str) -> bool:
+    value = said.get(name, False)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is neither true nor false")
+    return value
+
+
+def _number(said: Mapping[str, Any], name: str) -> float:
+    value = said.get(name, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is no number")
+    return float(value)
+
+
+def _frozen_object(value: object) -> Mapping[str, JsonValue]:
+    return {name: _frozen(held) for name, held in _object(value).items()}
+
+
+def _frozen(value: object) -> JsonValue:
+    if isinstance(value, list):
+        return tuple(_frozen(held) for held in value)
+    if isinstance(value, dict):
+        return {name: _frozen(held) for name, held in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"{error.args[0]} is missing"
+    return " ".join(str(error).split())[:200]

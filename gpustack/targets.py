@@ -1,0 +1,53 @@
+"""Which Pythons are looked at: those that were named, else the active one, else the first on PATH, else our own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpustack.errors import UsageError
+from gpustack.model.facts import Environment
+
+WHOLE = frozenset(
+    "PATH HOME USER LOGNAME TMPDIR LANG VIRTUAL_ENV LIBRARY_PATH CPATH GPU_DEVICE_ORDINAL container".split()  # noqa: SIM905 - words read better than a column of quotes
+)
+BEGUN = tuple(
+    """XDG_ LC_ LD_ CUDA NV CONDA_ PYTHON TORCH PYTORCH TF_ XLA_ JAX_ NCCL_ UCX_ ROCM ROCR_ HIP HSA_ AMD_ MIOPEN_ RCCL_
+    ONEAPI_ ZE SYCL_ OCL_ OPENCL_ VK_ WSL OMP_ MKL_ SLURM KUBERNETES_""".split()  # noqa: SIM905 - the same
+)
+
+
+def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environment, ...]:
+    """Give the Pythons to look at, the chosen one first; raises UsageError for a name that is no program."""
+    if named:
+        return tuple(dict.fromkeys(_named(name) for name in named))
+    for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
+        python = Path(environ.get(variable) or "/nowhere", "bin", "python")
+        if os.access(python, os.X_OK):
+            return (Environment(python=str(python), kind=kind, prefix=environ[variable]),)
+    found = shutil.which("python3", path=environ.get("PATH"))
+    return (_named(found),) if found else (Environment(python=sys.executable, kind="own", prefix=sys.prefix),)
+
+
+def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """Give what of our environment a probe gets to see: what changes a GPU stack, and no secret by another name."""
+    kept = {name: value for name, value in environ.items() if name in WHOLE or name.startswith(BEGUN)}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
+
+
+def _named(name: str) -> Environment:
+    """Give the environment of a Python named by path or command, or of a folder that holds one."""
+    path = Path(name)
+    found = path / "bin" / "python" if path.is_dir() else path
+    python = str(found) if found.parent != Path() or found.exists() else shutil.which(name)
+    if python is None or not os.access(python, os.X_OK) or Path(python).is_dir():
+        message = f"--python {name}: there is no program to run there"
+        raise UsageError(message)
+    absolute = Path(python).absolute()  # not resolved: the python of a venv is a link that says which venv
+    prefix = absolute.parent.parent
+    marks = {"venv": prefix / "pyvenv.cfg", "conda": prefix / "conda-meta"}
+    kind = next((kind for kind, mark in marks.items() if mark.exists()), "system")
+    return Environment(python=str(absolute), kind=kind, prefix=str(prefix))

@@ -1,0 +1,96 @@
+"""Run probes and print what they saw, one JSON line each: ``python probes [ID …]``, with or without gpustack.
+
+What follows on the command line is a list of ids from ``catalogue.json`` (none: all that suit this Python), or one JSON
+object ``{"rows": […], "deep": false, "root": "/", "seconds": 5}``, which is how gpustack asks. Every probe is announced
+(``{"at": ID}``) before it runs, so that whoever waits knows which one hung. Answers go to a private copy of standard
+output; whatever a library prints goes to standard error. Standard library and Python 3.8 syntax only.
+"""
+
+import json
+import os
+import sys
+import time
+from functools import lru_cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Type
+
+    from probes.host import Host
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@lru_cache(maxsize=None)  # rows share probes, and to compile one takes as long as many take to run
+def load(name: str) -> "Dict[str, Any]":
+    """Give the names that a file of this folder defines, without making it importable for anybody else."""
+    path = os.path.join(HERE, name)
+    with open(path, encoding="utf-8") as source:
+        names = {"__name__": "gpustack_probe", "__file__": path}
+        exec(compile(source.read(), path, "exec"), names)  # noqa: S102 - our own file, run as the program that it is
+    return names
+
+
+def catalogue() -> "List[Dict[str, Any]]":
+    """Give every row of the catalogue."""
+    with open(os.path.join(HERE, "catalogue.json"), encoding="utf-8") as lines:
+        return list(json.load(lines)["systems"])
+
+
+def ask(row: "Dict[str, Any]", make_host: "Callable[[], Host]", function: str) -> "Dict[str, Any]":
+    """Give one probe's answer: what it saw, or how it failed, with what it looked at and how long that took."""
+    host = make_host()
+    host.row = row
+    begun = time.monotonic()
+    answer = {"id": row["id"], "status": "present", "instances": []}
+    try:
+        names = load(row["probe"])
+        seen = names[function](host)
+    except Exception as error:  # noqa: BLE001 - a probe that fails is an answer, and every other answer stands
+        answer.update(status="failed", reason="%s: %s" % (type(error).__name__, error))
+    else:
+        if seen is None:
+            answer["status"] = "absent"
+        elif isinstance(seen, str):
+            answer.update(status="not-applicable", reason=seen)
+        else:
+            answer["instances"] = seen if isinstance(seen, list) else [seen]
+            if not answer["instances"]:
+                answer["status"] = "absent"
+    answer.update(seconds=round(time.monotonic() - begun, 6), log=host.log[-400:], calls=host.calls[-400:])
+    return answer
+
+
+def job(arguments: "List[str]") -> "Dict[str, Any]":
+    """Give what is asked for: gpustack's own object, or ids by name."""
+    if len(arguments) == 1 and arguments[0].startswith("{"):
+        return dict(json.loads(arguments[0]))
+    rows = [row for row in catalogue() if row["id"] in arguments or not arguments]
+    return {"rows": rows}
+
+
+def main(arguments: "List[str]") -> int:
+    """Answer all that is asked, in order."""
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    asked = job(arguments)
+    host: "Type[Host]" = load("host.py")["Host"]
+    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(HERE):
+        del sys.path[0]
+    sys.path += [entry for entry in asked.get("path", ()) if entry not in sys.path]
+
+    def make_host() -> "Host":
+        made = host(root=asked.get("root", "/"), seconds=asked.get("seconds", 5.0))
+        made.environment = asked.get("environment")
+        return made
+
+    for row in asked["rows"]:
+        for line in ({"at": row["id"]}, None):
+            said = line or ask(row, make_host, "exercise" if asked.get("deep") else "probe")
+            answers.write(json.dumps(said) + "\n")
+            answers.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,185 @@
+"""The driver as CUDA programs meet it: which libcuda the loader takes, whether it starts, and which GPUs it shows.
+
+Runs alone in its process: the library may crash, hang or end it. No context is made, so no GPU memory is taken.
+"""
+
+import ctypes
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
+
+    from probes.host import Answer, Facts, Host, Library
+
+NAME = "libcuda.so"
+# For a library that cannot name its own errors. Source: CUresult in cuda.h of CUDA 13.0, read 2026-11-21.
+ERRORS = {
+    0: "CUDA_SUCCESS",
+    1: "CUDA_ERROR_INVALID_VALUE",
+    2: "CUDA_ERROR_OUT_OF_MEMORY",
+    3: "CUDA_ERROR_NOT_INITIALIZED",
+    34: "CUDA_ERROR_STUB_LIBRARY",
+    36: "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER",
+    46: "CUDA_ERROR_DEVICE_UNAVAILABLE",
+    100: "CUDA_ERROR_NO_DEVICE",
+    101: "CUDA_ERROR_INVALID_DEVICE",
+    214: "CUDA_ERROR_ECC_UNCORRECTABLE",
+    304: "CUDA_ERROR_OPERATING_SYSTEM",
+    800: "CUDA_ERROR_NOT_PERMITTED",
+    801: "CUDA_ERROR_NOT_SUPPORTED",
+    802: "CUDA_ERROR_SYSTEM_NOT_READY",
+    803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+    805: "CUDA_ERROR_MPS_CONNECTION_FAILED",
+    999: "CUDA_ERROR_UNKNOWN",
+}
+# CUdevice_attribute in cuda.h of CUDA 13.0, read 2026-11-21. The numbers are the same since each was added.
+ATTRIBUTES = {
+    "sms": 16,
+    "clock_khz": 13,
+    "memory_clock_khz": 36,
+    "bus_width_bits": 37,
+    "l2_bytes": 38,
+    "shared_per_sm_bytes": 81,
+    "shared_per_block_optin_bytes": 97,
+    "registers_per_sm": 82,
+    "threads_per_sm": 39,
+    "warp": 10,
+    "async_engines": 40,
+    "integrated": 18,
+    "ecc": 32,
+}
+MAJOR, MINOR = 75, 76
+MOST_DEVICES = 64  # more is garbage, and would take all the time there is
+INT, POINTER = ctypes.c_int, ctypes.c_void_p
+TAKES = {
+    "cuInit": (ctypes.c_uint,),
+    "cuDriverGetVersion": (POINTER,),
+    "cuGetErrorName": (INT, POINTER),
+    "cuDeviceGetCount": (POINTER,),
+    "cuDeviceGet": (POINTER, INT),
+    "cuDeviceGetName": (POINTER, INT, INT),
+    "cuDeviceGetUuid_v2": (POINTER, INT),
+    "cuDeviceGetUuid": (POINTER, INT),
+    "cuDeviceGetPCIBusId": (POINTER, INT, INT),
+    "cuDeviceTotalMem_v2": (POINTER, INT),
+    "cuDeviceGetAttribute": (POINTER, INT, INT),
+}
+
+
+def probe(host: "Host") -> "Answer":
+    """Give the library that was loaded, what cuInit said, and its GPUs; None where there is no libcuda at all."""
+    nvidia = host.shared("nvidia.py")
+    found = nvidia["copies"](host, NAME)
+    facts: "Facts" = nvidia["load"](host, NAME, found)
+    library = facts.pop("loaded")
+    if library is None and "error" not in facts:
+        return None
+    facts.update(copies=found, stub_on_path=stubs(host), visible=host.env("CUDA_VISIBLE_DEVICES"))
+    return dict(facts, **answers(Driver(library))) if library else facts
+
+
+def answers(driver: "Driver") -> "Facts":
+    """Give what the driver says of itself, and of its GPUs where it started."""
+    code, _ = driver.ask("cuInit", 0)
+    version = driver.number("cuDriverGetVersion")
+    facts: "Facts" = {
+        "cu_init": code,
+        "cu_init_name": driver.name_of(code),
+        "driver_cuda": version or None,
+        "devices": [],
+        "unavailable": driver.unavailable,
+    }
+    if code != 0:
+        return dict(facts, status="failed", code=code, error="cuInit: " + (driver.name_of(code) or "no such function"))
+    count = min(driver.number("cuDeviceGetCount") or 0, MOST_DEVICES)
+    return dict(facts, devices=[device(driver, ordinal) for ordinal in range(count)])
+
+
+def device(driver: "Driver", ordinal: int) -> "Facts":
+    """Give one GPU as CUDA sees it; what could not be learnt is null and named under ``unavailable``."""
+    handle = driver.number("cuDeviceGet", ordinal)
+    if handle is None:
+        return {"ordinal": ordinal}
+    newest = "cuDeviceGetUuid_v2" if driver.library.has("cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+    pci = driver.text("cuDeviceGetPCIBusId", 64, handle)
+    major, minor = (driver.number("cuDeviceGetAttribute", which, handle) for which in (MAJOR, MINOR))
+    attributes = {name: driver.number("cuDeviceGetAttribute", which, handle) for name, which in ATTRIBUTES.items()}
+    attributes["memory_bytes"] = driver.number("cuDeviceTotalMem_v2", handle, of=ctypes.c_size_t)
+    return {
+        "ordinal": ordinal,
+        "name": driver.text("cuDeviceGetName", 256, handle),
+        "uuid": uuid(driver.bytes(newest, 16, handle)),
+        "pci": pci.lower() if pci else None,
+        "cc": None if major is None or minor is None else "%d.%d" % (major, minor),
+        "attributes": attributes,
+    }
+
+
+class Driver:
+    """libcuda's functions, each giving None where it fails or is missing, with the reason kept."""
+
+    def __init__(self, library: "Library") -> None:
+        """Declare what the functions take: a pointer that is passed as an int is cut to 32 bits."""
+        self.library = library
+        self.unavailable: "Dict[str, str]" = {}
+        for name, takes in TAKES.items():
+            if library.has(name):
+                library.value(name).argtypes = takes
+
+    def ask(self, name: str, *args: "Any") -> "Tuple[Optional[int], bool]":
+        """Give the function's code, and whether it went well."""
+        if not self.library.has(name):
+            self.unavailable[name] = "this libcuda has no such function"
+            return None, False
+        code = int(self.library.call(name, *args))
+        if code and name != "cuInit":
+            self.unavailable.setdefault(name, self.name_of(code) or "")
+        return code, code == 0
+
+    def number(self, name: str, *args: "Any", of: "Any" = INT) -> "Optional[int]":
+        """Give the whole number that a function writes to its first argument."""
+        value = of()
+        return int(value.value) if self.ask(name, ctypes.byref(value), *args)[1] else None
+
+    def bytes(self, name: str, size: int, handle: int) -> "Optional[bytes]":
+        """Give the bytes that a function of a device writes to a buffer of a fixed size."""
+        buffer = ctypes.create_string_buffer(size)
+        return buffer.raw if self.ask(name, buffer, handle)[1] else None
+
+    def text(self, name: str, size: int, handle: int) -> "Optional[str]":
+        """Give the text that a function of a device writes to a buffer, the size being told to it."""
+        buffer = ctypes.create_string_buffer(size)
+        return buffer.value.decode("utf-8", "replace") if self.ask(name, buffer, size, handle)[1] else None
+
+    def name_of(self, code: "Optional[int]") -> "Optional[str]":
+        """Give the name of an error: the library's own, or the one that we know."""
+        if code is None:
+            return None
+        said = ctypes.c_char_p()
+        if self.library.has("cuGetErrorName") and self.library.call("cuGetErrorName", code, ctypes.byref(said)) == 0:
+            return (said.value or b"").decode("ascii", "replace") or ERRORS.get(code)
+        return ERRORS.get(code, "CUDA_ERROR_%d" % code)
+
+
+def uuid(data: "Optional[bytes]") -> "Optional[str]":
+    """Give a GPU's identifier as NVML writes it."""
+    if data is None:
+        return None
+    digits = data.hex()
+    return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def stubs(host: "Host") -> "Dict[str, List[str]]":
+    """Give the folders with a stub library that the search paths of loader and compiler name."""
+    kind, named = host.shared("nvidia.py")["kind"], {}
+    for variable in ("LD_LIBRARY_PATH", "LIBRARY_PATH"):
+        folders = [folder for folder in re.split("[:;]", host.env(variable) or "") if folder]
+        named[variable] = [folder for folder in folders if "stub" in map(kind, files(host, folder))]
+    return named
+
+
+def files(host: "Host", folder: str) -> "List[str]":
+    """Give the real files that a folder has under the library's two names."""
+    return [host.real(path) for path in (folder + "/" + NAME, folder + "/" + NAME + ".1") if host.exists(path)]

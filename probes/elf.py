@@ -1,0 +1,182 @@
+"""What the dynamic loader reads of an ELF file: its own name, what it needs, where it looks, the glibc it asks for.
+
+Only headers are read, by offset, so that a file of two gigabytes costs a few kilobytes. Whatever the bytes are, the
+answer is a description or None. Source: System V ABI (gABI), "Program Loading" and "Dynamic Linking"; symbol versions
+after the Linux Standard Base, "Symbol Versioning".
+"""
+
+import re
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Iterator, List, Optional, Tuple
+
+    from probes.host import Facts
+
+    Take = Callable[[int, int], Optional[bytes]]  # (offset, size): the bytes there, fewer at the end of the file
+
+PAGE = 1 << 12
+BLOCK = 1 << 20
+LAST = 1 << 46  # no file has more bytes; a larger offset is a damaged header
+MOST_ENTRIES = 4096
+MOST_TEXT = 1 << 16
+MACHINES = {3: "i386", 21: "ppc64", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+WIDE = {1: False, 2: True}
+ORDER = {1: "<", 2: ">"}
+LOAD, DYNAMIC = 1, 2
+NEEDED, STRTAB, SONAME, RPATH, RUNPATH, VERNEED, VERNEEDNUM = 1, 5, 14, 15, 29, 0x6FFFFFFE, 0x6FFFFFFF
+
+
+class DamagedError(ValueError):
+    """The file ends too early, or points to where nothing is."""
+
+
+class Binary:
+    """An ELF file as offsets and layouts of numbers, read page by page."""
+
+    def __init__(self, take: "Take") -> None:
+        """Read the identification, which says how wide the numbers are and which byte comes first."""
+        self.take = take
+        self.pages: "Dict[int, bytes]" = {}
+        mark = self.some(0, 16)
+        if mark[:4] != b"\x7fELF" or mark[4] not in WIDE or mark[5] not in ORDER:
+            raise DamagedError("no ELF file")
+        self.wide = WIDE[mark[4]]
+        self.order = ORDER[mark[5]]
+
+    def some(self, offset: int, size: int) -> bytes:
+        """Give exactly this many bytes."""
+        if not 0 <= offset <= LAST:
+            raise DamagedError("offset out of reach")
+        first = offset // PAGE
+        held = b"".join(self._page(number) for number in range(first, (offset + size - 1) // PAGE + 1))
+        found = held[offset - first * PAGE :][:size]
+        if len(found) < size:
+            raise DamagedError("ends too early")
+        return found
+
+    def numbers(self, offset: int, narrow: str, wide: str) -> "Tuple[int, ...]":
+        """Give the numbers that lie there, by the layout for files of 32 or of 64 bits."""
+        layout = self.order + (wide if self.wide else narrow)
+        return struct.unpack(layout, self.some(offset, struct.calcsize(layout)))
+
+    def text(self, offset: int) -> str:
+        """Give the text that ends with a zero byte."""
+        if not 0 <= offset <= LAST:
+            raise DamagedError("offset out of reach")
+        held, at = b"", offset
+        while b"\0" not in held and len(held) < MOST_TEXT:
+            part = self._page(at // PAGE)[at % PAGE :]
+            if not part:
+                raise DamagedError("ends too early")
+            held += part
+            at += len(part)
+        return held.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+    def _page(self, number: int) -> bytes:
+        if number not in self.pages:
+            self.pages[number] = self.take(number * PAGE, PAGE) or b""
+        return self.pages[number]
+
+
+def read(take: "Take") -> "Optional[Facts]":
+    """Give class, machine, soname, needed, rpath, runpath and the highest glibc asked for; None where it is no ELF."""
+    try:
+        return _describe(Binary(take))
+    except (DamagedError, struct.error):
+        return None
+
+
+def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes]":
+    """Give what stands around each place of a word, from the end of the file (where constants lie) to its start."""
+    end = size
+    while end > 0:
+        begin = max(0, end - BLOCK)
+        low = min(begin, around)
+        data = take(begin - low, low + end - begin + around) or b""
+        hit = data.rfind(word, low, low + end - begin + len(word) - 1)
+        while hit >= 0:
+            yield data[max(0, hit - around) : hit + around]
+            hit = data.rfind(word, low, hit + len(word) - 1)
+        end = begin
+
+
+def _describe(file: Binary) -> "Facts":
+    segments = list(_segments(file))
+    entries = [entry for kind, offset, size, _ in segments if kind == DYNAMIC for entry in _entries(file, offset, size)]
+    held = dict(reversed(entries))  # of a tag that may stand once, the first counts
+    strings = _place(segments, held[STRTAB]) if STRTAB in held else 0
+    texts = [(tag, file.text(strings + value)) for tag, value in entries if tag in (NEEDED, SONAME, RPATH, RUNPATH)]
+    versions = list(_versions(file, _place(segments, held[VERNEED]), strings, held)) if VERNEED in held else []
+    machine = file.numbers(18, "H", "H")[0]
+    return {
+        "bits": 64 if file.wide else 32,
+        "machine": MACHINES.get(machine, str(machine)),
+        "soname": next((text for tag, text in texts if tag == SONAME), None),
+        "needed": [text for tag, text in texts if tag == NEEDED],
+        "rpath": _folders(texts, RPATH),
+        "runpath": _folders(texts, RUNPATH),
+        "glibc": _highest(versions, "GLIBC"),
+        "glibcxx": _highest(versions, "GLIBCXX"),
+    }
+
+
+def _segments(file: Binary) -> "Iterator[Tuple[int, int, int, int]]":
+    """Give kind, offset, size and address of each program header."""
+    start = file.numbers(28 if not file.wide else 32, "I", "Q")[0]
+    size, count = file.numbers(42 if not file.wide else 54, "HH", "HH")
+    for number in range(min(count, MOST_ENTRIES)):
+        fields = file.numbers(start + number * size, "8I", "II6Q")
+        if file.wide:
+            kind, _, offset, address, _, held = fields[:6]
+        else:
+            kind, offset, address, _, held = fields[:5]
+        yield kind, offset, held, address
+
+
+def _entries(file: Binary, offset: int, size: int) -> "Iterator[Tuple[int, int]]":
+    """Give tag and value of each entry of the dynamic section."""
+    step = 16 if file.wide else 8
+    for number in range(min(size // step, MOST_ENTRIES)):
+        tag, value = file.numbers(offset + number * step, "iI", "qQ")
+        if tag == 0:
+            return
+        yield tag, value
+
+
+def _place(segments: "List[Tuple[int, int, int, int]]", address: int) -> int:
+    """Give where in the file lies what will be at this address."""
+    for kind, offset, size, start in segments:
+        if kind == LOAD and start <= address < start + size:
+            return offset + address - start
+    raise DamagedError("an address that nothing is loaded to")
+
+
+def _folders(texts: "List[Tuple[int, str]]", wanted: int) -> "List[str]":
+    return [folder for tag, text in texts if tag == wanted for folder in text.split(":") if folder]
+
+
+def _versions(file: Binary, offset: int, strings: int, held: "Dict[int, int]") -> "Iterator[str]":
+    """Give the name of every symbol version that the file asks of others."""
+    left = MOST_ENTRIES
+    for _ in range(min(held.get(VERNEEDNUM, 0), MOST_ENTRIES)):
+        _, count, _, first, following = file.numbers(offset, "HHIII", "HHIII")
+        at = offset + first
+        for _ in range(count):
+            left -= 1
+            if left < 0:
+                return
+            name, step = file.numbers(at + 8, "II", "II")
+            yield file.text(strings + name)
+            at += step
+        if not following:
+            return
+        offset += following
+
+
+def _highest(versions: "List[str]", family: str) -> "Optional[str]":
+    """Give the highest number among versions such as GLIBC_2.17."""
+    matches = (re.match(family + r"_(\d{1,4}(?:\.\d{1,4}){1,3})$", version) for version in versions)
+    numbers = [tuple(int(part) for part in match.group(1).split(".")) for match in matches if match]
+    return ".".join(map(str, max(numbers))) if numbers else None

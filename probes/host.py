@@ -1,0 +1,298 @@
+"""The only door between a probe and the outside: read, run, env, glob, library. It logs what was looked at.
+
+Standard library and Python 3.8 syntax, since it runs in other people's Pythons. Everything has a bound: a file is read
+up to a limit and never waited for, a command is killed when its time is up, a library's copy is loaded in a process of
+its own. ``root`` moves the whole file system, for tests and for file systems unpacked in a folder.
+"""
+
+import ctypes
+import errno
+import glob as globbing
+import importlib
+import os
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs a tenth of a probe's time and is wanted by the type checkers alone
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+
+    Facts = Dict[str, Any]  # what will be JSON
+    Answer = Union[None, str, Facts, List[Facts]]  # absent, not applicable (why), one thing, several
+    Bytes = bytes  # Host has a method of this name
+
+LIMIT = 1 << 20
+TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/bin")
+_SHARED: "Dict[str, Facts]" = {}
+
+
+class Host:
+    """This machine as a probe may see it."""
+
+    def __init__(self, root: str = "/", environ: "Optional[Dict[str, str]]" = None, seconds: float = 5.0) -> None:
+        """Look at the file system below root, with these environment variables; commands get this many seconds."""
+        self.root = root.rstrip("/")
+        self.environ = dict(os.environ if environ is None else environ)
+        self.seconds = seconds
+        self.row: "Facts" = {}
+        self.environment: "Optional[str]" = None  # the Python that is asked after; None: the machine as a whole
+        self.log: "List[Tuple[str, str, str]]" = []
+        self.calls: "List[Tuple[str, float, str]]" = []
+
+    # Files. A path is always the path that the machine itself would use, without root.
+
+    def read(self, path: str, limit: int = LIMIT) -> "Optional[str]":
+        """Give the text of a file, or None where there is none or it cannot be read: ``why(path)`` tells which."""
+        data = self.bytes(path, limit)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def bytes(self, path: str, limit: int = LIMIT, offset: int = 0) -> "Optional[bytes]":
+        """Give at most ``limit`` bytes of a regular file from ``offset``, or None; never waits for a pipe."""
+        try:
+            handle = os.open(self.root + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if stat.S_ISDIR(os.fstat(handle).st_mode):
+                    raise IsADirectoryError(errno.EISDIR, "is a folder")
+                if offset:
+                    os.lseek(handle, offset, os.SEEK_SET)
+                data = _held(handle, limit)
+            finally:
+                os.close(handle)
+        except (OSError, ValueError) as error:
+            self._note("read", path, error)
+            return None
+        self.log.append(("read", path, "ok"))
+        return data
+
+    def why(self, path: str) -> str:
+        """Give the word for what became of the last look at a path: ok, missing, denied, or the system's own word."""
+        return next((outcome for _, asked, outcome in reversed(self.log) if asked == path), "not asked")
+
+    def exists(self, path: str) -> bool:
+        """Tell whether the path leads to something."""
+        return self.stat(path) is not None
+
+    def stat(self, path: str) -> "Optional[Facts]":
+        """Give mode, owner, group, device numbers, size, and whether this process may read and write it; or None."""
+        try:
+            found = os.stat(self.root + path)
+        except (OSError, ValueError) as error:
+            self._note("stat", path, error)
+            return None
+        return {
+            "mode": oct(found.st_mode & 0o7777),
+            "kind": {stat.S_IFCHR: "char", stat.S_IFDIR: "dir", stat.S_IFREG: "file"}.get(stat.S_IFMT(found.st_mode)),
+            "uid": found.st_uid,
+            "gid": found.st_gid,
+            "major": os.major(found.st_rdev),
+            "minor": os.minor(found.st_rdev),
+            "size": found.st_size,
+            "readable": os.access(self.root + path, os.R_OK),
+            "writable": os.access(self.root + path, os.W_OK),
+        }
+
+    def link(self, path: str) -> "Optional[str]":
+        """Give what a symbolic link says, or None where it is none."""
+        try:
+            return os.readlink(self.root + path)
+        except (OSError, ValueError):
+            return None
+
+    def real(self, path: str) -> str:
+        """Give the path with every symbolic link followed, as the machine itself would name it."""
+        if not self.root:
+            return os.path.realpath(path)
+        found = path
+        for _ in range(40):
+            said = self.link(found)
+            if said is None:
+                return found
+            found = os.path.normpath(said if said.startswith("/") else os.path.join(os.path.dirname(found), said))
+        return found
+
+    def glob(self, pattern: str) -> "List[str]":
+        """Give the paths that match, sorted."""
+        cut = len(self.root)
+        return sorted(path[cut:] for path in globbing.glob(self.root + pattern, recursive="**" in pattern))
+
+    def list(self, folder: str) -> "List[str]":
+        """Give the names in a folder, sorted; none where it cannot be listed."""
+        try:
+            return sorted(os.listdir(self.root + folder))
+        except (OSError, ValueError) as error:
+            self._note("list", folder, error)
+            return []
+
+    # The rest of the machine.
+
+    def env(self, name: str) -> "Optional[str]":
+        """Give an environment variable, or None where it is not set."""
+        return self.environ.get(name)
+
+    def path(self, tool: str) -> "Optional[str]":
+        """Give where a command lies: on PATH first, then in the system's own folders (a prolog has no PATH)."""
+        for folder in [*(self.env("PATH") or "").split(os.pathsep), *TOOLS]:
+            found = os.path.join(folder, tool)
+            if (
+                folder.startswith("/")
+                and os.access(self.root + found, os.X_OK)
+                and not os.path.isdir(self.root + found)
+            ):
+                return found
+        return None
+
+    def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":
+        """Give {code, out, err} of a command, or None where it is missing; raises TimeoutError when it is too slow."""
+        found = argv[0] if argv[0].startswith("/") else self.path(argv[0])
+        if found is None or not os.access(self.root + found, os.X_OK):
+            self.log.append(("run", argv[0], "missing"))
+            return None
+        begun = time.monotonic()
+        limit = self.seconds if seconds is None else seconds
+        said = self.shared("children.py")["command"](
+            [self.root + found, *argv[1:]], {**self.environ, "LC_ALL": "C"}, limit
+        )
+        outcome = "no answer" if said is None else "exit %d" % said[0]
+        self._called(" ".join(argv), begun, outcome)
+        self.log.append(("run", " ".join(argv), outcome))
+        if said is None:
+            raise TimeoutError("%s gave no answer in %.1f s" % (argv[0], limit))
+        code, out, err = said
+        return {"code": code, "out": out.decode("utf-8", "replace"), "err": err[:4096].decode("utf-8", "replace")}
+
+    def library(self, name: str) -> "Library":
+        """Load a shared library into this process; raises OSError with the loader's own words."""
+        begun = time.monotonic()
+        try:
+            loaded = ctypes.CDLL(name)
+        except OSError as error:
+            self._called("dlopen " + name, begun, str(error))
+            raise
+        self._called("dlopen " + name, begun, "ok")
+        return Library(self, loaded)
+
+    def module(self, name: str) -> "Library":
+        """Import a Python module by name and give it with its calls timed; raises what the import raises."""
+        begun = time.monotonic()
+        loaded = importlib.import_module(name)
+        self._called("import " + name, begun, "ok")
+        return Library(self, loaded)
+
+    def interpreter(self) -> "Facts":
+        """Give what this Python says of itself, and the C library under it; ``path`` is where it imports from."""
+        described: "Facts" = self.shared("interpreter.py")["describe"]()
+        return described
+
+    def elf(self, path: str) -> "Optional[Facts]":
+        """Give what the loader reads of an ELF file (soname, needed, rpath, runpath, glibc …); None if it is none."""
+        kept = len(self.log)
+        read = self.shared("elf.py")["read"]
+        described: "Optional[Facts]" = read(lambda offset, size: self.bytes(path, size, offset))
+        del self.log[kept + 1 :]  # many small reads of one file are one look
+        return described
+
+    def pieces(self, path: str, word: "Bytes", around: int = 1024) -> "Iterator[Bytes]":
+        """Give what stands around each place of a word in a file of any size, from its end (where constants lie) on."""
+        self.bytes(path, 1)
+        kept = len(self.log)
+        size = (self.stat(path) or {"size": 0})["size"]
+        for piece in self.shared("elf.py")["pieces"](lambda at, much: self.bytes(path, much, at), size, word, around):
+            del self.log[kept:]  # the first read said whether it can be read
+            yield piece
+        del self.log[kept:]
+
+    def shared(self, name: str) -> "Facts":
+        """Give the names that a file beside this one defines: what several probes share, loaded once a process."""
+        if name not in _SHARED:
+            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+            with open(path, encoding="utf-8") as source:
+                names: "Facts" = {"__name__": "gpustack_shared", "__file__": path}
+                exec(compile(source.read(), path, "exec"), names)  # noqa: S102 - our own file, as the runner runs probes
+            _SHARED[name] = names
+        return _SHARED[name]
+
+    def mapped(self, word: str) -> "List[str]":
+        """Give the files mapped into this process whose name has the word in it."""
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
+            paths = {line[line.index("/") :].rstrip("\n") for line in lines if "/" in line}
+        return sorted(path for path in paths if word in os.path.basename(path))
+
+    def apart(self, work: "Callable[[], Any]", seconds: "Optional[float]" = None) -> "Any":
+        """Give what ``work()`` gives, done in a forked process of its own; raises OSError saying how it died."""
+        answer = self.apart_all([work], seconds)[0]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def apart_all(self, works: "List[Callable[[], Any]]", seconds: "Optional[float]" = None) -> "List[Any]":
+        """Give for each work what it gives or the OSError that ended it; each has a fork, and one limit is for all."""
+        known = len(self.calls)
+        told = [lambda work=work: [work(), self.calls[known:]] for work in works]
+        answers = self.shared("children.py")["fork_all"](told, self.seconds if seconds is None else seconds)
+        for number, said in enumerate(answers):
+            if not isinstance(said, OSError):
+                answers[number], calls = said
+                self.calls += [(name, spent, outcome) for name, spent, outcome in calls]
+        return list(answers)
+
+    # What was looked at.
+
+    def _note(self, verb: str, path: str, error: Exception) -> None:
+        kinds = {errno.ENOENT: "missing", errno.ENOTDIR: "missing", errno.EACCES: "denied", errno.EPERM: "denied"}
+        self.log.append((verb, path, kinds.get(getattr(error, "errno", 0) or 0, str(error))))
+
+    def _called(self, name: str, begun: float, outcome: str) -> None:
+        self.calls.append((name, round(time.monotonic() - begun, 6), outcome))
+
+
+class Library:
+    """A vendor's library whose every call is timed and logged."""
+
+    def __init__(self, host: Host, loaded: "Any") -> None:
+        """Wrap what was loaded."""
+        self.host = host
+        self.loaded = loaded
+
+    def has(self, name: str) -> bool:
+        """Tell whether the library has this function; an old one may not."""
+        return hasattr(self.loaded, name)
+
+    def value(self, name: str, otherwise: "Any" = None) -> "Any":
+        """Give a constant of the library, or ``otherwise`` where this version has no such name."""
+        return getattr(self.loaded, name, otherwise)
+
+    def call(self, name: str, *args: "Any") -> "Any":
+        """Call a function; raises what it raises, AttributeError where this version has no such function."""
+        begun = time.monotonic()
+        try:
+            answer = getattr(self.loaded, name)(*args)
+        except Exception as error:
+            self.host._called(name, begun, self.words(error))  # noqa: SLF001 - one file, one door
+            raise
+        self.host._called(name, begun, "ok")  # noqa: SLF001
+        return answer
+
+    @staticmethod
+    def words(error: Exception) -> str:
+        """Give the kind of an exception and what it says; a vendor's library may fail at making its text."""
+        try:
+            return "%s: %s" % (type(error).__name__, error)
+        except Exception as worse:  # noqa: BLE001 - whatever came of asking, the kind is known
+            return "%s: its text cannot be read (%s)" % (type(error).__name__, type(worse).__name__)
+
+
+def _held(handle: int, limit: int) -> bytes:
+    """Give what can be read now, up to the limit; the kernel's log has one record a read and passes over lost ones."""
+    parts, left = [], limit
+    while left > 0:
+        try:
+            part = os.read(handle, min(left, 1 << 16))
+        except BrokenPipeError:
+            continue
+        except BlockingIOError:
+            break
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,29 @@
+"""What the Python that runs this says of itself, and the C library under it."""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from probes.host import Facts
+
+
+def describe() -> "Facts":
+    """Give its program, version, prefixes, implementation, where it imports from, the machine's kind and the glibc."""
+    try:
+        libc = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
+    except (ValueError, OSError):  # a C library that is not glibc has no such name
+        libc = []
+    return {
+        "executable": sys.executable,
+        "version": "%d.%d.%d" % sys.version_info[:3],
+        "prefix": sys.prefix,
+        "base_prefix": sys.base_prefix,
+        "implementation": sys.implementation.name,
+        "tag": sys.implementation.cache_tag,
+        "path": [entry for entry in sys.path if entry],
+        "machine": os.uname().machine,
+        "bits": 64 if sys.maxsize > 1 << 32 else 32,
+        "glibc": libc[1] if libc[:1] == ["glibc"] else None,
+        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+    }

@@ -1,0 +1,123 @@
+"""What the kernel has said of GPUs since it started: Xids, the driver's own lines, modules that it turned away.
+
+The log is asked of the kernel itself; where that is denied or missing (containers), of the journal if there is one.
+"""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterable, Iterator, List, Optional, Tuple
+
+    from probes.host import Answer, Facts, Host
+
+KMSG = "/dev/kmsg"
+MOST_BYTES = 32 << 20
+JOURNAL = ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q", "-n", "10000")
+JOURNAL_SECONDS = 1.5
+MOST_XIDS = 50
+MOST_LINES = 60
+MOST_LINE = 500
+# "5,340,5123456,-;text": priority and facility, number, microseconds, flags (Documentation/ABI/testing/dev-kmsg).
+RECORD = re.compile(r"(\d{1,9}),\d+,(\d{1,18}),[^;]*;(.*)")
+ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
+STAMPED = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\]\s(?:\S+ kernel: )?(.*)")
+# Xids of GPUs and SXids of NVSwitches. Of a GPU's address the log leaves out the function, which is 0.
+# Source: the format strings in kernel_rc.c and nvswitch's error macros of NVIDIA's open kernel modules, 2026-11-21.
+XID = re.compile(
+    r"(S?)Xid \((?:PCI:)?([\da-fA-F]{4,8}):([\da-fA-F]{2}:[\da-fA-F]{2})(?:\.\d)?( GPU-I:[^)]*)?\): (\d{1,9}),? ?(.*)"
+)
+OWNER = re.compile(r"pid='?(\d{1,10}|<unknown>)'?,? ?(?:name='?([^,']*)'?,? ?)?")
+DRIVER = re.compile(r"\bNVRM\b|\bnvidia", re.IGNORECASE)
+# Each board's serial number is printed with its first Xid; it helps nobody to find a fault.
+SERIAL = re.compile(r"Serial Number", re.IGNORECASE)
+TURNED_AWAY = re.compile(
+    r"unsigned module|module is rejected|signature not signed|unavailable key|unsupported crypto"
+    r"|version magic|disagrees about version of symbol|Unknown symbol|exports duplicate symbol"
+    r"|\bnouveau\b|\bnova[-_ ]?(?:core|drm)\b|nvidia.*probe .*failed|probe with driver nvidia.* failed"
+)
+# Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.
+ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kernel command line")
+
+
+def probe(host: "Host") -> "Answer":
+    """Give what the log holds, or that it could not be read: what is not readable is not clean."""
+    text = host.read(KMSG, MOST_BYTES)
+    if text:
+        return {"readable": True, "source": KMSG, **sift(records(text))}
+    why = [KMSG + ": " + (host.why(KMSG) if text is None else "empty")]
+    try:
+        said = host.run(*JOURNAL, seconds=min(JOURNAL_SECONDS, host.seconds))
+    except TimeoutError as error:
+        said, why = None, [*why, str(error)]
+    if said and said["code"] == 0 and said["out"].strip():
+        return {"readable": True, "source": " ".join(JOURNAL[:3]), **sift(stamped(said["out"]))}
+    why += ["journalctl: " + ("exit %d" % said["code"] if said["code"] else "empty")] if said else []
+    return {"readable": False, "source": None, "why": "; ".join(why), **sift([])}
+
+
+def records(text: str) -> "Iterator[Tuple[float, str]]":
+    """Give seconds since the start and text of each line that the kernel wrote; programs write here as well."""
+    for row in text.split("\n"):
+        found = RECORD.match(row)
+        if found and int(found.group(1)) >> 3 == 0:
+            said = ESCAPED.sub(lambda byte: chr(int(byte.group(1), 16)), found.group(3))
+            for line in said.split("\n"):
+                yield int(found.group(2)) / 1e6, line.strip()
+
+
+def stamped(text: str) -> "Iterator[Tuple[float, str]]":
+    """Give seconds and text of each line as the journal and dmesg print it, without the host's name."""
+    for row in text.split("\n"):
+        found = STAMPED.match(row)
+        if found:
+            yield float(found.group(1)), found.group(2).strip()
+
+
+def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
+    """Give what of the log is about GPUs: the last Xids, and the last of the other lines, each said once."""
+    xids: "Dict[str, List[Facts]]" = {"": [], "S": []}
+    driver: "Dict[str, None]" = {}
+    modules: "Dict[str, None]" = {}
+    for seconds, line in lines:
+        kind, event = parse_xid(line)
+        if event:
+            xids[kind].append(dict(event, seconds=round(seconds, 3)))
+        elif ECHOES.search(line) or SERIAL.search(line):
+            continue
+        elif DRIVER.search(line):
+            remember(driver, line)
+        if not event and TURNED_AWAY.search(line) and not line.startswith("NVRM"):
+            remember(modules, line)
+    return {
+        "xids": xids[""][-MOST_XIDS:],
+        "sxids": xids["S"][-MOST_XIDS:],
+        "nvrm": list(driver)[-MOST_LINES:],
+        "module_errors": list(modules)[-MOST_LINES:],
+    }
+
+
+def remember(seen: "Dict[str, None]", line: str) -> None:
+    """Keep a line once, at the place where it was said last."""
+    line = line[:MOST_LINE]
+    seen.pop(line, None)
+    seen[line] = None
+
+
+def parse_xid(line: str) -> "Tuple[str, Optional[Facts]]":
+    """Give "S" for an NVSwitch's or "" for a GPU's, and what the line says of an Xid, or None where it is none."""
+    found = XID.search(line)
+    if not found:
+        return "", None
+    kind, domain, slot, instance, code, rest = found.groups()
+    owner = OWNER.match(rest)
+    pid, name = owner.groups() if owner else (None, None)
+    event = {
+        "pci": "%04x:%s.0" % (int(domain, 16), slot.lower()),
+        "code": int(code),
+        "text": (rest[owner.end() :] if owner else rest)[:MOST_LINE],
+        "pid": int(pid) if pid and pid.isdigit() else None,
+        "process": name if name and name != "<unknown>" else None,
+        "instance": instance.strip() if instance else None,
+    }
+    return kind, event

@@ -1,0 +1,188 @@
+"""The running kernel: release, distribution, Secure Boot, lockdown, taint, IOMMU, virtualisation, container, WSL."""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Tuple
+
+    from probes.host import Answer, Facts, Host
+
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+EFI_VARIABLE = 5  # four bytes of attributes, one of value
+# Bits of /proc/sys/kernel/tainted in order. Source: Documentation/admin-guide/tainted-kernels.rst, Linux 6.17.
+TAINTS = (
+    "proprietary-module",
+    "forced-load",
+    "cpu-out-of-spec",
+    "forced-unload",
+    "machine-check",
+    "bad-page",
+    "user-request",
+    "died",
+    "acpi-override",
+    "warning",
+    "staging-driver",
+    "firmware-workaround",
+    "out-of-tree-module",
+    "unsigned-module",
+    "soft-lockup",
+    "live-patched",
+    "auxiliary",
+    "randomised-layout",
+    "in-kernel-test",
+    "fwctl",
+)
+# What DMI says of the machine's maker and product, to the name of the hypervisor; the first that fits.
+MAKERS = (
+    ("firecracker", "firecracker"),
+    ("vmware", "vmware"),
+    ("virtualbox", "virtualbox"),
+    ("innotek", "virtualbox"),
+    ("microsoft corporation virtual machine", "hyper-v"),
+    ("parallels", "parallels"),
+    ("apple virtualization", "apple"),
+    ("bhyve", "bhyve"),
+    ("xen", "xen"),
+    ("qemu", "kvm"),
+    ("kvm", "kvm"),
+    ("amazon ec2", "kvm"),
+    ("google", "kvm"),
+    ("openstack", "kvm"),
+    ("digitalocean", "kvm"),
+    ("alibaba", "kvm"),
+    ("nutanix", "kvm"),
+)
+# Words in the paths of process 1's control groups, to the manager that makes them.
+CGROUPS = (
+    ("kubepods", "kubernetes"),
+    ("libpod", "podman"),
+    ("docker", "docker"),
+    ("lxc", "lxc"),
+    ("containerd", "unknown"),
+    ("machine.slice", "unknown"),
+)
+# Parameters of the kernel's command line that decide whether a GPU works; the rest is nobody's business.
+GPU_WORDS = re.compile(
+    r"(\S*iommu\S*|pci|nomodeset|nomodule|lockdown|module\.sig_enforce|\S*blacklist|(nvidia|nouveau|nova)\S*)(=|$)"
+)
+
+
+def probe(host: "Host") -> "Answer":
+    """Give the kernel's facts; what cannot be read is null, and the log says why."""
+    release = line(host, "/proc/sys/kernel/osrelease")
+    if not release:
+        raise OSError("/proc/sys/kernel/osrelease: " + host.why("/proc/sys/kernel/osrelease"))
+    words = (host.read("/proc/cmdline") or "").split(" -- ")[0].split()
+    facts: "Facts" = {
+        "version": release,
+        "release": release,
+        "hostname": line(host, "/proc/sys/kernel/hostname"),
+        "machine": machine(host),
+        "cmdline": [word for word in words if GPU_WORDS.match(word)],
+        "efi": host.exists("/sys/firmware/efi"),
+        "secure_boot": secure_boot(host),
+        "lockdown": bracketed(host.read("/sys/kernel/security/lockdown") or ""),
+        "modules_tree": host.exists("/lib/modules/" + release),
+        "modules_disabled": {"0": False, "1": True}.get(line(host, "/proc/sys/kernel/modules_disabled") or ""),
+        "iommu": {
+            "groups": len(host.list("/sys/kernel/iommu_groups")),
+            "cmdline": [word for word in words if "iommu" in word.partition("=")[0]],
+        },
+    }
+    facts.update(distribution(host))
+    facts.update(taint(host))
+    facts.update({"wsl": is_wsl(release), "dxg": host.exists("/dev/dxg")})
+    facts.update(virtualisation(host, release))
+    facts.update(container(host))
+    return facts
+
+
+def line(host: "Host", path: str) -> "Optional[str]":
+    """Give a file of one line, or None where it is empty or cannot be read."""
+    return (host.read(path, 4096) or "").strip() or None
+
+
+def machine(host: "Host") -> "Optional[str]":
+    """Give the processor's architecture as ``uname -m`` does; the file exists from Linux 6.1 on."""
+    said = line(host, "/proc/sys/kernel/arch")
+    return said or ((host.run("uname", "-m") or {}).get("out") or "").strip() or None
+
+
+def distribution(host: "Host") -> "Facts":
+    """Give the distribution's name for people and its id."""
+    text = host.read("/etc/os-release") or host.read("/usr/lib/os-release") or ""
+    said = assignments(text)
+    return {"os": said.get("PRETTY_NAME"), "os_id": said.get("ID"), "os_version": said.get("VERSION_ID")}
+
+
+def assignments(text: str) -> "Dict[str, str]":
+    """Give the names and values of shell-like assignments, quotes removed."""
+    pairs = (row.strip().partition("=") for row in text.splitlines())
+    return {name: value.strip("\"'") for name, equals, value in pairs if equals and value.strip("\"'")}
+
+
+def bracketed(text: str) -> "Optional[str]":
+    """Give the word that the kernel has put in brackets: the choice in force."""
+    found = re.search(r"\[(\w+)\]", text)
+    return found.group(1) if found else None
+
+
+def secure_boot(host: "Host") -> "Optional[bool]":
+    """Tell whether the firmware enforces signatures; None where there is no EFI or its variable cannot be read."""
+    data = host.bytes(SECURE_BOOT, 64)
+    return data[-1] == 1 if data and len(data) == EFI_VARIABLE else None
+
+
+def taint(host: "Host") -> "Facts":
+    """Give the taint mask and the names of its bits; a bit of a newer kernel is named by its number."""
+    text = line(host, "/proc/sys/kernel/tainted") or ""
+    if not re.fullmatch("[0-9]{1,20}", text):
+        return {"taint": None, "taint_flags": []}
+    bits = [bit for bit in range(64) if int(text) >> bit & 1]
+    return {"taint": int(text), "taint_flags": [TAINTS[bit] if bit < len(TAINTS) else "bit-%d" % bit for bit in bits]}
+
+
+def is_wsl(release: str) -> bool:
+    """Tell whether the kernel is that of the Windows Subsystem for Linux, by its release."""
+    return bool(re.search("microsoft|wsl", release.lower()))
+
+
+def virtualisation(host: "Host", release: str) -> "Facts":
+    """Give the hypervisor's name (None: none seen; "unknown": one without a name) and every mark that was seen."""
+    seen: "List[Tuple[str, str]]" = [("hyper-v", "WSL")] if is_wsl(release) else []
+    if "firecracker" in (host.read("/proc/cmdline") or "").lower():
+        seen.append(("firecracker", "/proc/cmdline"))
+    kind = line(host, "/sys/hypervisor/type")
+    seen += [(kind, "/sys/hypervisor/type")] if kind else []
+    processor = host.read("/proc/cpuinfo", 8192) or ""
+    flagged = bool(re.search(r"^flags\s*:.*\bhypervisor\b", processor, re.MULTILINE))
+    # Clouds put their name on bare metal as well: on x86, DMI names a hypervisor only where the processor shows one.
+    if flagged or not re.search(r"^flags\s*:", processor, re.MULTILINE):
+        said = " ".join(line(host, "/sys/class/dmi/id/" + name) or "" for name in ("sys_vendor", "product_name"))
+        named = [name for word, name in MAKERS if word in said.lower() and not said.endswith(".metal")]
+        seen += [(name, "/sys/class/dmi/id") for name in named[:1]]
+    seen += [("unknown", "/proc/cpuinfo")] if flagged else []
+    return {
+        "virtualisation": seen[0][0] if seen else None,
+        "virtualisation_seen": ["%s: %s" % (where, name) for name, where in seen],
+    }
+
+
+def container(host: "Host") -> "Facts":
+    """Give the container's manager (None: no mark of a container) and every mark that was seen.
+
+    A mark is no proof: a virtual machine unpacked from an image keeps its /.dockerenv.
+    """
+    groups = host.read("/proc/1/cgroup") or ""
+    named = host.env("container") or line(host, "/run/systemd/container")
+    marks = (
+        ("kubernetes", "KUBERNETES_SERVICE_HOST", host.env("KUBERNETES_SERVICE_HOST") is not None),
+        ("podman", "/run/.containerenv", host.exists("/run/.containerenv")),
+        ("docker", "/.dockerenv", host.exists("/.dockerenv")),
+        ("apptainer", "/.singularity.d", host.exists("/.singularity.d")),
+        *((name, "/proc/1/cgroup", word in groups) for word, name in CGROUPS),
+        (named or "", "container=" + (named or ""), bool(named) and named != "wsl"),
+    )
+    seen = [(name, mark) for name, mark, there in marks if there]
+    return {"container": seen[0][0] if seen else None, "container_seen": [mark for _, mark in dict.fromkeys(seen)]}

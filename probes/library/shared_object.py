@@ -1,0 +1,260 @@
+"""Every copy of one CUDA library: where it lies, what found it, which version it says it is, whose package it is.
+
+The catalogue row says all in which libraries differ: ``soname`` (how file names begin), ``symbol`` and ``form`` (the
+function that tells the version, and its C signature), ``encodings`` (from which integer on which units are packed in
+it), ``siblings`` (loaded first), ``parts`` (how names of sub-libraries begin) and ``packages`` (how names of packages
+begin that may own a copy). The machine as a whole has the loader's folders, toolkits and system packages; a target
+Python has its own prefixes. How each library answers was measured without a GPU or driver on 2026-11-21.
+"""
+
+import ctypes
+import os
+import re
+from functools import partial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+    from probes.host import Answer, Facts, Host, Library
+
+    Found = Iterator[Tuple[str, str, str]]  # a path, how it was found, and the prefix that it lies in ("": the system)
+
+SYSTEM = (
+    "/lib64",
+    "/usr/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib64",
+    "/usr/local/lib",
+)
+CACHE = "/etc/ld.so.cache"
+SECONDS = 3.0  # for all copies together: cuBLASLt 13.1 (541 MB) took 0.07 s warm and 0.44 s from a cold disk
+HIGHEST = 100  # no library of NVIDIA has a major version of three digits
+
+
+def probe(host: "Host") -> "Answer":
+    """Give every copy, the one that a plain dlopen would take first; each is loaded in a process of its own."""
+    copies = gather(host)
+    real = [copy for copy in copies if not copy["stub"]]
+    answers = host.apart_all([partial(answer, host, copy) for copy in real], min(SECONDS, host.seconds))
+    seen = [describe(host, copy, answers[number]) for number, copy in enumerate(real)]
+    stubs = [dict(told(copy), status="not-applicable", version=None) for copy in copies if copy["stub"]]
+    return seen + stubs or None
+
+
+# Where copies lie.
+
+
+def gather(host: "Host") -> "List[Facts]":
+    """Give each real file once, with every name and every way by which it was found, in the order of the finding."""
+    copies: "Dict[str, Facts]" = {}
+    for at, how, prefix in within(host) if host.environment else everywhere(host):
+        path = host.real(at)
+        if path not in copies and not host.exists(path):
+            continue
+        stub = "stubs" in (at + path).split("/")
+        copy = copies.setdefault(
+            path, {"path": path, "at": at, "prefix": prefix, "stub": stub, "names": [], "found_by": []}
+        )
+        for key, value in (("names", os.path.basename(at)), ("found_by", how)):
+            if value not in copy[key]:
+                copy[key].append(value)
+    return list(copies.values())
+
+
+def everywhere(host: "Host") -> "Found":
+    """Give what the loader would find, in its order, then what lies in toolkits and in the system's folders."""
+    for folder in re.split("[:;]", host.env("LD_LIBRARY_PATH") or ""):
+        for path in named(host, folder):
+            yield path, "LD_LIBRARY_PATH", ""
+    cached = host.shared("loader.py")["cached"]
+    wanted = pattern(host.row)
+    for name, paths in cached(host.bytes(CACHE, 1 << 23) or b"", host.interpreter()["machine"]).items():
+        for path in paths if wanted.fullmatch(name) else ():
+            yield path, "ld.so.cache", ""
+    for root in toolkits(host):
+        for folder in [root + "/lib64", root + "/lib", *host.glob(root + "/targets/*/lib")]:
+            for path in named(host, folder):
+                yield path, "toolkit " + root, ""
+    for folder in dict.fromkeys(host.real(folder) for folder in SYSTEM):
+        for path in named(host, folder):
+            yield path, "system folder", ""
+
+
+def within(host: "Host") -> "Found":
+    """Give what lies in this Python's own prefixes: wheels of NVIDIA, copies bundled in others, a conda prefix."""
+    here = host.interpreter()
+    for site in dict.fromkeys(entry.rstrip("/") for entry in here["path"] if entry.startswith("/")):
+        folders = [(folder, "wheel") for folder in host.glob(site + "/nvidia/*/lib")]
+        folders += [(site + "/torch/lib", "bundled in torch")]
+        bundles = [name for name in host.list(site) if name.endswith(".libs")]
+        folders += [(site + "/" + name, "bundled in " + name[: -len(".libs")]) for name in bundles]
+        for folder, how in folders:
+            for path in named(host, folder):
+                yield path, how, site
+    for prefix in dict.fromkeys([here["prefix"], here["base_prefix"]]):
+        if host.exists(prefix + "/conda-meta"):
+            for folder in [prefix + "/lib", *host.glob(prefix + "/targets/*/lib")]:
+                for path in named(host, folder):
+                    yield path, "conda", prefix
+
+
+def toolkits(host: "Host") -> "List[str]":
+    """Give the folders that may be roots of CUDA toolkits, each once, links followed."""
+    nvcc = host.path("nvcc")
+    roots = [host.env("CUDA_HOME"), host.env("CUDA_PATH"), *host.glob("/usr/local/cuda*"), "/opt/cuda"]
+    roots += [os.path.dirname(os.path.dirname(host.real(nvcc)))] if nvcc else []
+    real = [host.real(root.rstrip("/")) for root in roots if root and root.startswith("/")]
+    return [root for root in dict.fromkeys(real) if root not in {"", "/", "/usr", "/usr/local"}]
+
+
+def named(host: "Host", folder: str) -> "List[str]":
+    """Give the files in a folder whose names are the library's."""
+    if not folder.startswith("/"):
+        return []
+    wanted = pattern(host.row)
+    return [os.path.join(folder, name) for name in host.list(folder) if wanted.fullmatch(name)]
+
+
+def pattern(row: "Facts") -> "re.Pattern[str]":
+    """Give what the library's file names are: bundled copies have a hash in theirs (libcudart-80664282.so.10.2)."""
+    return re.compile(re.escape(row["soname"][: -len(".so")]) + r"(?:[-.][0-9a-f]{8})?\.so(?:\.\d+)*")
+
+
+# What a copy says of itself.
+
+
+def answer(host: "Host", copy: "Facts") -> "Facts":
+    """Load a copy and ask its version; runs in a fork, since loading runs the copy's own code.
+
+    Siblings come first, from the copy's own folder: cuBLAS needs cuBLASLt, and cuDNN 9 lets libcudnn_graph answer,
+    which LD_LIBRARY_PATH could take from another cuDNN.
+    """
+    suffix = soname(copy).partition(".so")[2]
+    for stem in host.row.get("siblings", ()):
+        sibling = os.path.join(os.path.dirname(copy["at"]), stem + suffix)
+        try:
+            if host.exists(sibling):
+                host.library(sibling)
+        except OSError:
+            continue  # what the copy itself misses its own loading says
+    try:
+        library = host.library(copy["at"])
+    except OSError as error:
+        return {"loaded": False, "error": str(error)}
+    return dict(ask(library, host.row), loaded=True)
+
+
+def ask(library: "Library", row: "Facts") -> "Facts":
+    """Give the integers that the library answers with, or in which way it gives none."""
+    symbol, form = row["symbol"], row["form"]
+    if not library.has(symbol):
+        return {"error": "it has no symbol " + symbol}
+    if form == "size_t ()":
+        library.value(symbol).restype = ctypes.c_size_t
+        return {"numbers": [library.call(symbol)]}
+    each = form == "(type, int*)"  # types 0, 1 and 2 ask for major, minor and patch
+    cells = [ctypes.c_int() for _ in range(3 if each else form.count("int*"))]
+    pointers = [ctypes.byref(cell) for cell in cells]
+    for arguments in list(enumerate(pointers)) if each else [tuple(pointers)]:
+        status = library.call(symbol, *arguments)
+        if status:
+            return {"error": "%s answered error %d" % (symbol, status)}
+    return {"numbers": [cell.value for cell in cells]}
+
+
+def decode(numbers: "List[int]", encodings: "List[Any]") -> "Optional[str]":
+    """Give the version that a library's integers mean, or None where they mean none."""
+    if encodings and numbers:
+        left = numbers[0]
+        units: "List[int]" = next((units for least, units in encodings if left >= least), [])
+        numbers = []
+        for unit in units:
+            numbers.append(left // unit)
+            left %= unit
+    sane = any(numbers) and numbers[0] < HIGHEST and min(numbers) >= 0 and max(numbers) < HIGHEST * 10
+    return ".".join(str(number) for number in numbers) if sane else None
+
+
+# What is told of a copy.
+
+
+def describe(host: "Host", copy: "Facts", said: "Any") -> "Facts":
+    """Give one copy: its version by the library's own word, else by its file's name, else by its own package."""
+    if isinstance(said, OSError):
+        said = {"loaded": False, "error": str(said)}
+    numbers = said.get("numbers", [])
+    owners = claims(host, copy)
+    own = [owner for owner in owners if owner["name"].startswith(tuple(host.row["packages"]))]
+    versions = {
+        "library": decode(numbers, host.row.get("encodings", [])),
+        "file name": in_name(copy["path"]),
+        "package": plain(own[0]["version"]) if own else None,
+    }
+    source = next((source for source, version in versions.items() if version), None)
+    odd = "it answered %s, which is no version" % numbers if numbers and not versions["library"] else None
+    facts = dict(told(copy), version=versions[source] if source else None, version_from=source)
+    facts.update(status="present" if said["loaded"] else "failed", error=said.get("error") or odd)
+    facts.update(code=numbers[0] if len(numbers) == 1 else None, file_version=versions["file name"])
+    facts.update(owner=owners[0] if owners else None)
+    if len(owners) > 1:
+        facts["claimed_by"] = ["%(name)s %(version)s" % owner for owner in owners]
+    return dict(facts, **parts(host, copy, facts["version"])) if "parts" in host.row else facts
+
+
+def told(copy: "Facts") -> "Facts":
+    """Give what is known of a copy without asking it."""
+    return {
+        "key": copy["path"],
+        "path": copy["path"],
+        "soname": soname(copy),
+        "found_by": copy["found_by"],
+        "stub": copy["stub"],
+    }
+
+
+def claims(host: "Host", copy: "Facts") -> "List[Facts]":
+    """Give the packages that claim a copy, the likeliest owner first."""
+    owners = host.shared("owners.py")
+    packages = host.row["packages"]
+    if copy["prefix"]:
+        return list(owners["of_prefix"](host, copy["at"], copy["prefix"], packages))
+    return list(owners["of_system"](host, copy["path"], packages))
+
+
+def soname(copy: "Facts") -> str:
+    """Give the name that programs ask for: the shortest numbered one that leads to the file."""
+    numbered = [name for name in copy["names"] if name[-1].isdigit()]
+    return str(min(numbered or copy["names"], key=len))
+
+
+def in_name(path: str) -> "Optional[str]":
+    """Give the version in a file's name; fewer than three numbers are a soname's (CUDA 11.8 has libcudart.so.11.0)."""
+    found = re.search(r"\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$", path)
+    return found.group(1) if found else None
+
+
+def plain(version: "Optional[str]") -> "Optional[str]":
+    """Give a package's version without epoch, revision and tags: 2.28.3-1+cuda13.0 is 2.28.3."""
+    found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)+)", version or "")
+    return found.group(1) if found else None
+
+
+def parts(host: "Host", copy: "Facts", version: "Optional[str]") -> "Facts":
+    """Give the sub-libraries beside a copy with their versions, and whether these are mixed.
+
+    A part's version is that in its file's name, else that of the package whose record of its size fits. To ask the
+    parts themselves (cudnnOpsVersionCheck …) would load 150 MB and cover four of seven.
+    """
+    folder, tail = os.path.dirname(copy["at"]), ".so" + soname(copy).partition(".so")[2]
+    found: "Dict[str, Optional[str]]" = {}
+    for name in host.list(folder):
+        if name.startswith(host.row["parts"]) and name.endswith(tail):
+            part = dict(copy, at=os.path.join(folder, name), path=host.real(os.path.join(folder, name)))
+            fitting = [] if in_name(part["path"]) else [owner for owner in claims(host, part) if owner["fits"]]
+            found[name[: -len(tail)]] = in_name(part["path"]) or plain(fitting[0]["version"] if fitting else None)
+    known = {tuple(text.split(".")[:3]) for text in [version, *found.values()] if text}
+    return {"parts": found, "mixed": len(known) > 1}

@@ -1,0 +1,168 @@
+"""Where the dynamic loader would find the libraries that a package needs: every candidate, in the loader's own order.
+
+Order after ld.so(8) and glibc's ``_dl_map_object``: DT_RPATH of the file that asks and of those that loaded it (where
+the asking file has no DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH, ld.so.cache, default folders. Sub-folders of
+``glibc-hwcaps`` are not looked into: no GPU library is shipped there. Nothing is loaded.
+"""
+
+import os
+import re
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+    from probes.host import Facts, Host
+
+    Chain = List[Tuple[str, Facts]]  # the file that asks, what loaded it, and so on; the program last
+
+CACHE = "/etc/ld.so.cache"
+MARK = b"glibc-ld.so.cache1.1"
+HEAD, ENTRY = 48, struct.Struct("=iIIIQ")
+CACHE_MACHINES = {"x86_64": 0x0300, "aarch64": 0x0A00}
+MULTIARCH = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+BASE = ("libc.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "libgcc_s.so", "libstdc++.so", "ld-")
+
+
+class Loader:
+    """The loader as it would act for one Python: its program, its environment, this machine's cache."""
+
+    def __init__(self, host: "Host") -> None:
+        """Read what is the same for every search."""
+        self.host = host
+        here = host.interpreter()
+        self.machine = here["machine"]
+        program = host.real(here["executable"] or "")
+        described = host.elf(program)
+        self.program: "Chain" = [(program, described)] if described else []
+        self.names: "Dict[str, List[str]]" = {}
+        self.cache: "Optional[Dict[str, List[str]]]" = None
+
+    def search(self, soname: str, chain: "Chain") -> "List[Facts]":
+        """Give every file that answers to the name, in the order in which it would be found, each with its step."""
+        found: "List[Facts]" = []
+        known = set()
+        for step, by, folder in self._folders(soname, chain):
+            if not self._has(folder, soname):
+                continue
+            path = folder + "/" + soname
+            real = self.host.real(path)
+            if real not in known and self.host.exists(real):
+                known.add(real)
+                found.append({"step": step, "folder": folder, "path": path, "real": real, "by": by})
+        return found
+
+    def load(
+        self, roots: "List[str]", inside: "Sequence[str]", known: "Set[str]"
+    ) -> "Tuple[Dict[str, List[Facts]], List[Facts]]":
+        """Give candidates for each name that the roots need from others, and the files of their own that were read.
+
+        Their own are files whose path or name begins with a word of ``inside``. Names in ``known`` are loaded already;
+        those met here are added to it. Breadth first, as the loader does.
+        """
+        own = tuple(inside)
+        outside: "Dict[str, List[Facts]]" = {}
+        read: "List[Facts]" = []
+        for root in roots:
+            waiting = self._chain(root, self.program)
+            for chain in waiting:
+                read.append(dict(chain[0][1], path=chain[0][0]))
+                for soname in chain[0][1]["needed"]:
+                    if soname in known or soname.startswith(BASE):
+                        continue
+                    known.add(soname)
+                    found = self.search(soname, chain)
+                    if found and (found[0]["path"].startswith(own) or soname.startswith(own)):
+                        waiting += self._chain(found[0]["path"], chain)
+                    else:
+                        outside[soname] = found
+        return outside, read
+
+    def parts(self, candidates: "Dict[str, List[Facts]]") -> "Dict[str, List[Facts]]":
+        """Give candidates for what the first of each would load by name itself: parts of it, which lie beside it.
+
+        libcudnn.so.9 loads libcudnn_graph.so.9, libnvrtc.so.13 loads libnvrtc-builtins.so.13.0, each by its own search.
+        """
+        found: "Dict[str, List[Facts]]" = {}
+        for soname, copies in candidates.items():
+            stem, _, ending = soname.partition(".so.")
+            part = re.compile(r"%s[_-][\w-]+\.so\.%s(\.\d+)?$" % (re.escape(stem), re.escape(ending)))
+            for name in self._names(copies[0]["folder"]) if copies else ():
+                if part.match(name) and name not in candidates:
+                    for chain in self._chain(copies[0]["path"], self.program):
+                        found[name] = self.search(name, chain)
+        return found
+
+    def _chain(self, path: str, loaded_by: "Chain") -> "List[Chain]":
+        described = self.host.elf(path)
+        return [[(path, described), *loaded_by]] if described else []
+
+    def _folders(self, soname: str, chain: "Chain") -> "Iterator[Tuple[str, str, str]]":
+        """Give step, whose word it is, and folder, in the loader's order."""
+        asking = chain[:1]
+        if not any(described["runpath"] for _, described in asking):
+            for path, described in chain:
+                if not described["runpath"]:
+                    yield from _own(path, described["rpath"], "RPATH")
+        for folder in (self.host.env("LD_LIBRARY_PATH") or "").replace(";", ":").split(":"):
+            if folder.startswith("/"):
+                yield "LD_LIBRARY_PATH", "LD_LIBRARY_PATH", os.path.normpath(folder)
+        for path, described in asking:
+            yield from _own(path, described["runpath"], "RUNPATH")
+        if self.cache is None:
+            self.cache = cached(self.host.bytes(CACHE, 1 << 23) or b"", self.machine)
+        for path in self.cache.get(soname, ()):
+            yield "ld.so.cache", CACHE, os.path.dirname(path)
+        for folder in _defaults(self.machine):
+            yield "default", "ld.so", folder
+
+    def _has(self, folder: str, soname: str) -> bool:
+        """Tell whether the folder names the file: one that may not be listed is asked for it."""
+        names = self._names(folder)
+        return soname in names or (
+            not names and self.host.why(folder) == "denied" and self.host.exists(folder + "/" + soname)
+        )
+
+    def _names(self, folder: str) -> "List[str]":
+        """Give the names in a folder, listed once."""
+        if folder not in self.names:
+            self.names[folder] = self.host.list(folder)
+        return self.names[folder]
+
+
+def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
+    """Give the paths for each name in ld.so.cache, in its order; only those for this machine where it is known."""
+    start = data.find(MARK)
+    found: "Dict[str, List[str]]" = {}
+    if start < 0 or len(data) < start + HEAD:
+        return found
+    data = data[start:]
+    count = min(struct.unpack_from("=I", data, len(MARK))[0], (len(data) - HEAD) // ENTRY.size)
+    wanted = CACHE_MACHINES.get(machine)
+    for flags, name, path, _, _ in ENTRY.iter_unpack(data[HEAD : HEAD + count * ENTRY.size]):
+        if wanted is None or flags & 0xFF00 == wanted:
+            found.setdefault(_text(data, name), []).append(_text(data, path))
+    return found
+
+
+def _text(data: bytes, offset: int) -> str:
+    end = data.find(b"\0", offset)
+    return data[offset : end if end >= 0 else offset].decode("utf-8", "replace")
+
+
+def _own(path: str, folders: "List[str]", step: str) -> "Iterator[Tuple[str, str, str]]":
+    """Give the folders that a file itself names, with $ORIGIN in its place."""
+    origin = os.path.dirname(path)
+    for folder in folders:
+        named = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        if named.startswith("/"):
+            yield step, path, os.path.normpath(named)
+
+
+def _defaults(machine: str) -> "Iterator[str]":
+    multiarch = MULTIARCH.get(machine)
+    for folder in ("/lib", "/usr/lib"):
+        if multiarch:
+            yield folder + "/" + multiarch
+    yield from ("/lib64", "/usr/lib64", "/lib", "/usr/lib")

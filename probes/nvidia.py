@@ -1,0 +1,85 @@
+"""What the probes of NVIDIA's driver share: copies of its libraries, modules on disk, releases in names and banners."""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional, Sequence
+
+    from probes.host import Facts, Host
+
+MOST_DEPENDENCIES = 16 << 20
+FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)$")
+BANNER = re.compile(r"Module\b.*?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)\s")
+# Folders that tell what a copy is for; what lies in none of them is the driver's own.
+KINDS = (("stub", "/stubs/"), ("compat", "/compat/"), ("compat", "/cuda-compat/"), ("wsl", "/wsl/"))
+ELSEWHERE = (
+    "/usr/lib/wsl/lib/{name}.1",
+    "/run/opengl-driver/lib/{name}.1",
+    "/usr/local/cuda*/compat/{name}.1",
+    "/usr/local/cuda*/lib64/stubs/{name}",
+)
+
+
+def copies(host: "Host", name: str) -> "List[Facts]":
+    """Give every copy of a library (``libcuda.so``) that the loader would find, in its order, then those elsewhere.
+
+    Elsewhere is where Windows, NixOS and the toolkit keep theirs. Each file is told once, where it is met first.
+    """
+    loader = host.shared("loader.py")["Loader"](host)
+    places = [(found["path"], found["step"]) for found in loader.search(name + ".1", loader.program)]
+    places += [(path, "known folder") for where in ELSEWHERE for path in host.glob(where.format(name=name))]
+    seen: "Dict[str, Facts]" = {}
+    for path, how in places:
+        real = host.real(path)
+        seen.setdefault(
+            real, {"path": path, "real": real, "release": release(real), "kind": kind(real), "found_by": how}
+        )
+    return list(seen.values())
+
+
+def load(host: "Host", name: str, found: "Sequence[Facts]") -> "Facts":
+    """Give ``loaded`` (None where there is no such library), and its file, release and kind; or how loading failed."""
+    try:
+        loaded = host.library(name + ".1")
+    except OSError as error:
+        said = str(error)
+        if not found and said.startswith(name) and "No such file" in said:
+            return {"loaded": None}
+        return {"loaded": None, "status": "failed", "error": said}
+    # WSL's library loads a second one of its name from Windows: the loader's own choice is the one that it knows.
+    known = {copy["real"] for copy in found}
+    paths = sorted(host.mapped(name), key=lambda path: path not in known)
+    path = paths[0] if paths else None
+    return {"loaded": loaded, "path": path, "version": release(path), "kind": kind(path) if path else None}
+
+
+def release(path: "Optional[str]") -> "Optional[str]":
+    """Give the driver release in the name of a file, or None: stubs and the libraries of WSL have none."""
+    found = FILE.search(path or "")
+    return found.group(1) if found else None
+
+
+def kind(path: str) -> str:
+    """Give what a copy is for, by its folder: driver, stub (to link against), compat (newer than the module), wsl."""
+    return next((name for name, folder in KINDS if folder in path), "driver")
+
+
+def in_banner(banner: str) -> "Optional[str]":
+    """Give the release in the module's banner (/proc/driver/nvidia/version), or None."""
+    found = BANNER.search(banner)
+    return found.group(1) if found else None
+
+
+def on_disk(host: "Host", module: str) -> "Optional[str]":
+    """Give the file that holds a module for the running kernel, from depmod's list, or None."""
+    tree = "/lib/modules/" + (host.read("/proc/sys/kernel/osrelease") or "").strip()
+    path = in_list(host.read(tree + "/modules.dep", MOST_DEPENDENCIES) or "", module)
+    return path if path is None or path.startswith("/") else tree + "/" + path
+
+
+def in_list(dependencies: str, module: str) -> "Optional[str]":
+    """Give the path of a module in depmod's list, where its name may have a dash for each low line."""
+    name = re.escape(module).replace("_", "[-_]")
+    found = re.search(r"^((?:[^:\n]*/)?%s\.ko(?:\.\w{1,4})?):" % name, dependencies, re.MULTILINE)
+    return found.group(1) if found else None

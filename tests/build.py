@@ -1,0 +1,285 @@
+"""Machines made of facts, a few words each: what tests of rules and of the judge are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from gpustack.answers import plain
+from gpustack.judging import judge
+from gpustack.matrix import Matrix
+from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status, Unseen
+from gpustack.model.report import Finding, Purpose, Report
+
+MATRIX = Matrix()
+PYTHON = "/opt/venv/bin/python"
+PCI = "0000:01:00.0"
+H200 = "0x2335"
+LAYERS = {
+    "linux-kernel": Layer.KERNEL,
+    "kernel-headers": Layer.KERNEL,
+    "dkms": Layer.KERNEL,
+    "kernel-log": Layer.KERNEL,
+    "pci-display": Layer.HARDWARE,
+    "gpu": Layer.HARDWARE,
+    "nvidia.ko": Layer.KERNEL_MODULE,
+    "nvidia-uvm.ko": Layer.KERNEL_MODULE,
+    "python": Layer.ENVIRONMENT,
+    "cudnn": Layer.LIBRARY,
+    "pytorch": Layer.FRAMEWORK,
+    "jax": Layer.FRAMEWORK,
+    "onnxruntime": Layer.FRAMEWORK,
+    "cuda-toolkit": Layer.RUNTIME,
+    "cuda-core": Layer.RUNTIME,
+    "cuda-bindings": Layer.RUNTIME,
+}
+NAMED = ("key", "version", "build", "path", "environment", "status")
+
+
+def seen(
+    component: str, *copies: Mapping[str, object], reason: str | None = None, status: str | None = None
+) -> Component:
+    """Give a component with these copies, as the probes' answers would make it; without copies it is absent."""
+    instances = tuple(_copy(number, copy) for number, copy in enumerate(copies))
+    used = next((copy for copy in instances if copy.status is Status.PRESENT), None)
+    best = Status.PRESENT if used else Status.FAILED if instances else Status.ABSENT
+    return Component(
+        id=component,
+        layer=LAYERS.get(component, Layer.DRIVER),
+        vendor="nvidia",
+        status=Status(status) if status else best,
+        version=used.version if used else None,
+        build=used.build if used else None,
+        path=used.path if used else None,
+        facts=used.facts if used else {},
+        source=f"probe of {component}",
+        reason=reason,
+        instances=instances,
+    )
+
+
+def _copy(number: int, said: Mapping[str, object]) -> Instance:
+    facts = plain({name: value for name, value in said.items() if name not in NAMED})
+    assert isinstance(facts, Mapping)
+    return Instance(
+        key=_text(said, "key") or _text(said, "path") or str(number),
+        version=_text(said, "version"),
+        build=_text(said, "build"),
+        path=_text(said, "path"),
+        environment=_text(said, "environment"),
+        status=Status(said.get("status", "present")),
+        facts=facts,
+    )
+
+
+def _text(said: Mapping[str, object], name: str) -> str | None:
+    value = said.get(name)
+    return None if value is None else str(value)
+
+
+def machine(
+    *components: Component, container: str | None = None, wsl: bool = False, pythons: Iterable[str] = ()
+) -> Facts:
+    """Give the facts of a machine with these components."""
+    return Facts(
+        taken="2026-11-21T10:00:00+00:00",
+        host=Host(os="Ubuntu 24.04.3 LTS", kernel="6.8.0-50-generic", machine="x86_64", container=container, wsl=wsl),
+        components=components,
+        environments=tuple(Environment(python=python, kind="venv", version="3.12.3") for python in pythons),
+    )
+
+
+def merged(facts: Facts, *components: Component, drop: Iterable[str] = (), unseen: Iterable[Unseen] = ()) -> Facts:
+    """Give the facts with these components in the place of those of the same id, and without those to drop."""
+    new = {one.id: one for one in components}
+    kept = [new.pop(one.id, one) for one in facts.components if one.id not in drop]
+    return replace(facts, components=(*kept, *new.values()), not_seen=(*facts.not_seen, *unseen))
+
+
+def kernel(**facts: object) -> Component:
+    """Give the kernel of an ordinary Ubuntu machine."""
+    release = facts.pop("release", "6.8.0-50-generic")
+    common = {"version": release, "release": release, "os_id": "ubuntu", "modules_tree": True, "secure_boot": False}
+    return seen("linux-kernel", {**common, **facts})
+
+
+def pci(
+    driver: str | None = "nvidia", device: str = H200, at: str = PCI, vendor: str = "nvidia", **facts: object
+) -> dict[str, object]:
+    """Give one GPU on the bus."""
+    link = {"speed": 32.0, "width": 16, "max_speed": 32.0, "max_width": 16}
+    common = {
+        "key": at,
+        "vendor": vendor,
+        "vendor_id": "0x10de",
+        "device_id": device,
+        "class": "0x030200",
+        "driver": driver,
+    }
+    return {**common, "link": link, "bridges": [], **facts}
+
+
+def gpu(name: str = "NVIDIA H200", cc: str = "9.0", at: str = PCI, **facts: object) -> dict[str, object]:
+    """Give one GPU as NVML tells of it, in good health."""
+    common = {
+        "key": f"GPU-00000000-0000-0000-0000-{at[-7:-5]}0000000000",
+        "uuid": f"GPU-00000000-0000-0000-0000-{at[-7:-5]}0000000000",
+        "name": name,
+        "pci": at,
+        "cc": cc,
+        "throttle": {"mask": 1, "reasons": ["gpu_idle"]},
+        "ecc": {"enabled": True, "uncorrected_volatile": 0},
+        "remap": {"pending": False, "failed": False},
+        "mig": {"enabled": False, "instances": []},
+        "recovery_action": 0,
+    }
+    return {**common, **facts}
+
+
+def module(release: str | None = "580.95.05", disk: str | None = "580.95.05", **facts: object) -> Component:
+    """Give nvidia.ko, loaded and on disk in these releases."""
+    if release is None and disk is None:
+        return seen("nvidia.ko")
+    nodes = [
+        {"path": path, "exists": True, "readable": True, "writable": True}
+        for path in ("/dev/nvidiactl", "/dev/nvidia0")
+    ]
+    common = {
+        "version": release or disk,
+        "loaded": release is not None,
+        "version_loaded": release,
+        "version_on_disk": disk,
+        "path": "/lib/modules/6.8.0-50-generic/updates/dkms/nvidia.ko" if disk else None,
+        "flavour": "open",
+        "competitors": [],
+        "blacklisted": [],
+        "nodes": nodes if release else [],
+    }
+    return seen("nvidia.ko", {**common, **facts})
+
+
+def driver(release: str | None = "580.95.05", **facts: object) -> Component:
+    """Give the driver's libraries."""
+    if release is None:
+        return seen("nvidia-driver")
+    return seen("nvidia-driver", {"version": release, "libcuda": release, "libnvidia_ml": release, **facts})
+
+
+def nvml(release: str = "580.95.05", cuda: int = 13000, count: int = 1, **facts: object) -> Component:
+    """Give NVML, started."""
+    common = {
+        "version": release,
+        "code": 0,
+        "code_name": "NVML_SUCCESS",
+        "driver_version": release,
+        "cuda_version": cuda,
+    }
+    return seen("nvml", {**common, "gpu_count": count, **facts})
+
+
+def nvml_error(code: int, name: str) -> Component:
+    """Give NVML, refusing."""
+    return seen("nvml", {"status": "failed", "code": code, "code_name": name, "error": name})
+
+
+def libcuda(
+    cuda: int = 13000, release: str = "580.95.05", cc: str | None = "9.0", init: int = 0, **facts: object
+) -> Component:
+    """Give libcuda, started, or with cuInit's error."""
+    devices = [{"ordinal": 0, "pci": PCI, "cc": cc}] if cc and init == 0 else []
+    common = {
+        "version": release,
+        "path": f"/usr/lib/x86_64-linux-gnu/libcuda.so.{release}",
+        "kind": "driver",
+        "cu_init": init,
+        "cu_init_name": "CUDA_SUCCESS" if init == 0 else f"CUDA_ERROR_{init}",
+        "driver_cuda": cuda,
+        "devices": devices,
+        "copies": [],
+        "stub_on_path": {"LD_LIBRARY_PATH": [], "LIBRARY_PATH": []},
+        "visible": None,
+        "status": "present" if init == 0 else "failed",
+    }
+    return seen("libcuda", {**common, **facts})
+
+
+def uvm(loaded: bool = True, **facts: object) -> Component:  # noqa: FBT001, FBT002 - a fact of the machine, not a switch
+    """Give nvidia-uvm.ko."""
+    return seen("nvidia-uvm.ko", {"loaded": loaded, "version_loaded": "580.95.05" if loaded else None, **facts})
+
+
+def log(*lines: str, xids: Iterable[Mapping[str, object]] = (), modules: Iterable[str] = ()) -> Component:
+    """Give the kernel's log."""
+    return seen(
+        "kernel-log",
+        {
+            "readable": True,
+            "source": "/dev/kmsg",
+            "nvrm": list(lines),
+            "xids": list(xids),
+            "module_errors": list(modules),
+        },
+    )
+
+
+def torch(
+    version: str = "2.11.0", build: str | None = "cu130", cuda: str | None = "13.0", **facts: object
+) -> Component:
+    """Give PyTorch in the target Python."""
+    archs = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"] if cuda else []
+    common: dict[str, object] = {
+        "version": f"{version}+{build}" if build else version,
+        "build": build,
+        "path": "/opt/venv/lib/python3.12/site-packages/torch",
+        "environment": PYTHON,
+        "cuda": cuda,
+        "accelerator": "cuda" if cuda else "cpu",
+        "archs": archs,
+        "pins": {},
+        "search": {},
+    }
+    return seen("pytorch", {**common, **facts})
+
+
+def onnxruntime(build: str = "cpu", version: str = "1.30.0", **facts: object) -> Component:
+    """Give ONNX Runtime in the target Python."""
+    path = "/opt/venv/lib/python3.12/site-packages/onnxruntime"
+    return seen("onnxruntime", {"version": version, "build": build, "path": path, "environment": PYTHON, **facts})
+
+
+def jax(build: str = "cuda13", version: str = "0.11.2", **facts: object) -> Component:
+    """Give JAX in the target Python."""
+    plugins = {f"jax-{build}-plugin": version, f"jax-{build}-pjrt": version} if build != "cpu" else {}
+    common = {"version": version, "build": build, "environment": PYTHON, "jaxlib": version, "plugins": plugins}
+    return seen("jax", {**common, **facts})
+
+
+def python(version: str = "3.12.3", glibc: str = "2.39") -> Component:
+    """Give the target Python."""
+    return seen("python", {"key": PYTHON, "version": version, "path": PYTHON, "environment": PYTHON, "glibc": glibc})
+
+
+def healthy(*others: Component) -> Facts:
+    """Give an ordinary machine with one H200, its driver, and whatever else is named."""
+    driven = (kernel(), log(), seen("pci-display", pci()), module(), uvm(), driver(), nvml(), libcuda())
+    return merged(machine(*driven, seen("gpu", gpu()), python(), pythons=[PYTHON]), *others)
+
+
+def report(facts: Facts, purpose: Purpose = Purpose.ANY) -> Report:
+    """Give the judge's report."""
+    return judge(facts, MATRIX, purpose)
+
+
+def found(facts: Facts, finding: str, purpose: Purpose = Purpose.ANY) -> Finding | None:
+    """Give the first finding of this id, or None."""
+    return next((one for one in report(facts, purpose).findings if one.id == finding), None)
+
+
+def ids(facts: Facts, purpose: Purpose = Purpose.ANY) -> set[str]:
+    """Give the ids of all findings."""
+    return {one.id for one in report(facts, purpose).findings}
+
+
+def roots(facts: Facts, purpose: Purpose = Purpose.ANY) -> tuple[str, ...]:
+    """Give the root causes."""
+    return report(facts, purpose).verdict.root_causes

@@ -1,0 +1,239 @@
+"""Rules about the GPU itself: faults, heat, links, and what could not be looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.model.report import Health, Severity
+from tests.build import (
+    PCI,
+    found,
+    gpu,
+    healthy,
+    ids,
+    libcuda,
+    log,
+    machine,
+    merged,
+    module,
+    nvml,
+    nvml_error,
+    pci,
+    report,
+    roots,
+    seen,
+    torch,
+)
+
+OTHER = "0000:02:00.0"
+
+
+def xid(code: int, at: str = PCI, words: str = "") -> dict[str, object]:
+    return {"pci": at, "code": code, "text": words, "seconds": 12.5}
+
+
+def test_a_gpu_that_nvml_calls_lost_has_fallen_off_the_bus() -> None:
+    lost = gpu(status="failed", code=15, error="NVMLError_GpuIsLost: GPU is lost")
+    facts = healthy(seen("gpu", lost), libcuda(init=999))
+    finding = found(facts, "gpu-fell-off-bus")
+    assert finding is not None
+    assert finding.instance == PCI
+    assert finding.severity is Severity.ERROR
+    assert roots(facts) == ("gpu-fell-off-bus",)
+    assert roots(healthy(nvml_error(15, "NVML_ERROR_GPU_IS_LOST"), seen("gpu"))) == ("gpu-fell-off-bus",)
+
+
+def test_the_kernels_word_is_enough_and_weighs_less_where_the_gpu_answers_again() -> None:
+    event = log(xids=[xid(79, words="GPU has fallen off the bus.")])
+    gone = found(merged(healthy(event), seen("gpu")), "gpu-fell-off-bus")
+    assert gone is not None
+    assert gone.severity is Severity.ERROR
+    assert gone.because[0].value == f"Xid 79 at {PCI}: GPU has fallen off the bus."
+    assert gone.row is not None
+    again = found(healthy(event), "gpu-fell-off-bus")
+    assert again is not None
+    assert again.severity is Severity.WARNING
+    assert report(healthy(event)).verdict.status is Health.DEGRADED
+
+
+@pytest.mark.parametrize(
+    ("facts", "severity"),
+    [
+        ({"ecc": {"uncorrected_volatile": 1}}, Severity.ERROR),
+        ({"ecc": {"sram_threshold_exceeded": True}}, Severity.ERROR),
+        ({"remap": {"failed": True}}, Severity.ERROR),
+        ({"remap": {"pending": True}}, Severity.WARNING),
+        ({"retired": {"pending": True}}, Severity.WARNING),
+        ({"ecc": {"uncorrected_volatile": 0, "uncorrected_aggregate": 9, "corrected_volatile": 900}}, None),
+        ({"ecc": {"uncorrected_volatile": None}}, None),
+        ({"ecc": "garbage", "remap": 7}, None),
+    ],
+)
+def test_memory_errors_weigh_by_what_they_did(facts: dict[str, object], severity: Severity | None) -> None:
+    finding = found(healthy(seen("gpu", gpu(**facts))), "gpu-ecc-error")  # type: ignore[arg-type]  # facts of any name
+    assert (finding.severity if finding else None) is severity
+
+
+def test_a_memory_error_of_the_log_weighs_less_where_the_counters_were_reset() -> None:
+    event = log(xids=[xid(48), xid(13), xid(95)])
+    past = found(healthy(event), "gpu-ecc-error")
+    assert past is not None
+    assert past.severity is Severity.WARNING
+    assert "has had" in past.title
+    unknown = found(healthy(event, seen("gpu", gpu(ecc={}))), "gpu-ecc-error")
+    assert unknown is not None
+    assert unknown.severity is Severity.ERROR
+    gone = found(merged(healthy(event), seen("gpu")), "gpu-ecc-error")
+    assert gone is not None
+    assert gone.instance == PCI
+
+
+def test_xids_of_programs_are_no_fault_of_the_stack() -> None:
+    assert ids(healthy(log(xids=[xid(13), xid(31), xid(43), xid(45)]))) == set()
+
+
+def test_a_recovery_that_the_driver_asks_for_is_an_error() -> None:
+    wanted = seen("gpu", gpu(recovery_action=2, recovery_action_name="node-reboot"))
+    finding = found(healthy(wanted), "gpu-recovery-needed")
+    assert finding is not None
+    assert "node reboot" in finding.title
+    assert finding.fix is not None
+    assert finding.fix.needs_reboot
+    reset = found(healthy(seen("gpu", gpu(recovery_action=None, status="failed", code=16))), "gpu-recovery-needed")
+    assert reset is not None
+    assert "gpu reset" in reset.title
+    assert "gpu-recovery-needed" not in ids(healthy(seen("gpu", gpu(recovery_action=None))))
+
+
+@pytest.mark.parametrize(
+    ("mask", "finding"),
+    [
+        (0x0, None),
+        (0x1, None),
+        (0x2, None),
+        (0x4, None),
+        (0x10, None),
+        (0x100, None),
+        (0x4 | 0x1 | 0x200, None),
+        (0x20, "gpu-overheat"),
+        (0x40, "gpu-overheat"),
+        (0x40 | 0x8 | 0x4, "gpu-overheat"),
+        (0x8, "gpu-hw-slowdown"),
+        (0x80, "gpu-hw-slowdown"),
+        (0x80 | 0x8 | 0x4, "gpu-hw-slowdown"),
+    ],
+)
+def test_why_the_clocks_are_held_back_is_read_as_a_mask(mask: int, finding: str | None) -> None:
+    facts = healthy(seen("gpu", gpu(throttle={"mask": mask, "reasons": []})))
+    assert ids(facts) == ({finding} if finding else set())
+    assert report(facts).verdict.status is (Health.DEGRADED if finding else Health.HEALTHY)
+
+
+def link(width: int | None, most: int | None, *bridges: int | None, speed: float = 32.0) -> dict[str, object]:
+    ends = [{"pci": f"0000:0{number}:00.0", "max_width": one} for number, one in enumerate(bridges)]
+    return pci(link={"speed": speed, "width": width, "max_speed": 32.0, "max_width": most}, bridges=ends)
+
+
+@pytest.mark.parametrize(
+    ("device", "degraded"),
+    [
+        (link(8, 16, 16), True),
+        (link(1, 16), True),
+        (link(16, 16, 16), False),
+        (link(8, 16, 8), False),
+        (link(8, 16, 16, 8), False),
+        (link(4, 16, 8), True),
+        (link(16, 16, 16, speed=2.5), False),
+        (link(None, 16), False),
+        (link(0, 16), False),
+        (link(255, 255), False),
+        (link(8, None, 16), False),
+        (link(8, 16, 0, 255), True),
+    ],
+)
+def test_a_link_is_narrow_only_against_the_narrowest_end_of_its_way(device: dict[str, object], degraded: bool) -> None:  # noqa: FBT001 - a row
+    assert ("pcie-link-degraded" in ids(healthy(seen("pci-display", device)))) is degraded
+
+
+@pytest.mark.parametrize(
+    ("mig", "broken"),
+    [
+        ({"enabled": True, "instances": []}, True),
+        ({"enabled": True, "instances": 0}, True),
+        ({"enabled": True, "instances": [{"uuid": "MIG-1"}]}, False),
+        ({"enabled": True, "instances": 3}, False),
+        ({"enabled": True, "instances": None}, False),
+        ({"enabled": False, "instances": []}, False),
+        (None, False),
+    ],
+)
+def test_mig_without_an_instance_leaves_nothing_to_use(mig: object, broken: bool) -> None:  # noqa: FBT001 - a row
+    facts = (
+        healthy(torch(), seen("gpu", gpu(mig=mig)), libcuda(init=100)) if broken else healthy(seen("gpu", gpu(mig=mig)))
+    )
+    assert roots(facts) == (("mig-enabled-no-instance",) if broken else ())
+
+
+def test_a_gsp_that_stopped_answering_explains_what_hangs() -> None:
+    event = log(xids=[xid(119, words="Timeout after 6s of waiting for RPC response from GPU0 GSP!"), xid(119)])
+    stuck = seen("nvml", reason="gave no answer in 4.5 s", status="failed")
+    facts = merged(healthy(event, stuck), seen("gpu", reason="gave no answer", status="failed"))
+    assert roots(facts) == ("gsp-timeout",)
+    finding = found(facts, "component-not-seen")
+    assert finding is not None
+    assert finding.caused_by == f"gsp-timeout@{PCI}"
+    again = found(healthy(event), "gsp-timeout")
+    assert again is not None
+    assert again.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("name", ["nvml", "libcuda", "pci-display", "nvidia.ko"])
+def test_what_had_to_be_seen_and_was_not_leaves_the_verdict_unknown(name: str) -> None:
+    for status in ("failed", "unknown"):
+        facts = healthy(seen(name, reason="was killed by signal 11", status=status))
+        assert report(facts).verdict.status is Health.UNKNOWN
+        finding = found(facts, "component-not-seen")
+        assert finding is not None
+        assert finding.severity is Severity.UNKNOWN
+        assert "signal 11" in finding.title
+        assert roots(facts) == ()
+
+
+def test_a_gpu_whose_questions_all_fail_is_not_well() -> None:
+    facts = healthy(
+        seen("gpu", gpu(), gpu(at=OTHER, status="failed", code=999, error="NVMLError_Unknown: Unknown Error"))
+    )
+    assert report(facts).verdict.status is Health.UNKNOWN
+    finding = found(facts, "component-not-seen")
+    assert finding is not None
+    assert "Unknown Error" in finding.title
+
+
+def test_the_list_of_gpus_that_fails_by_itself_is_missed_too() -> None:
+    facts = healthy(seen("gpu", reason="was killed by signal 6", status="failed"))
+    assert report(facts).verdict.status is Health.UNKNOWN
+
+
+def test_what_nobody_needs_may_fail() -> None:
+    facts = healthy(seen("dkms", reason="OSError", status="failed"), seen("nvlink", reason="x", status="failed"))
+    assert report(facts).verdict.status is Health.HEALTHY
+
+
+def test_a_gpu_of_another_maker_is_not_examined() -> None:
+    amd = pci("amdgpu", "0x74a1", vendor="amd", vendor_id="0x1002")
+    alone = machine(seen("pci-display", amd), seen("nvml"), seen("libcuda"), module(None, None))
+    assert report(alone).verdict.status is Health.UNKNOWN
+    assert found(alone, "gpu-stack-not-examined") is not None
+    beside = healthy(seen("pci-display", pci(), pci("i915", "0x4680", "0000:00:02.0", "intel")))
+    assert report(beside).verdict.status is Health.HEALTHY
+
+
+def test_bridges_and_emulated_displays_are_no_gpus() -> None:
+    switch = pci("nvidia-nvswitch", "0x22a3", **{"class": "0x068000"})
+    emulated = pci(None, "0x1111", "0000:00:01.0", "other")
+    facts = machine(seen("pci-display", switch, emulated), seen("nvml"), seen("libcuda"), module(None, None))
+    assert report(facts).verdict.status is Health.NO_GPU
+
+
+def test_nvml_that_counts_is_not_asked_twice() -> None:
+    assert ids(healthy(nvml(count=1))) == set()

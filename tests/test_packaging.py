@@ -1,0 +1,105 @@
+"""What is built and installed: one pure wheel, nothing but ``gpustack`` in site-packages, and no stranger moved."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+FOLDERS = ("gpustack", "probes", "microbench", "compat-matrix", "examples")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def run(*argv: str | Path, cwd: Path | None = None) -> str:
+    environ = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    done = subprocess.run(argv, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def fresh(folder: Path) -> Path:
+    """Give the Python of a new environment."""
+    venv.create(folder, with_pip=True, symlinks=True)
+    return folder / "bin" / "python"
+
+
+def site_packages(python: Path) -> Path:
+    return next((python.parent.parent / "lib").glob("python*/site-packages"))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a copy of what a checkout holds, so that no build writes into ours."""
+    copy = tmp_path_factory.mktemp("checkout") / "gpustack"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPO / name, copy)
+    for name in FOLDERS:
+        shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the wheel that is built from the source distribution."""
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", out, source)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_is_pure_and_holds_gpustack_alone(wheel: Path, source: Path) -> None:
+    assert wheel.name.startswith("gpustack_doctor-")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"gpustack"}
+    for folder in FOLDERS[1:]:
+        files = {str(path.relative_to(source)) for path in (source / folder).rglob("*") if path.is_file()}
+        assert {f"gpustack/_shipped/{name}" for name in files} <= names
+    assert "gpustack/py.typed" in names
+
+
+def test_the_installed_wheel_works_with_nothing_of_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    python = fresh(tmp_path / "env")
+    before = {path.name for path in site_packages(python).iterdir()}
+    run(python, "-m", "pip", "install", "-q", wheel)
+    new = {path.name for path in site_packages(python).iterdir()} - before
+    assert {name for name in new if name in {*FOLDERS, "tests", "docs", "benchmarks"}} == {"gpustack"}
+    command = python.parent / "gpustack"
+    report = json.loads(run(command, "doctor", "--format", "json", cwd=tmp_path))
+    assert {row["id"]: row["status"] for row in report["components"]}["linux-kernel"] == "present"
+    assert run(command, "--version", cwd=tmp_path).startswith("gpustack ")
+
+
+@pytest.mark.parametrize("editable", [(), ("-e",)], ids=["pip install .", "pip install -e ."])
+def test_a_checkout_installs(source: Path, tmp_path: Path, editable: tuple[str, ...]) -> None:
+    python = fresh(tmp_path / "env")
+    run(python, "-m", "pip", "install", "-q", *editable, ".", cwd=source)
+    assert json.loads(run(python.parent / "gpustack", "doctor", "--format", "json", cwd=tmp_path))["components"]
+
+
+def test_uv_sync_works(source: Path, tmp_path: Path) -> None:
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv is None:
+        pytest.skip("uv is not installed here")
+    copy = tmp_path / "checkout"
+    shutil.copytree(source, copy)
+    run(uv, "sync", "--quiet", "--no-progress", "--python", sys.executable, cwd=copy)
+    assert json.loads(run(copy / ".venv/bin/gpustack", "doctor", "--format", "json", cwd=tmp_path))["components"]
+
+
+def test_the_bench_extra_leaves_the_bindings_of_the_patient_where_they_are(wheel: Path, tmp_path: Path) -> None:
+    """The metapackage cuda-python would move them: docs/decisions/0002."""
+    python = fresh(tmp_path / "env")
+    run(python, "-m", "pip", "install", "-q", "cuda-bindings==12.9.4")
+    run(python, "-m", "pip", "install", "-q", f"{wheel}[bench]")
+    assert "cuda-bindings==12.9.4\n" in run(python, "-m", "pip", "freeze")
+    assert run(python, "-c", "import cuda.core; print(cuda.core.__version__)").startswith("1.")

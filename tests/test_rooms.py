@@ -1,0 +1,131 @@
+"""Who may import whom. When this complains, move the line, not the rule."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpustack import assets
+
+REPO = Path(__file__).resolve().parent.parent
+GPU_LIBRARIES = {"cuda", "pynvml", "numpy", "nvmath", "cupy", "torch", "jax"}
+ALLOWED = {
+    "gpustack.errors": set(),
+    "gpustack.model": {"gpustack.model"},
+    "gpustack.rules": {"gpustack.rules", "gpustack.model", "gpustack.matrix"},
+    "gpustack.render": {"gpustack.render", "gpustack.model"},
+    "gpustack.judging": {"gpustack.rules", "gpustack.model", "gpustack.matrix"},
+}
+HIDDEN_FROM_RULES = {"os", "subprocess", "pathlib", "socket", "shutil", "tempfile", "platform", "importlib", "time"}
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted(path for path in (REPO / folder).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imported(path: Path, *, types_too: bool = False) -> Iterator[str]:
+    """Give every module that a file imports, wherever the import stands, except for type checkers alone."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and not types_too:
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(REPO).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def within(module: str, rooms: set[str]) -> bool:
+    return any(module == room or module.startswith(room + ".") for room in rooms)
+
+
+@pytest.mark.parametrize("path", modules("gpustack"), ids=name_of)
+def test_a_room_sees_only_what_it_may(path: Path) -> None:
+    room = next((room for room in ALLOWED if within(name_of(path), {room})), None)
+    ours = {module for module in imported(path) if within(module, {"gpustack"})}
+    if room:
+        allowed = ALLOWED[room] | {"gpustack.__version__", "gpustack"}
+        assert {module for module in ours if not within(module, allowed) and module != "gpustack"} == set()
+    assert not {module for module in imported(path) if within(module, {"probes", "microbench"})}
+
+
+@pytest.mark.parametrize("path", modules("gpustack"), ids=name_of)
+def test_typer_rich_and_the_gpu_libraries_stay_in_their_rooms(path: Path) -> None:
+    name, seen = name_of(path), {module.partition(".")[0] for module in imported(path)}
+    assert "typer" not in seen or name == "gpustack.cli"
+    assert "rich" not in seen or within(name, {"gpustack.render", "gpustack.cli"})
+    assert not seen & GPU_LIBRARIES or within(name, {"gpustack.bench"})
+    assert "pydantic" not in seen or within(name, {"gpustack.schemas"})
+
+
+@pytest.mark.parametrize("path", modules("gpustack/rules"), ids=name_of)
+def test_rules_see_no_files_no_processes_and_no_environment(path: Path) -> None:
+    assert not {module.partition(".")[0] for module in imported(path)} & HIDDEN_FROM_RULES
+
+
+@pytest.mark.parametrize("folder", ["probes", "microbench"])
+def test_probes_and_benches_see_the_standard_library_alone(folder: str) -> None:
+    for path in modules(folder):
+        foreign = {module.partition(".")[0] for module in imported(path)} - set(sys.stdlib_module_names)
+        assert foreign == set(), path
+
+
+@pytest.mark.parametrize("path", modules("probes"), ids=name_of)
+def test_probes_are_written_in_the_syntax_of_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
+
+
+def test_every_probe_of_the_catalogue_has_its_program_and_every_program_its_row() -> None:
+    rows = json.loads((assets.PROBES / "catalogue.json").read_text("utf-8"))["systems"]
+    named = {row["probe"] for row in rows}
+    there = {str(path.relative_to(REPO / "probes")) for path in modules("probes") if path.parent != REPO / "probes"}
+    assert named == there
+    assert len({row["id"] for row in rows}) == len(rows)
+    for row in rows:
+        text = (REPO / "probes" / row["probe"]).read_text("utf-8")
+        assert "def probe(host" in text
+        assert ("def exercise(host" in text) == row.get("deep", False)
+
+
+@pytest.mark.parametrize("path", [*modules("gpustack"), *modules("probes"), *modules("microbench")], ids=name_of)
+def test_a_file_has_one_subject_and_says_it(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert ast.get_docstring(ast.parse(text))
+    assert len(text.splitlines()) <= 300
+
+
+FORBIDDEN = ("pydantic", "numpy", "cuda", "pynvml", "rich")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["doctor", "--help"],
+        ["doctor", "--from", "examples/driver-too-old.json", "--format", "json"],
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(arguments: list[str]) -> None:
+    program = (
+        "import sys, atexit, json\n"
+        f"atexit.register(lambda: print(json.dumps([m for m in {FORBIDDEN!r} if m in sys.modules]), file=sys.stderr))\n"
+        "from gpustack.cli import main\n"
+        f"sys.argv = ['gpustack', *{arguments!r}]\n"
+        "main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=REPO, capture_output=True, text=True, check=False)
+    assert json.loads(run.stderr.splitlines()[-1]) == []

@@ -1,0 +1,169 @@
+"""Children that crash, hang, print garbage, or cannot be ended: each costs its own answer and no other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.catalogue import System
+from gpustack.door import Door
+from gpustack.model.facts import Layer
+from gpustack.workers import Reply, Task, ask
+
+if TYPE_CHECKING:
+    import subprocess
+
+PROGRAM = """
+import json, os, signal, sys, time
+asked = json.loads(sys.argv[1])
+def say(line):
+    os.write(1, line.encode() + b"\\n")
+def answer(row):
+    say(json.dumps({{"at": row["id"]}}))
+    if "do" in row:
+        exec(row["do"])
+    say(json.dumps({{"id": row["id"], "status": "present", "instances": [{{"version": "1"}}]}}))
+for row in asked["rows"]:
+    answer(row)
+{end}
+"""
+
+
+def system(name: str, do: str | None = None, seconds: float = 5.0) -> System:
+    data = {"id": name, "layer": "driver"} | ({"do": do} if do else {})
+    return System(
+        id=name, layer=Layer.DRIVER, vendor="any", here=True, target=False, alone=False, deep=False, group="",
+        seconds=seconds, data=data,
+    )  # fmt: skip
+
+
+def run(
+    tmp_path: Path, *groups: tuple[System, ...], door: Door | None = None, seconds: float = 8.0, end: str = ""
+) -> tuple[dict[str, Reply], float]:
+    """Give the replies by id, and how long all of it took."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(end=end))
+    tasks = [Task(argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=group) for group in groups]
+    door = door or Door()
+    begun = time.monotonic()
+    replies = {reply.system.id: reply for reply in ask(tasks, door, door.now() + seconds)}
+    return replies, time.monotonic() - begun
+
+
+@pytest.mark.parametrize(
+    ("do", "says"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("os.abort()", "SIGABRT"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ("os._exit(0)", "exit code 0 before it answered"),
+        ("os._exit(7)", "exit code 7"),
+        ("sys.exit('the library says no')", "the library says no"),
+        ("say('[1, 2')", "no answer: b'[1, 2'"),
+        ('say(\'{"id": "somebody-else"}\')', "no answer"),
+        ("say('[' * 100000)", "no answer"),
+        ("os.write(1, b'\\xff\\x00\\xfe\\n')", "no answer"),
+        ("os.write(1, bytes(1 << 20)); [os.write(1, bytes(1 << 20)) for _ in range(20)]", "over 16 MiB"),
+        ("os.close(1); time.sleep(60)", "closed its output and goes on"),
+    ],
+)
+def test_a_sick_probe_costs_its_own_answer_alone(tmp_path: Path, do: str, says: str) -> None:
+    replies, seconds = run(tmp_path, (system("first"), system("sick", do), system("third")), (system("beside"),))
+    assert says in (replies["sick"].failure or "")
+    assert [name for name, reply in replies.items() if reply.answer] == ["first", "third", "beside"]
+    assert seconds < 4
+
+
+def test_a_hang_is_ended_and_told_with_its_state(tmp_path: Path) -> None:
+    replies, seconds = run(tmp_path, (system("hung", "time.sleep(60)", 0.4), system("next")))
+    assert (replies["hung"].failure or "").startswith("gave no answer in 0.4 s (state S")
+    assert replies["next"].answer
+    assert seconds < 3
+
+
+def test_a_hang_that_ignores_the_terminal_and_has_children_of_its_own_leaves_none(tmp_path: Path) -> None:
+    mark = tmp_path / "child"
+    do = f"p = os.fork(); (open({str(mark)!r}, 'w').write(str(p or os.getpid()))); time.sleep(60)"
+    run(tmp_path, (system("hung", do, 0.6),))
+    pid = mark.read_text()
+    deadline = time.monotonic() + 2
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        text = Path(f"/proc/{pid}/stat").read_text() if Path(f"/proc/{pid}").exists() else ""
+        if text.rpartition(")")[2].split()[:1] == ["Z"]:
+            break
+        time.sleep(0.01)
+    else:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+class Refusing(Door):
+    """A door through which nothing can be killed, as if the child sat in uninterruptible sleep."""
+
+    def __init__(self) -> None:
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def kill(self, child: subprocess.Popen[bytes]) -> None:
+        self.children.append(child)
+
+
+def test_a_child_that_cannot_be_killed_is_reported_and_not_waited_for(tmp_path: Path) -> None:
+    door = Refusing()
+    replies, seconds = run(tmp_path, (system("stuck", "time.sleep(30)", 0.4), system("next")), door=door)
+    for child in door.children:
+        Door().kill(child)
+    assert "could not be ended and is left behind" in (replies["stuck"].failure or "")
+    assert replies["next"].answer
+    assert seconds < 3
+
+
+def test_the_deadline_ends_all_and_says_who_was_not_asked(tmp_path: Path) -> None:
+    slow = tuple(system(f"slow-{n}", "time.sleep(30)", 20) for n in range(2))
+    replies, seconds = run(tmp_path, slow, (system("also", "time.sleep(30)", 20),), (system("well"),), seconds=1.0)
+    assert seconds < 2
+    assert replies["well"].answer
+    assert "gave no answer" in (replies["slow-0"].failure or "")
+    assert "gave no answer" in (replies["also"].failure or "")
+    assert not replies["slow-1"].asked
+
+
+def test_a_deadline_with_children_that_cannot_be_killed_is_kept(tmp_path: Path) -> None:
+    door = Refusing()
+    groups = [(system(f"stuck-{n}", "time.sleep(30)", 20),) for n in range(6)]
+    replies, seconds = run(tmp_path, *groups, door=door, seconds=1.0)
+    for child in door.children:
+        Door().kill(child)
+    assert all("left behind" in (reply.failure or "") for reply in replies.values())
+    assert seconds < 2
+
+
+def test_a_child_that_dawdles_on_its_way_out_is_not_waited_for(tmp_path: Path) -> None:
+    replies, seconds = run(tmp_path, (system("well"),), end="time.sleep(30)")
+    assert replies["well"].answer
+    assert seconds < 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("/nowhere/python",), "could not be started"),
+        (("/bin/false",), "exit code 1 before it answered"),
+        (("/bin/true",), "exit code 0 before it answered"),
+        (("/usr/bin/yes",), "no answer"),
+        (("/etc/passwd",), "could not be started: Permission denied"),
+    ],
+)
+def test_a_program_that_is_no_python_is_an_answer_to_all_that_was_asked_of_it(argv: tuple[str, ...], says: str) -> None:
+    door = Door()
+    task = Task(argv=argv, environ={}, systems=(system("one"), system("two")))
+    replies = list(ask([task], door, door.now() + 5))
+    assert [reply.system.id for reply in replies] == ["one", "two"]
+    assert all(says in (reply.failure or "") for reply in replies)
+
+
+def test_replies_come_in_the_order_of_the_question(tmp_path: Path) -> None:
+    groups = ((system("slow", "time.sleep(0.3)"),), (system("quick"),))
+    assert list(run(tmp_path, *groups)[0]) == ["slow", "quick"]
