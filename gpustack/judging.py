@@ -22,7 +22,7 @@ from gpustack.rules import RULES
 from gpustack.rules.causes import cause_of
 from gpustack.rules.contracts import draw
 from gpustack.rules.reading import flag
-from gpustack.rules.seen import any_gpu, builds, gpus, on_bus, ours, starts
+from gpustack.rules.seen import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,11 +96,14 @@ def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
             yield replace(finding, caused_by=cause, fix=None, severity=severity)
 
 
-def _order(finding: Finding) -> tuple[int, int, int, str]:
+def _order(finding: Finding) -> tuple[int, int, int, int, str]:
+    """Give the place of a finding; between frameworks it is the one in which they are named everywhere else."""
+    framework = (finding.instance or "").partition(":")[0]
     return (
         SEVERITIES.index(finding.severity),
         LAYERS.index(finding.layer),
         CONFIDENCES.index(finding.confidence),
+        FRAMEWORKS.index(framework) if framework in FRAMEWORKS else len(FRAMEWORKS),
         finding.key,
     )
 
@@ -146,9 +149,11 @@ def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts)
         return Health.BROKEN
     if any_gpu(facts) is False and not blind:
         return Health.NO_GPU
-    if blind or not _looked(facts):
+    if blind:
         return Health.UNKNOWN
-    return Health.DEGRADED if roots else Health.HEALTHY
+    if roots:
+        return Health.DEGRADED
+    return Health.HEALTHY if _looked(facts) else Health.UNKNOWN
 
 
 def _looked(facts: Facts) -> bool:

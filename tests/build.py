@@ -203,9 +203,11 @@ def libcuda(
     return seen("libcuda", {**common, **facts})
 
 
-def uvm(loaded: bool = True, **facts: object) -> Component:  # noqa: FBT001, FBT002 - a fact of the machine, not a switch
-    """Give nvidia-uvm.ko."""
-    return seen("nvidia-uvm.ko", {"loaded": loaded, "version_loaded": "580.95.05" if loaded else None, **facts})
+def uvm(release: str | None = "580.95.05", **facts: object) -> Component:
+    """Give nvidia-uvm.ko, loaded in this release."""
+    return seen(
+        "nvidia-uvm.ko", {"version": release, "loaded": release is not None, "version_loaded": release, **facts}
+    )
 
 
 def log(*lines: str, xids: Iterable[Mapping[str, object]] = (), modules: Iterable[str] = ()) -> Component:
@@ -263,6 +265,13 @@ def healthy(*others: Component) -> Facts:
     """Give an ordinary machine with one H200, its driver, and whatever else is named."""
     driven = (kernel(), log(), seen("pci-display", pci()), module(), uvm(), driver(), nvml(), libcuda())
     return merged(machine(*driven, seen("gpu", gpu()), python(), pythons=[PYTHON]), *others)
+
+
+def on(release: str, cuda: int, *others: Component, cc: str = "8.6", name: str = "NVIDIA RTX A6000") -> Facts:
+    """Give an ordinary machine on this driver, with this GPU."""
+    loaded = (module(release, release), uvm(release))
+    parts = (*loaded, driver(release), nvml(release, cuda), libcuda(cuda, release, cc))
+    return healthy(*parts, seen("gpu", gpu(name, cc)), seen("pci-display", pci(device="0x2230")), *others)
 
 
 def report(facts: Facts, purpose: Purpose = Purpose.ANY) -> Report:

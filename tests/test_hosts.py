@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.model.report import Health
+from gpustack.model.report import Health, Kept
 from gpustack.render.plain import plain
 from gpustack.snapshots import read
 from tests.build import report
@@ -33,6 +33,8 @@ def test_a_machine_yields_its_answer(path: Path) -> None:
     assert set(expect["findings"]) <= found
     assert not set(expect["absent"]) & found
     assert expect.get("works", made.verdict.works) == made.verdict.works
+    if made.verdict.status is Health.HEALTHY:
+        assert Kept.BROKEN not in {contract.status for contract in made.contracts}
 
 
 @pytest.mark.parametrize("path", HOSTS, ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Kept
+from gpustack.rules.reading import numbers
 from gpustack.rules.seen import capabilities, driver_cuda, driver_release
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def usable_tags(torch: str, facts: Facts, matrix: Matrix, *kept: Kept) -> tuple[
 
 def newest_torch(facts: Facts, matrix: Matrix, python: str | None) -> tuple[str, str] | None:
     """Give minor release and tag of the newest PyTorch for these GPUs and this Python, native on the driver if any."""
-    releases = sorted(matrix.torch_releases.values(), key=lambda one: _numbers(one.torch), reverse=True)
+    releases = sorted(matrix.torch_releases.values(), key=lambda one: numbers(one.torch), reverse=True)
     for kept in (Kept.OK, Kept.LIMITED):
         for release in releases:
             tags = usable_tags(release.torch, facts, matrix, kept)
@@ -118,7 +119,3 @@ def _has_code(archs: tuple[CodeArch, ...], gpu: ComputeCapability) -> bool:
 
 def _name(arch: CodeArch) -> str:
     return f"{arch.kind}_{arch.capability.major}{arch.capability.minor}{arch.suffix}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules.reading import because, flag, items, text, told
-from gpustack.rules.seen import ours
+from gpustack.rules.reading import because, copies, flag, items, text, told
+from gpustack.rules.seen import builds, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +28,16 @@ COMMANDS = {
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Give the finding where a container shows a driven GPU and no device node at all."""
+    """Give the finding where a container shows a driven GPU and no device node: an error where CUDA is installed."""
     module = told(facts, "nvidia.ko")
     driven = flag(module, "loaded") or any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     nodes = [node for node in items(module, "nodes") if flag(node, "exists")]
     if not facts.host.container or not driven or nodes or "nodes" not in module:
         return
+    wants = any(build.accelerator == "cuda" for build in builds(facts)) or copies(facts, "cuda-toolkit")
     yield Finding(
         id="container-no-gpus-flag",
-        severity=Severity.ERROR,
+        severity=Severity.ERROR if wants else Severity.WARNING,
         layer=Layer.CONTAINER,
         component="nvidia-container-toolkit",
         title="This container was started without the GPU that its machine has",

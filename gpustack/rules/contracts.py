@@ -9,8 +9,8 @@ from gpustack.model.facts import Status
 from gpustack.model.report import Contract, Kept
 from gpustack.model.versions import CudaVersion, DriverRelease
 from gpustack.rules.compatibility import Fit, arch_fit, driver_fit, minor
-from gpustack.rules.libraries import copy_at, numbers, pinned, used
-from gpustack.rules.reading import copies, flag, number, status, text, told, version
+from gpustack.rules.libraries import copy_at, pinned, used
+from gpustack.rules.reading import copies, flag, number, numbers, status, text, told, version
 from gpustack.rules.seen import arch_on_bus, builds, capabilities, loaded_release, nvidia_here, ours
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def _libraries(build: Build, facts: Facts) -> Iterator[Contract]:
             continue
         found, needs = numbers(copy.version), numbers(wanted)
         kept = Kept.OK if found[:1] == needs[:1] and found[:2] >= needs[:2] else Kept.BROKEN
-        fit = Fit(kept=kept, needs=f"{wanted} or newer", found=copy.version)
+        least = ".".join(str(number) for number in needs[:2])
+        fit = Fit(kept=kept, needs=f"{component} {least} or newer", found=f"{component} {copy.version}")
         yield _fitted(build.component, component, "library", fit, build.copy.environment)
 
 
@@ -131,7 +132,10 @@ def _python(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         return
     kept = Kept.OK if minor(python.version) in release.pythons else Kept.UNKNOWN
     fit = Fit(
-        kept=kept, needs=f"Python {', '.join(release.pythons)}", found=f"Python {python.version}", row=release.row
+        kept=kept,
+        needs=f"Python {release.pythons[0]} to {release.pythons[-1]}",
+        found=f"Python {python.version}",
+        row=release.row,
     )
     yield _fitted("pytorch", "python", "python", fit, build.copy.environment)
     glibc = text(python.facts, "glibc")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules.libraries import numbers
-from gpustack.rules.reading import because, because_of, copies
+from gpustack.rules.reading import because, because_of, copies, numbers
 from gpustack.rules.seen import driver_cuda, nvidia_here
 
 if TYPE_CHECKING:

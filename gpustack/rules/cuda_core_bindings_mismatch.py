@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules.libraries import numbers
-from gpustack.rules.reading import because_of, copies
+from gpustack.rules.reading import because_of, copies, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

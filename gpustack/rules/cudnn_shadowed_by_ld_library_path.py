@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.libraries import LD_LIBRARY_PATH, copy_at, evidence, numbers, pinned, used
+from gpustack.rules.libraries import LD_LIBRARY_PATH, copy_at, evidence, pinned, used
+from gpustack.rules.reading import numbers
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, numbers, used
-from gpustack.rules.reading import table, text
+from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, used
+from gpustack.rules.reading import numbers, table, text
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:

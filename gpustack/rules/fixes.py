@@ -100,14 +100,16 @@ def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[
     torch = minor(build.copy.version)
     tags = [tag for tag in usable_tags(torch, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
     if tags:
-        wanted, tag = f"torch=={(build.copy.version or '').partition('+')[0]}", tags[0]
+        release, tag = (build.copy.version or "").partition("+")[0], tags[0]
+        wanted = f"torch=={release}"
     else:
         newest = newest_torch(facts, matrix, minor(_python(build, facts)) or None)
         if newest is None:
             return None
-        wanted, tag = f'"torch=={newest[0]}.*"', newest[1]
+        release, tag = newest
+        wanted = f'"torch=={release}.*"'
     command = f"{build.python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}"
-    words = f"Install the {tag} build (with torchvision and torchaudio in the same command where they are used)."
+    words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio in the same command if used)."
     return words, (command,)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.libraries import numbers
-from gpustack.rules.reading import because_of, table, text
+from gpustack.rules.reading import because_of, numbers, table, text
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:

@@ -71,13 +71,7 @@ def pinned(build: Build, *names: str) -> str | None:
 def owner(copy: Instance) -> str:
     """Give who brought a copy, in words."""
     name = text(copy.facts, "owner", "name")
-    return f"from {text(copy.facts, 'owner', 'kind')} {name}" if name else ", ".join(texts(copy.facts, "found_by"))
-
-
-def numbers(version: str | None) -> tuple[int, ...]:
-    """Give the numbers of a version, to compare: 9.19.0.56 is (9, 19, 0, 56)."""
-    parts = (version or "").split("+")[0].split(".")
-    return tuple(int(part) for part in parts if part.isdigit())
+    return f"{text(copy.facts, 'owner', 'kind')} {name}" if name else ", ".join(texts(copy.facts, "found_by"))
 
 
 def evidence(build: Build, library: str, one: Used) -> Because:

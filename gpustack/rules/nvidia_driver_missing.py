@@ -12,7 +12,7 @@ from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, because_of, flag, status, text, told
-from gpustack.rules.seen import arch_on_bus, ours, user_release
+from gpustack.rules.seen import arch_on_bus, driver_works, ours, user_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def missing(facts: Facts) -> bool:
     module, driver = status(facts, "nvidia.ko"), status(facts, "nvidia-driver")
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     loaded = flag(told(facts, "nvidia.ko"), "loaded") or bound
-    return module in GONE and driver in GONE and not loaded and user_release(facts) is None
+    return module in GONE and driver in GONE and not (loaded or user_release(facts) or driver_works(facts))
 
 
 def _name(copy: Instance, arch: str | None) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.nvidia_driver_missing import missing
 from gpustack.rules.reading import because, flag, status, text, texts, told
-from gpustack.rules.seen import disk_release, loaded_release, nvidia_here, ours
+from gpustack.rules.seen import disk_release, driver_works, loaded_release, nvidia_here, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +45,14 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 
 def out(facts: Facts) -> bool:
-    """Tell whether the module was looked for and is not in memory, and no GPU is bound to it."""
+    """Tell whether the module was looked for and is not in memory, and nothing shows it at work all the same.
+
+    WSL has none: Windows drives the GPU. Some sandboxes do not show the modules of the machine below them.
+    """
+    looked = status(facts, "nvidia.ko") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
-    seen = status(facts, "nvidia.ko") is not None and status(facts, "nvidia.ko") != "unknown"
-    return seen and not flag(told(facts, "nvidia.ko"), "loaded") and not bound and loaded_release(facts) is None
+    loaded = flag(told(facts, "nvidia.ko"), "loaded") or loaded_release(facts) is not None
+    return looked and not (bound or loaded or driver_works(facts) or facts.host.wsl)
 
 
 def on_disk(facts: Facts) -> bool:

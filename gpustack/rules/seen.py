@@ -122,11 +122,15 @@ def nvidia_here(facts: Facts) -> bool:
 
 
 def any_gpu(facts: Facts) -> bool | None:
-    """Tell whether a GPU of any maker is here; None where the bus could not be looked at and nothing else says so."""
+    """Tell whether a GPU of any maker is here; None where nothing says so and the bus was not seen or does not count.
+
+    In WSL a GPU is reached through Windows (/dev/dxg) and is on no bus.
+    """
     if nvidia_here(facts) or on_bus(facts, *MAKERS):
         return True
     looked = status(facts, "pci-display") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
-    return False if looked else None
+    through_windows = facts.host.wsl and flag(told(facts, "linux-kernel"), "dxg")
+    return False if looked and not through_windows else None
 
 
 def arch_on_bus(copy: Instance, matrix: Matrix) -> str | None:
@@ -184,6 +188,11 @@ def starts(facts: Facts) -> bool | None:
     if status(facts, "libcuda") is Status.ABSENT:
         return False
     return True if any(build.ran_on_gpu for build in builds(facts)) else None
+
+
+def driver_works(facts: Facts) -> bool:
+    """Tell whether NVML or CUDA starts, which shows the driver at work wherever its parts lie."""
+    return number(told(facts, "nvml"), "code") == 0 or starts(facts) is True
 
 
 def builds(facts: Facts) -> Iterator[Build]:

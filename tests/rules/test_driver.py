@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.model.report import Severity
+from gpustack.model.report import Health, Severity
 from tests.build import (
     driver,
     found,
@@ -23,6 +23,7 @@ from tests.build import (
     nvml,
     nvml_error,
     pci,
+    report,
     roots,
     seen,
     torch,
@@ -207,6 +208,13 @@ def test_a_container_without_the_gpu_of_its_machine(container: str, word: str) -
     assert finding.fix is not None
     assert word in finding.fix.commands[0]
     assert roots(bare(container)) == ("container-no-gpus-flag",)
+
+
+def test_a_container_that_has_nothing_for_a_gpu_is_warned_alone() -> None:
+    finding = found(merged(bare(), drop=["pytorch"]), "container-no-gpus-flag")
+    assert finding is not None
+    assert finding.severity is Severity.WARNING
+    assert report(merged(bare(), drop=["pytorch"])).verdict.status is Health.DEGRADED
 
 
 def test_a_container_with_its_nodes_or_without_evidence_is_not_blamed() -> None:

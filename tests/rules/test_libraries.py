@@ -205,6 +205,7 @@ def test_halves_in_two_pythons_are_no_pair() -> None:
         ("12.9.4", "535.183.01", 12020, None),
         ("12.9.4", "520.61.05", 11080, Severity.WARNING),
         ("odd", "535.183.01", 12020, None),
+        ("²", "535.183.01", 12020, None),
     ],
 )
 def test_bindings_of_a_newer_cuda_lose_functions(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.model.report import Confidence, Severity
+from gpustack.model.report import Confidence, Health, Severity
 from tests.build import (
     PCI,
     driver,
@@ -17,11 +17,13 @@ from tests.build import (
     kernel,
     libcuda,
     log,
+    machine,
     merged,
     module,
     nvml,
     nvml_error,
     pci,
+    report,
     roots,
     seen,
     torch,
@@ -37,7 +39,7 @@ HEADERS = {"version": "6.8.0-50-generic", "path": "/usr/src/linux-headers-6.8.0-
 
 def out(*others: Component, holder: str | None = None, device: str = "0x2684") -> Facts:
     """Give a machine whose driver is installed and whose module is not in memory."""
-    bare = (seen("pci-display", pci(holder, device)), module(None), uvm(loaded=False), NOT_LOADED, libcuda(init=100))
+    bare = (seen("pci-display", pci(holder, device)), module(None), uvm(None), NOT_LOADED, libcuda(init=100))
     return merged(healthy(torch()), *bare, seen("gpu"), *others)
 
 
@@ -54,6 +56,15 @@ def test_a_module_that_nobody_loaded_is_to_be_loaded() -> None:
     assert finding.fix is not None
     assert finding.fix.commands[0] == "sudo modprobe nvidia"
     assert roots(out()) == ("nvidia-module-not-loaded",)
+
+
+def test_a_module_that_is_not_shown_and_works_is_loaded_somewhere() -> None:
+    sandboxed = healthy(module(None, None), driver(None), uvm(None), seen("pci-display", pci(None)))
+    assert ids(sandboxed) == set()
+    bus = seen("pci-display")
+    wsl = machine(kernel(), bus, module(None, None), driver(None), libcuda(12060, "566.36"), seen("nvml"), wsl=True)
+    assert ids(wsl) == set()
+    assert report(wsl).verdict.status is Health.HEALTHY
 
 
 def test_a_module_that_is_kept_out_names_the_files_that_do() -> None:
@@ -138,7 +149,7 @@ def test_a_gpu_of_an_unheard_of_number_is_without_a_driver_all_the_same() -> Non
 
 
 def test_a_gpu_held_for_a_virtual_machine_wants_no_driver() -> None:
-    facts = out(module(None, None), driver(None), seen("nvml"), seen("libcuda"), uvm(loaded=False), holder="vfio-pci")
+    facts = out(module(None, None), driver(None), seen("nvml"), seen("libcuda"), uvm(None), holder="vfio-pci")
     finding = found(facts, "gpu-passed-through")
     assert finding is not None
     assert finding.severity is Severity.INFO
@@ -262,8 +273,8 @@ def test_a_gpu_that_is_listed_is_supported_whatever_rows_say() -> None:
 
 
 def test_uvm_is_missed_only_where_cuda_does_not_start() -> None:
-    assert "nvidia-uvm-missing" not in ids(healthy(uvm(loaded=False)))
-    assert roots(healthy(uvm(loaded=False), libcuda(init=999))) == ("nvidia-uvm-missing",)
+    assert "nvidia-uvm-missing" not in ids(healthy(uvm(None)))
+    assert roots(healthy(uvm(None), libcuda(init=999))) == ("nvidia-uvm-missing",)
     node = {"path": "/dev/nvidia-uvm", "exists": False}
     assert roots(healthy(uvm(nodes=[node]), libcuda(init=999))) == ("nvidia-uvm-missing",)
     assert roots(healthy(seen("nvidia-uvm.ko"), libcuda(init=3))) == ("nvidia-uvm-missing",)

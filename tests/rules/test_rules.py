@@ -1,4 +1,4 @@
-"""What holds for every rule, whatever it speaks of."""
+"""What holds for every rule, whatever it speaks of, and that each can fire."""
 
 from __future__ import annotations
 
@@ -6,27 +6,146 @@ import inspect
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpustack import rules
-from gpustack.model.report import Finding, Severity
+from gpustack.model.report import Finding, Purpose, Severity
 from gpustack.rules.causes import EXPLAINED_BY, OWN_INSTANCE
 from gpustack.snapshots import read
-from tests.build import healthy, onnxruntime, report, torch
+from tests.build import (
+    PCI,
+    PYTHON,
+    driver,
+    gpu,
+    healthy,
+    jax,
+    libcuda,
+    log,
+    machine,
+    merged,
+    module,
+    nvml,
+    nvml_error,
+    on,
+    onnxruntime,
+    pci,
+    report,
+    seen,
+    torch,
+    uvm,
+)
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts
 
 HOSTS = sorted((Path(__file__).parent.parent / "hosts").glob("*.json"))
 IDS = {rule.__module__.rpartition(".")[2].replace("_", "-") for rule in rules.RULES}
+COMPAT = "/usr/local/cuda/compat/libcuda.so.570.86.10"
+CUDNN = "/usr/lib/libcudnn.so.9"
+DENIED = {"path": "/dev/nvidiactl", "exists": True, "readable": True, "writable": True, "open": "denied"}
+
+
+def xid(code: int) -> Facts:
+    return healthy(log(xids=[{"pci": PCI, "code": code, "text": ""}]))
+
+
+def unlisted(device: str, release: str, flavour: str) -> Facts:
+    parts = (seen("pci-display", pci(device=device)), module(release, release, flavour=flavour), driver(release))
+    return healthy(*parts, nvml(release, count=0), seen("gpu"), libcuda(init=100))
+
+
+def out(*, holder: str | None = None, **module_facts: object) -> Facts:
+    bare = (seen("pci-display", pci(holder)), uvm(None), nvml_error(9, "NOT_LOADED"), libcuda(init=100), seen("gpu"))
+    return healthy(*bare, module(None, "580.95.05", **module_facts))
+
+
+def cudnn(version: str, **facts: object) -> Facts:
+    search = {"libcudnn.so.9": [{"step": "ld.so.cache", "path": CUDNN, "real": CUDNN}]}
+    copy = {"key": CUDNN, "path": CUDNN, "version": version, **facts}
+    return healthy(seen("cudnn", copy), torch(search=search, pins={"nvidia-cudnn-cu13": "9.19.0.56"}))
+
+
+def within(facts: Facts) -> Facts:
+    return replace(facts, host=replace(facts.host, container="docker"))
+
+
+def cuda_python(core: str, bindings: str) -> Facts:
+    first = seen("cuda-core", {"key": "cuda-core", "version": core, "environment": PYTHON})
+    second = seen("cuda-bindings", {"key": "cuda-bindings", "version": bindings, "environment": PYTHON})
+    return on("535.183.01", 12020, first, second)
+
+
+NARROW = pci(link={"width": 8, "max_width": 16})
+OTHERS = pci("amdgpu", "0x74a1", "0000:03:00.0", "amd")
+FAILED = seen(
+    "dkms", {"key": "n", "module": "nvidia", "state": "failed", "for_running_kernel": True, "log_tail": "error"}
+)
+CLOSED = module(nodes=[{**DENIED, "readable": False}])
+ERROR = nvml_error(999, "NVML_ERROR_UNKNOWN")
+MACHINES = (
+    *(xid(code) for code in (48, 79, 119)),
+    *(healthy(libcuda(init=code, path=COMPAT, kind="compat")) for code in (802, 803, 804, 999)),
+    *(healthy(seen("gpu", gpu(throttle={"mask": mask}))) for mask in (0x40, 0x80)),
+    unlisted("0x1b82", "590.48.01", "proprietary"),
+    unlisted("0x2b85", "580.95.05", "proprietary"),
+    unlisted("0x2684", "580.95.05", "open"),
+    healthy(seen("pci-display", NARROW, OTHERS, pci("vfio-pci", at="0000:04:00.0"))),
+    machine(seen("pci-display", OTHERS)),
+    healthy(seen("gpu", gpu(mig={"enabled": True, "instances": []}, recovery_action=2))),
+    healthy(seen("gpu", gpu(recovery_action=1))),
+    out(vermagic="6.5.0"),
+    out(holder="nova_core"),
+    out(blacklisted=["/etc/modprobe.d/x.conf"]),
+    merged(out(), FAILED, module(None, None)),
+    merged(out(), module(None, None)),
+    healthy(uvm(None), libcuda(init=999)),
+    healthy(libcuda(stub_on_path={"LD_LIBRARY_PATH": ["/x/stubs"]})),
+    *(healthy(libcuda(visible=visible)) for visible in ("9", "-1")),
+    healthy(torch(), seen("libcuda")),
+    within(healthy(torch(), seen("libcuda"))),
+    within(healthy(module(nodes=[DENIED]), ERROR, libcuda(init=999), seen("gpu"))),
+    healthy(CLOSED, ERROR, libcuda(init=999), seen("gpu")),
+    healthy(ERROR, seen("gpu")),
+    healthy(libcuda(init=3)),
+    healthy(torch("2.11.0", "cpu", None), onnxruntime()),
+    on("340.108", 6050, jax("cpu")),
+    on("470.256.02", 11040, jax("cuda12"), cc="8.6"),
+    on("535.183.01", 12020, jax("cuda13"), onnxruntime("cuda13", cuda="13"), torch()),
+    on("580.95.05", 13000, torch("2.7.1", "cu128", "12.8", archs=["compute_80"])),
+    on("535.183.01", 12020, torch("2.7.1", "cu128", "12.8", archs=["compute_80"])),
+    on("535.183.01", 12020, torch("0.1", "cu128", "12.8", archs=["compute_80"]), cc="15.0"),
+    on("580.95.05", 13000, torch(archs=["compute_80"]), cc="15.0"),
+    on("580.95.05", 13000, torch(archs=["sm_75"]), cc="15.0"),
+    on("535.183.01", 12020, seen("cuda-toolkit", {"key": "/c", "version": "13.0", "in_use": True})),
+    cuda_python("1.0.0", "13.0.3"),
+    cudnn("9.14.0"),
+    cudnn("9.19.0", mixed=True),
+    healthy(onnxruntime(distributions={"onnxruntime": "1", "onnxruntime-gpu": "1"})),
+    healthy(jax("cuda12", "0.9.2", plugins={"jax-cuda12-plugin": "0.9.1"})),
+    healthy(torch(exercise={"ran": True, "ok": False, "device": "cuda:0", "error": "x"})),
+    healthy(seen("nvml", reason="gave no answer", status="failed")),
+)
 
 
 def findings() -> list[Finding]:
-    recorded = [json.dumps(json.loads(path.read_text("utf-8"))["facts"]) for path in HOSTS]
-    machines = [*(read(text) for text in recorded), healthy(torch(), onnxruntime())]
-    return [finding for facts in machines for finding in report(facts).findings]
+    recorded = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
+    made = [finding for facts in (*recorded, *MACHINES) for finding in report(facts, Purpose.ANY).findings]
+    return list({(finding.key, finding.title, finding.severity): finding for finding in made}.values())
 
 
 FINDINGS = findings()
+
+
+def name(finding: Finding) -> str:
+    return f"{finding.id}-{finding.severity.value}"
+
+
+def test_every_rule_can_fire() -> None:
+    assert {finding.id for finding in FINDINGS} == IDS
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__module__.rpartition(".")[2])
@@ -51,9 +170,9 @@ def test_explain_gives_a_rules_own_words(finding: str) -> None:
     assert "\n\n" in said
 
 
-@pytest.mark.parametrize("name", ["reading", "seen", "no-such-thing", "", "causes"])
-def test_explain_knows_rules_alone(name: str) -> None:
-    assert rules.explain(name) is None
+@pytest.mark.parametrize("other", ["reading", "seen", "no-such-thing", "", "causes"])
+def test_explain_knows_rules_alone(other: str) -> None:
+    assert rules.explain(other) is None
 
 
 def test_causes_and_consequences_are_findings_that_exist() -> None:
@@ -62,18 +181,17 @@ def test_causes_and_consequences_are_findings_that_exist() -> None:
 
 
 def test_no_finding_explains_itself_by_way_of_others() -> None:
-    def behind(finding: str, seen: frozenset[str]) -> None:
-        assert finding not in seen, f"{finding} explains itself"
+    def behind(finding: str, before: frozenset[str]) -> None:
+        assert finding not in before, f"{finding} explains itself"
         for cause in EXPLAINED_BY.get(finding, ()):
-            behind(cause, seen | {finding})
+            behind(cause, before | {finding})
 
     for finding in EXPLAINED_BY:
         behind(finding, frozenset())
 
 
-@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding.key)
+@pytest.mark.parametrize("finding", FINDINGS, ids=name)
 def test_a_finding_rests_on_facts_and_its_fix_on_commands(finding: Finding) -> None:
-    assert finding.id in IDS
     assert finding.because
     assert all(ground.component and ground.fact for ground in finding.because)
     assert finding.title == finding.title.strip()
@@ -82,13 +200,14 @@ def test_a_finding_rests_on_facts_and_its_fix_on_commands(finding: Finding) -> N
     if finding.fix:
         assert finding.fix.text.endswith(".")
         assert finding.fix.commands
-        assert finding.fix.needs_root == any("sudo " in command for command in finding.fix.commands)
+        assert finding.fix.needs_root or not any("sudo " in command for command in finding.fix.commands)
+        assert finding.fix.needs_reboot or not any("reboot" in command for command in finding.fix.commands)
     if finding.row:
         assert finding.row.source
         assert finding.row.checked
 
 
-@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding.key)
+@pytest.mark.parametrize("finding", FINDINGS, ids=name)
 def test_a_root_that_is_at_fault_has_a_fix_and_a_consequence_has_none(finding: Finding) -> None:
     if finding.caused_by:
         assert finding.fix is None
