@@ -126,6 +126,45 @@ def snapshot(
     write(render(_redacted(facts, wanted=redacted)), output)
 
 
+@app.command()
+def bench(
+    *,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure less long, within a few seconds.")] = False,
+    gpus: Annotated[
+        list[int] | None,
+        typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="0"),
+    ] = None,
+    data: Annotated[
+        Literal["random", "zeros"], typer.Option("--data", help="What is computed with; zeros flatter the power limit.")
+    ] = "random",
+    pythons: Pythons = None,
+    written: Formats = "text",
+    output: Output = None,
+    redacted: Redacted = False,
+    fail_on: Fail = "error",
+    timeout: Timeout = None,
+    verbose: Verbose = False,
+) -> None:
+    """Measure the GPU against the limit that follows from what it reports, and say why a figure is low."""
+    from gpustack.bench import measure, shown_on
+
+    report = measure(
+        names or (),
+        quick=quick,
+        gpus=gpus or (0,),
+        data=data,
+        pythons=[str(path) for path in pythons or ()],
+        timeout=timeout,
+        progress=shown_on(sys.stderr),
+    )
+    write(_shown(_redacted(report, wanted=redacted), written, output, verbose=verbose), output)
+    counts = _counts(fail_on, None, report.findings)
+    raise typer.Exit(INTERRUPTED if report.interrupted else int(counts))
+
+
 def _taken(
     origins: list[str] | None,
     pythons: list[Path] | None,

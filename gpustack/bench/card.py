@@ -1,0 +1,189 @@
+"""One GPU as the benches use it: its attributes, memory, kernels, events and one stream, through cuda.core.
+
+The driver interface alone is asked, never the CUDA runtime, which refuses older drivers. Guards against
+differences between drivers and bindings, each tried against a stand-in driver: pinned memory comes from cuMemAllocHost
+(pools of pinned memory need CUDA 13); the time between events is read through ctypes from the symbol without version
+(bindings 13 ask for one that drivers before 12.8 lack); GPUs are counted and PCI addresses put together by the driver
+(cuda.core's own ways go through the runtime, or through NVML, which knows nothing of CUDA_VISIBLE_DEVICES).
+"""
+
+# cuda.core chooses its modules by the CUDA version when it is imported: no type checker sees through that.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from cuda.bindings import driver
+from cuda.core import Buffer, Device, Event, EventOptions, Kernel, LaunchConfig, LegacyPinnedMemoryResource, ObjectCode
+from cuda.core import launch as enqueue
+
+from gpustack import assets
+
+POLL = 0.0002
+
+
+class CudaError(Exception):
+    """The driver refused a call."""
+
+
+class HungError(Exception):
+    """The GPU did not finish what it was given in the time that it had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Some memory that the GPU can reach. Pinned memory has the same address on the host."""
+
+    address: int
+    size: int
+    buffer: Buffer
+
+
+Argument: TypeAlias = Memory | ctypes.c_uint32 | ctypes.c_uint64 | ctypes.c_float
+
+
+def cuda_version() -> int:
+    """Give the CUDA version of the driver as CUDA packs it: 13000 is 13.0."""
+    (version,) = _must(*driver.cuDriverGetVersion())
+    return int(version)
+
+
+def devices() -> list[dict[str, Any]]:
+    """Give every GPU that CUDA shows, as rows for the parent."""
+    _must(*driver.cuInit(0))
+    (count,) = _must(*driver.cuDeviceGetCount())
+    version = cuda_version()
+    cuda = f"{version // 1000}.{version % 1000 // 10}"
+    return [_row(Device(ordinal), cuda) for ordinal in range(int(count))]
+
+
+def _must(code: Any, *answer: Any) -> tuple[Any, ...]:  # noqa: ANN401 - what the bindings answer has no types
+    """Give the answer of a call of the driver; raises CudaError with the name of its error where it has one."""
+    if int(code):
+        raise CudaError(f"{code.name}")
+    return answer
+
+
+def _row(device: Device, cuda: str) -> dict[str, Any]:
+    told = device.properties
+    uuid = str(device.uuid)
+    return {
+        "index": device.device_id,
+        "uuid": uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
+        "name": device.name,
+        "compute_capability": f"{device.compute_capability.major}.{device.compute_capability.minor}",
+        "pci": f"{told.pci_domain_id:04x}:{told.pci_bus_id:02x}:{told.pci_device_id:02x}.0",
+        "cuda": cuda,
+        "multiprocessors": told.multiprocessor_count,
+        "clock_mhz": told.clock_rate / 1000,
+        "memory_clock_mhz": told.memory_clock_rate / 1000,
+        "bus_bits": told.global_memory_bus_width,
+        "l2_mib": told.l2_cache_size / (1 << 20),
+    }
+
+
+class Card:
+    """One GPU made current, with a stream of its own."""
+
+    def __init__(self, ordinal: int) -> None:
+        """Open the GPU with this CUDA ordinal."""
+        self._device = Device(ordinal)
+        self._device.set_current()
+        self._stream = self._device.create_stream()
+        self._pinned = LegacyPinnedMemoryResource()
+        self._code: dict[str, ObjectCode] = {}
+        self.cuda = cuda_version()
+        told = self._device.properties
+        self.multiprocessors: int = told.multiprocessor_count
+        self.l2_bytes: int = told.l2_cache_size
+        self.capability: tuple[int, int] = (told.compute_capability_major, told.compute_capability_minor)
+        self._elapsed = ctypes.CDLL("libcuda.so.1").cuEventElapsedTime
+        self._elapsed.argtypes = [ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_void_p]
+
+    @property
+    def stream(self) -> int:
+        """The handle of the stream, for a library of NVIDIA's."""
+        return int(self._stream.handle)
+
+    def free(self) -> tuple[int, int]:
+        """Give the bytes of device memory that are free, and of all."""
+        free, total = _must(*driver.cuMemGetInfo())
+        return int(free), int(total)
+
+    @contextmanager
+    def memory(self, size: int) -> Iterator[Memory]:
+        """Give so many bytes of device memory, and take them back afterwards."""
+        yield from self._lend(self._device.allocate(size, stream=self._stream), size)
+
+    @contextmanager
+    def pinned(self, size: int) -> Iterator[Memory]:
+        """Give so many bytes of pinned host memory, and take them back afterwards."""
+        yield from self._lend(self._pinned.allocate(size), size)
+
+    def _lend(self, buffer: Buffer, size: int) -> Iterator[Memory]:
+        self._stream.sync()
+        try:
+            yield Memory(int(buffer.handle), size, buffer)
+        finally:
+            buffer.close()
+
+    def kernel(self, file: str, name: str) -> Kernel:
+        """Give a kernel by the name of its file of shipped PTX and its own."""
+        if file not in self._code:
+            text = (assets.MICROBENCH / f"{file}.ptx").read_bytes()
+            self._code[file] = ObjectCode.from_ptx(text, name=file)
+        return self._code[file].get_kernel(name)
+
+    def launcher(
+        self, file: str, name: str, blocks: int, threads: int, arguments: Sequence[Argument]
+    ) -> Callable[[], None]:
+        """Give a function that enqueues this kernel with these arguments once."""
+        kernel, stream = self.kernel(file, name), self._stream
+        config = LaunchConfig(grid=blocks, block=threads)
+        given = [argument.buffer if isinstance(argument, Memory) else argument for argument in arguments]
+        return lambda: enqueue(stream, config, kernel, *given)
+
+    def copy(self, to: Memory, source: Memory) -> None:
+        """Enqueue a copy between two memories of one size, whichever sides they are on."""
+        source.buffer.copy_to(to.buffer, stream=self._stream)
+
+    def fill(self, to: Memory, byte: int) -> None:
+        """Enqueue the filling of a memory with one byte."""
+        to.buffer.fill(byte, stream=self._stream)
+
+    def event(self) -> Event:
+        """Give a new event that takes the time."""
+        return self._device.create_event(EventOptions(timing_enabled=True))
+
+    def record(self, event: Event) -> None:
+        """Enqueue an event."""
+        self._stream.record(event)
+
+    def wait(self, event: Event, seconds: float) -> None:
+        """Wait until the GPU has come past an event; raises HungError where that takes longer."""
+        late = time.monotonic() + seconds
+        while not event.is_done:
+            if time.monotonic() > late:
+                raise HungError(f"the GPU did not finish in {seconds:g} s")
+            time.sleep(POLL)
+
+    def seconds(self, begin: Event, end: Event) -> float:
+        """Give the time between two events that the GPU has come past."""
+        milliseconds = ctypes.c_float()
+        code = self._elapsed(ctypes.byref(milliseconds), int(begin.handle), int(end.handle))
+        if code:
+            raise CudaError(f"cuEventElapsedTime answered {code}")
+        return milliseconds.value / 1000
+
+    def bytes_of(self, memory: Memory, offset: int, size: int) -> bytes:
+        """Give some bytes of a device memory, once all that was enqueued is done."""
+        self._stream.sync()
+        held = ctypes.create_string_buffer(size)
+        _must(*driver.cuMemcpyDtoH(ctypes.addressof(held), memory.address + offset, size))
+        return held.raw

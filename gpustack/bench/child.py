@@ -1,0 +1,197 @@
+"""The program in the child: opens one GPU, runs benchmarks on it, and prints a JSON line for each thing that happens.
+
+{"opened": {"devices": [], "limits": {}, "others": [], "payload": 256}}    the GPU is open
+{"at": ID}                                                                 this benchmark begins
+{"part": 0.4}                                                              so much of it is done
+{"measured": {"id": ID, "amount": N, "runs": N, "seconds": [], ...}}       its samples, what the card did meanwhile
+{"skipped": {"id": ID, "reason": TEXT, "remedy": TEXT}}                    it cannot be run here
+{"failed": {"id": ID, "reason": TEXT}}                                     it went wrong
+{"nothing": {"reason": TEXT, "remedy": TEXT, "count": N}}                  no GPU can be opened
+{"done": null}                                                             all was run
+
+It judges nothing. After an error of CUDA its context is no good any more: the child ends, the parent starts another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import IO, TYPE_CHECKING, Any
+
+from gpustack.bench import suite
+from gpustack.bench.lab import Lab, SkipError
+from gpustack.bench.payload import payload
+from gpustack.bench.timing import SLOTS, Plan, Timer, fitting, sample
+
+if TYPE_CHECKING:
+    from gpustack.bench.card import Card
+    from gpustack.bench.lab import Job
+    from gpustack.bench.suite import Bench
+    from gpustack.bench.telemetry import Telemetry
+
+USUAL, QUICK = Plan(), Plan(warm=0.25, budget=0.16, least=6)
+VARIANTS, QUICK_VARIANTS = 8, 3
+TRIAL = 0.004  # seconds of the train that compares one way with another
+OUT_OF_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "Failed to allocate memory")  # the second is cuda.core 1.0's
+NO_DRIVER = "there is no NVIDIA driver here: libcuda.so.1 was not found"
+INSTALL = "pip install 'gpustack-doctor[bench]'"
+BEATS = 20  # of these parts of a benchmark each is told once
+
+
+class Outlet:
+    """Where the lines go: standard output as it was, which from now on is standard error for all others."""
+
+    def __init__(self) -> None:
+        """Take standard output away from libraries that print to it."""
+        self._file: IO[str] = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        self._part = 0
+
+    def say(self, kind: str, what: object) -> None:
+        """Print one line."""
+        self._part = 0
+        self._file.write(json.dumps({kind: what}) + "\n")
+        self._file.flush()
+
+    def part(self, done: float) -> None:
+        """Tell how much of the benchmark is done, now and then."""
+        part = int(done * BEATS)
+        if part != self._part:
+            self.say("part", min(1.0, done))
+            self._part = part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """One GPU with everything for measuring on it."""
+
+    lab: Lab
+    timer: Timer
+    watch: Telemetry
+    outlet: Outlet
+
+
+def main(asked: Mapping[str, Any]) -> None:
+    """Run what the parent asked for: {"gpu", "highest", "names", "quick", "data", "library"}."""
+    outlet = Outlet()
+    with ExitStack() as stack:
+        desk = opened(asked, outlet, stack)
+        if desk and run(asked, desk):
+            outlet.say("done", None)
+        os._exit(0)  # the context is not taken apart piece by piece, which would take longer than some benchmarks
+
+
+def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk | None:
+    """Give everything for measuring on one GPU; where there is none, say why and give None."""
+    devices: list[dict[str, Any]] = []
+    try:
+        from gpustack.bench import card, telemetry  # noqa: PLC0415 - where the packages are missing, this says so
+
+        handles = telemetry.opened()
+        others = telemetry.others(handles)
+        devices = card.devices()
+        _, row = (devices[number] for number in (asked["highest"], asked["gpu"]))  # raises where one is not there
+        chosen = card.Card(asked["gpu"])
+        timer = _timer(chosen, stack)
+    except ImportError as error:
+        outlet.say("nothing", {"reason": f"the packages of the bench are not here: {error}", "remedy": INSTALL})
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever CUDA raises where there is no GPU, driver or right to use it
+        outlet.say("nothing", {"reason": _said(error), "remedy": "gpustack doctor", "count": len(devices)})
+        return None
+    uuid = row["uuid"].lower()
+    watch = telemetry.Telemetry(handles.get(uuid))
+    told = {"devices": devices, "limits": watch.limits(), "others": others.get(uuid, [])}
+    outlet.say("opened", {**told, "payload": payload(row["pci"])})
+    variants = QUICK_VARIANTS if asked["quick"] else VARIANTS
+    lab = Lab(chosen, data=asked["data"], variants=variants, library=asked["library"])
+    return Desk(lab=lab, timer=timer, watch=watch, outlet=outlet)
+
+
+def run(asked: Mapping[str, Any], desk: Desk) -> bool:
+    """Run every benchmark that was asked for; tell whether the context is still good."""
+    say = desk.outlet.say
+    for bench in suite.chosen(asked["names"]):
+        say("at", bench.id)
+        try:
+            say("measured", measure(bench, desk, QUICK if asked["quick"] else USUAL))
+        except SkipError as skip:
+            say("skipped", {"id": bench.id, "reason": str(skip), "remedy": skip.remedy})
+        except Exception as error:  # noqa: BLE001 - the answer of one benchmark, whatever a library raises
+            if any(sign in str(error) for sign in OUT_OF_MEMORY):
+                say("skipped", {"id": bench.id, "reason": "too little memory is free", "remedy": "nvidia-smi"})
+                continue
+            say("failed", {"id": bench.id, "reason": _said(error)})
+            if not isinstance(error, ArithmeticError):
+                return False
+    return True
+
+
+def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
+    """Give the samples of one benchmark with all that is needed to judge them; raises where its work is wrong."""
+    begun, timer, watch = time.monotonic(), desk.timer, desk.watch
+    plan = replace(usual, train=bench.train or usual.train, rest=bench.rest)
+    with bench.prepare(desk.lab) as jobs:
+        job, tried = best(jobs, timer, plan)
+        if wrong := job.check():
+            raise ArithmeticError(wrong)
+        before = watch.counters()
+        samples = sample(timer, job.run, plan, desk.outlet.part)
+        after = watch.counters()
+        if wrong := job.check():
+            raise ArithmeticError(wrong)
+    return {
+        "id": bench.id,
+        "amount": job.amount,
+        "runs": samples.runs,
+        "seconds": samples.seconds,
+        "clocks": [train.clock_mhz for train in samples.trains if train.clock_mhz],
+        "gated": timer.gated,
+        "method": {"way": job.label, **job.method},
+        "tried": tried,
+        "readings": watch.window(samples.begun, samples.ended),
+        "before": before,
+        "after": after,
+        "wall": time.monotonic() - begun,
+    }
+
+
+def best(jobs: list[Job], timer: Timer, plan: Plan) -> tuple[Job, dict[str, float]]:
+    """Give the fastest of several ways to do a work, and what a short train of each gave (amount a second)."""
+    if len(jobs) == 1:
+        return jobs[0], {}
+    tried: dict[str, float] = {}
+    for job in jobs:
+        timer.first(job.run)
+        each = timer.train(job.run, 1).seconds
+        if (runs := fitting(TRIAL, each)) > 1:
+            each = timer.train(job.run, runs).seconds
+        tried[job.label] = job.amount / each
+        time.sleep(plan.rest)
+    return max(jobs, key=lambda job: tried[job.label]), tried
+
+
+def _timer(card: Card, stack: ExitStack) -> Timer:
+    """Give a timer with the memory that it needs."""
+    room = 16 * SLOTS
+    flag = stack.enter_context(card.pinned(64))
+    slots = stack.enter_context(card.memory(room)), stack.enter_context(card.memory(room))
+    notes = stack.enter_context(card.pinned(room)), stack.enter_context(card.pinned(room))
+    return Timer(card, flag, slots, notes)
+
+
+def _said(error: Exception) -> str:
+    """Give the first line of what an error says, with its kind where that tells more."""
+    if type(error).__name__ == "DynamicLibNotFoundError" or "dlopen libcuda" in str(error):
+        return NO_DRIVER  # bindings from 13.4 on raise the one, older ones the other
+    first = (str(error).strip().splitlines() or [""])[0]
+    return first if isinstance(error, ArithmeticError) and first else f"{type(error).__name__}: {first}"
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,128 @@
+"""The parent's ear: starts the child that measures, hears its lines, and leaves on time whatever becomes of it."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from gpustack.door import Door, death, ended, state
+
+if TYPE_CHECKING:
+    import subprocess
+
+# sys.path goes along, so that a checkout, an editable install and a wheel all find the same gpustack.
+PROGRAM = """\
+import json, sys
+asked = json.loads(sys.argv[1])
+sys.path[:] = asked["path"]
+from gpustack.bench.child import main
+main(asked)
+"""
+MOST_LINE = 4 << 20
+MOST_STDERR = 4096
+GRACE = 0.5
+KINDS = frozenset({"opened", "at", "part", "measured", "skipped", "failed", "nothing", "done"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing that the child said; ``died`` is our own word for how it ended before it was done."""
+
+    kind: str
+    what: Any
+
+
+@dataclass(slots=True)
+class Ear:
+    """One running child: how many seconds it may be silent, and when all is over on the door's clock."""
+
+    door: Door
+    child: subprocess.Popen[bytes]
+    patience: float
+    deadline: float
+    _pending: bytes = b""
+    _errors: bytes = b""
+    _done: bool = False
+    _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+
+    def lines(self) -> Iterator[Line]:
+        """Give what the child says, and at last how it died where it did not say that it was done."""
+        heard = self.door.now()
+        for stream in (self.child.stdout, self.child.stderr):
+            if stream:
+                self._selector.register(stream, selectors.EVENT_READ, stream)
+        while self.child.stdout in {key.data for key in self._selector.get_map().values()}:
+            for line in self._hear(min(heard + self.patience, self.deadline)):
+                heard = self.door.now()
+                yield line
+                if line.kind in {"done", "nothing", "died"}:
+                    self._done = line.kind != "died"
+                    return
+            if self.door.now() >= min(heard + self.patience, self.deadline):
+                yield Line(kind="died", what=self._late(self.door.now() - heard))
+                return
+        code = ended(self.child, GRACE)
+        how = "closed its output and goes on" if code is None else death(code)
+        yield Line(kind="died", what=" ".join([how, _last_line(self._errors)]).strip())
+
+    def close(self) -> None:
+        """End the child, unless it is just ending by itself, and forget it."""
+        ended(self.child, GRACE if self._done else 0.0)
+        self.door.kill(self.child)
+        self._selector.close()
+        for pipe in (self.child.stdout, self.child.stderr):
+            if pipe:
+                pipe.close()
+        self.door.release(self.child)
+
+    def _hear(self, until: float) -> list[Line]:
+        lines: list[Line] = []
+        for key, _ in self._selector.select(max(0.0, until - self.door.now())):
+            stream: IO[bytes] = key.data
+            data = stream.read(1 << 16)
+            if data == b"":
+                self._selector.unregister(stream)
+            elif stream is self.child.stderr:
+                self._errors = (self._errors + (data or b""))[-MOST_STDERR:]
+            else:
+                lines += self._split(data or b"")
+        return lines
+
+    def _split(self, data: bytes) -> list[Line]:
+        *whole, self._pending = (self._pending + data).split(b"\n")
+        if len(self._pending) > MOST_LINE:
+            return [Line(kind="died", what=f"printed a line of over {MOST_LINE >> 20} MiB and was stopped")]
+        return [_line(text) for text in whole]
+
+    def _late(self, silent: float) -> str:
+        did = state(self.child.pid)
+        self.door.kill(self.child)
+        stays = "" if ended(self.child, GRACE) is not None else "; it could not be ended and is left behind"
+        return f"said nothing for {silent:.1f} s ({did}){stays}"
+
+
+def start(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, patience: float, deadline: float) -> Ear:
+    """Start a child that measures what is asked; raises OSError where it cannot be started."""
+    argument = json.dumps({**asked, "path": [entry for entry in sys.path if entry]})
+    child = door.start([sys.executable, "-c", PROGRAM, argument], environ)
+    return Ear(door, child, patience, deadline)
+
+
+def _line(text: bytes) -> Line:
+    """Give the one thing that a line says; what is no line of ours is the child's end."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if isinstance(said, dict) and len(said) == 1 and (kind := next(iter(said))) in KINDS:
+        return Line(kind=kind, what=said[kind])
+    return Line(kind="died", what=f"printed what is no line of ours: {text[:80]!r}")
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return f"({lines[-1][:200]})" if lines else ""

@@ -1,0 +1,111 @@
+"""How far a run of benchmarks is, shown on standard error: a moving line on a terminal, else a line a benchmark."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from gpustack.model.bench import Result
+
+BAR = 24
+ERASE = "\r\x1b[K"
+
+
+class Progress(Protocol):
+    """What is told while benchmarks run."""
+
+    def started(self, bench: str, number: int, of: int) -> None:
+        """Say that this benchmark begins, so many of so many."""
+
+    def moved(self, part: float) -> None:
+        """Say how much of it is done, from 0 to 1."""
+
+    def finished(self, result: Result, number: int, of: int) -> None:
+        """Say what came of it."""
+
+    def close(self) -> None:
+        """Say that nothing more comes."""
+
+
+class Lines:
+    """One line for each benchmark that is done: for logs and pipes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to this stream."""
+        self._stream = stream
+
+    def started(self, bench: str, number: int, of: int) -> None:
+        """Say nothing yet."""
+
+    def moved(self, part: float) -> None:
+        """Say nothing yet."""
+
+    def finished(self, result: Result, number: int, of: int) -> None:
+        """Write the line."""
+        self._stream.write(f"[{number}/{of}] {said(result)}\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Leave the stream open: it is not ours."""
+
+
+class Live(Lines):
+    """The same lines, and under them one that moves, with the time that is left; for terminals."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to this terminal."""
+        super().__init__(stream)
+        self._begun = time.monotonic()
+        self._at = ("", 0, 1)
+
+    def started(self, bench: str, number: int, of: int) -> None:
+        """Draw the line of a benchmark that begins."""
+        self._at = (bench, number, of)
+        self.moved(0.0)
+
+    def moved(self, part: float) -> None:
+        """Draw the line anew."""
+        bench, number, of = self._at
+        done = (number - 1 + part) / of
+        full = round(BAR * done)
+        self._stream.write(f"{ERASE}{'#' * full}{'-' * (BAR - full)} [{number}/{of}] {bench}{self._left(done)}")
+        self._stream.flush()
+
+    def finished(self, result: Result, number: int, of: int) -> None:
+        """Put what came of it above the moving line."""
+        self._stream.write(ERASE)
+        super().finished(result, number, of)
+
+    def close(self) -> None:
+        """Take the moving line away."""
+        self._stream.write(ERASE)
+        self._stream.flush()
+
+    def _left(self, done: float) -> str:
+        spent = time.monotonic() - self._begun
+        return f", about {spent / done - spent:.0f} s left" if done > 0 else ""
+
+
+class Silent(Lines):
+    """Nothing at all."""
+
+    def __init__(self) -> None:
+        """Write nowhere."""
+
+    def finished(self, result: Result, number: int, of: int) -> None:
+        """Say nothing."""
+
+
+def shown_on(stream: TextIO) -> Progress:
+    """Give the progress that suits a stream."""
+    return Live(stream) if stream.isatty() else Lines(stream)
+
+
+def said(result: Result) -> str:
+    """Give a result in one line: figure, part of the limit, verdict and the first reason."""
+    figure = "" if result.value is None else f" {result.value:.4g} {result.unit}"
+    part = "" if result.ratio is None else f", {result.ratio:.0%} of the limit"
+    why = f" ({result.why[0]})" if result.why else ""
+    where = "" if not result.device else f" on GPU {result.device}"
+    return f"{result.id}{where}{figure}{part}: {result.verdict.value}{why}"

@@ -1,0 +1,134 @@
+"""One run of benchmarks: a child for each GPU, a new one where a child dies, and every result that was reached kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpustack.bench import results
+from gpustack.bench.listening import Line, start
+from gpustack.errors import NothingSeenError, UsageError
+from gpustack.model.versions import ComputeCapability
+
+if TYPE_CHECKING:
+    from gpustack.bench.progress import Progress
+    from gpustack.bench.results import Opened
+    from gpustack.bench.suite import Bench
+    from gpustack.door import Door
+    from gpustack.matrix import Matrix
+    from gpustack.model.bench import Device, Result
+
+PATIENCE = 20.0  # a library of half a gigabyte may come from a slow disk
+ANSWERS = frozenset({"measured", "skipped", "failed"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What is asked, how children are started, and what came of it."""
+
+    door: Door
+    environ: Mapping[str, str]
+    deadline: float
+    asked: Mapping[str, object]
+    matrix: Matrix
+    progress: Progress
+    patience: float = PATIENCE
+    devices: tuple[Device, ...] = ()
+    results: list[Result] = field(default_factory=list)
+    interrupted: str | None = None
+    of: int = 0
+
+    def run(self, benches: Sequence[Bench], gpus: Sequence[int]) -> None:
+        """Run these benchmarks on each of these GPUs; at Ctrl-C, end with what there is."""
+        self.of = len(benches) * len(gpus)
+        try:
+            for gpu in gpus:
+                self._on(gpu, list(benches))
+        except KeyboardInterrupt:
+            self.interrupted = "Ctrl-C"
+        finally:
+            self.progress.close()
+
+    def _on(self, gpu: int, left: list[Bench]) -> None:
+        """Run what is left on one GPU; each child answers for at least one benchmark, so this ends."""
+        while left and self.door.now() < self.deadline:
+            before = len(left)
+            try:
+                how = self._child(gpu, left)
+            except NothingSeenError as error:
+                if not self.results:
+                    raise
+                how = str(error)
+            if len(left) == before:
+                self._keep(results.failed(left.pop(0), gpu, how))
+        for bench in left:
+            self._keep(results.skipped(bench, gpu, "the time was up before its turn", None))
+
+    def _child(self, gpu: int, left: list[Bench]) -> str:
+        """Let one child run what is left, and take from it what was answered; give how it ended."""
+        asked = {**self.asked, "gpu": gpu, "names": [bench.id for bench in left]}
+        try:
+            ear = start(asked, self.environ, self.door, self.patience, self.deadline)
+        except OSError as error:
+            raise NothingSeenError(f"the benchmarks could not be started: {error.strerror or error}") from error
+        try:
+            lines = ear.lines()
+            seen = self._opened(next(lines), gpu)
+            began = False
+            for line in lines:
+                if line.kind == "died":
+                    if began:
+                        self._keep(results.failed(left.pop(0), gpu, str(line.what)))
+                    return str(line.what)
+                if line.kind in ANSWERS and left:
+                    self._answered(line, left.pop(0), seen)
+                began = self._told(line, left, began=began)
+        finally:
+            ear.close()
+        return "the child said that it was done, and was not"
+
+    def _told(self, line: Line, left: Sequence[Bench], *, began: bool) -> bool:
+        """Show how far it is; tell whether a benchmark has begun that is not answered for yet."""
+        if line.kind == "part" and isinstance(line.what, float | int):
+            self.progress.moved(float(line.what))
+        if line.kind == "at" and left:
+            self.progress.started(left[0].id, len(self.results) + 1, self.of)
+            return True
+        return began and line.kind not in ANSWERS
+
+    def _opened(self, line: Line, gpu: int) -> Opened:
+        """Give the GPU that was opened; raises NothingSeenError where none can be."""
+        what: Any = line.what
+        if line.kind == "opened":
+            try:
+                seen = results.opened(what, gpu)
+            except results.MALFORMED as error:
+                raise NothingSeenError(f"the child's answer is malformed: {error}") from error
+            known = {device.index: device for device in (*seen.devices, *self.devices)}
+            self.devices = tuple({**known, gpu: seen.device}.values())
+            return seen
+        if line.kind == "nothing" and isinstance(what, dict):
+            count, highest = what.get("count"), self.asked["highest"]
+            if isinstance(count, int) and isinstance(highest, int) and 0 < count <= highest:
+                raise UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
+            raise NothingSeenError(f"{what.get('reason')}; to mend it: {what.get('remedy')}")
+        raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")
+
+    def _answered(self, line: Line, bench: Bench, seen: Opened) -> None:
+        what, gpu = line.what, seen.device.index
+        if not isinstance(what, dict) or what.get("id") != bench.id:
+            self._keep(results.failed(bench, gpu, f"the child answered for another benchmark: {str(what)[:80]}"))
+        elif line.kind == "measured":
+            capability = ComputeCapability.parse(seen.device.compute_capability)
+            architecture = self.matrix.arch(capability) if capability else None
+            self._keep(results.measured(what, bench, seen, architecture))
+        elif line.kind == "skipped":
+            remedy = what.get("remedy")
+            self._keep(results.skipped(bench, gpu, str(what.get("reason")), str(remedy) if remedy else None))
+        else:
+            self._keep(results.failed(bench, gpu, str(what.get("reason"))))
+
+    def _keep(self, result: Result) -> None:
+        self.results.append(result)
+        self.progress.finished(result, len(self.results), self.of)

@@ -1,0 +1,62 @@
+"""Which benchmarks there are: the files of ``microbench/``, loaded by their paths, and what each says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from gpustack import assets
+from gpustack.errors import BrokenError, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from gpustack.bench.lab import Job, Lab
+
+FAMILIES = ("pcie", "hbm", "gemm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One benchmark as its file declares it. ``limit`` says which ceiling it has: pcie.h2d, hbm, compute.bf16 ...
+
+    ``train`` and ``rest`` are seconds where it needs others than the usual.
+    """
+
+    id: str
+    title: str
+    unit: str
+    limit: str
+    prepare: Callable[[Lab], AbstractContextManager[list[Job]]]
+    train: float | None = None
+    rest: float = 0.0
+
+
+@cache
+def listed() -> tuple[Bench, ...]:
+    """Give every benchmark, in the order in which they are run; raises BrokenError where a file is damaged."""
+    return tuple(bench for family in FAMILIES for bench in _family(family))
+
+
+def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
+    """Give the benchmarks of these ids and patterns, all where there are none; raises UsageError for an unknown one."""
+    for name in names:
+        if not any(fnmatchcase(bench.id, name) for bench in listed()):
+            known = ", ".join(bench.id for bench in listed())
+            raise UsageError(f"there is no benchmark {name}; there are {known}")
+    return tuple(bench for bench in listed() if not names or any(fnmatchcase(bench.id, name) for name in names))
+
+
+def _family(name: str) -> list[Bench]:
+    path = assets.MICROBENCH / f"{name}.py"
+    module = ModuleType(f"_microbench_{name}")
+    try:
+        SourceFileLoader(module.__name__, str(path)).exec_module(module)
+        return [Bench(id=identity, **row) for identity, row in module.BENCHES.items()]
+    except (OSError, ImportError, SyntaxError, AttributeError, TypeError) as error:
+        raise BrokenError(f"the shipped benchmark {path.name} is damaged: {error}") from error

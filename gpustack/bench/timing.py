@@ -1,0 +1,170 @@
+"""How one sample is taken, when a measurement is warm, and how long it goes on; what samples mean is said elsewhere.
+
+One sample is a train: the same work enqueued many times behind a closed gate, between two events, so that neither the
+cost of enqueuing nor the events' resolution of half a microsecond shows. Before and after it every multiprocessor notes
+its time and its clock counter: that gives the clock really held, in exactly this window.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.bench.spread import LEAST, quantile, spread
+
+if TYPE_CHECKING:
+    from gpustack.bench.card import Card, Memory
+
+MOST_RUNS = 400  # the driver holds about a thousand launches back; more would block behind the closed gate
+PATIENCE_NS = 500_000_000  # no kernel of ours runs for a second, the gate included
+WAIT = 5.0
+SLOTS = 1024
+ALIKE = 0.01
+LAST = 3
+OVERDRAFT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How to sample: seconds of a train, of rest after each, for warming up at most, and for all samples; how many."""
+
+    train: float = 0.02
+    rest: float = 0.0
+    warm: float = 1.0
+    budget: float = 1.0
+    least: int = 12
+    most: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """What one train took, a run; the clock held in MHz, where it could be counted."""
+
+    seconds: float
+    clock_mhz: float | None
+
+
+@dataclass(slots=True)
+class Samples:
+    """All trains of one measurement, each of so many runs, and when they were taken (on the monotonic clock)."""
+
+    runs: int
+    trains: list[Train] = field(default_factory=list)
+    begun: float = 0.0
+    ended: float = 0.0
+
+    @property
+    def seconds(self) -> list[float]:
+        """The seconds of one run, train by train."""
+        return [train.seconds for train in self.trains]
+
+
+class Timer:
+    """Takes trains on one card. ``gated`` turns false where the gate did not hold, and stays so."""
+
+    def __init__(self, card: Card, flag: Memory, slots: tuple[Memory, Memory], notes: tuple[Memory, Memory]) -> None:
+        """Use this pinned flag, these slots on the card and these pinned copies of them."""
+        self._card = card
+        self._flag = (ctypes.c_uint32 * 2).from_address(flag.address)
+        self._slots, self._notes = slots, notes
+        self._begin, self._end, self._done = card.event(), card.event(), card.event()
+        self._gate = card.launcher("engine", "gate", 1, 1, [flag, ctypes.c_uint64(PATIENCE_NS)])
+        blocks = 4 * card.multiprocessors
+        self._stamps = [card.launcher("engine", "stamp", blocks, 32, [slot, ctypes.c_uint32(SLOTS)]) for slot in slots]
+        self.gated = True
+
+    def first(self, run: Callable[[], None]) -> None:
+        """Run once and wait, with the gate open: what is loaded at its first use might wait for the closed gate."""
+        run()
+        self._card.record(self._done)
+        self._card.wait(self._done, WAIT)
+
+    def train(self, run: Callable[[], None], runs: int) -> Train:
+        """Give what so many runs took; from the first time on that the gate gave up, without it."""
+        if self.gated:
+            taken = self._take(run, runs, self._gate)
+            self.gated = not self._flag[1]
+            if self.gated:
+                return taken
+        return self._take(run, runs, lambda: None)
+
+    def _take(self, run: Callable[[], None], runs: int, hold: Callable[[], None]) -> Train:
+        card = self._card
+        self._flag[0], self._flag[1] = 0, 0
+        for slot in self._slots:
+            card.fill(slot, 0)
+        hold()
+        self._stamps[0]()
+        card.record(self._begin)
+        for _ in range(runs):
+            run()
+        card.record(self._end)
+        self._stamps[1]()
+        for note, slot in zip(self._notes, self._slots, strict=True):
+            card.copy(note, slot)
+        card.record(self._done)
+        self._flag[0] = 1
+        card.wait(self._done, WAIT)
+        return Train(card.seconds(self._begin, self._end) / runs, self._clock())
+
+    def _clock(self) -> float | None:
+        """Give the middle of the clocks that the multiprocessors held between the two stamps, in MHz."""
+        layout = struct.Struct(f"{2 * SLOTS}Q")
+        before, after = (layout.unpack(ctypes.string_at(note.address, layout.size)) for note in self._notes)
+        held = sorted(
+            (after[at + 1] - before[at + 1]) * 1000 / (after[at] - before[at])
+            for at in range(0, 2 * SLOTS, 2)
+            if before[at] and after[at] > before[at] and after[at + 1] > before[at + 1]
+        )
+        return quantile(held, 0.5) if held else None
+
+
+def sample(timer: Timer, run: Callable[[], None], plan: Plan, progress: Callable[[float], None]) -> Samples:
+    """Give the samples of some work, taken when it is warm, until they have settled or the budget is out."""
+    runs = pilot(timer, run, plan.train)
+    runs = warm_up(timer, run, runs, plan)
+    samples = Samples(runs=runs, begun=time.monotonic())
+    while not enough(samples, plan):
+        samples.trains.append(timer.train(run, samples.runs))
+        progress((time.monotonic() - samples.begun) / plan.budget)
+        time.sleep(plan.rest)
+    samples.ended = time.monotonic()
+    return samples
+
+
+def enough(samples: Samples, plan: Plan) -> bool:
+    """Tell whether the samples have settled, or the budget is out: soon for few samples, which tell nothing."""
+    count, spent = len(samples.trains), time.monotonic() - samples.begun
+    if count >= plan.most or spent >= plan.budget * (1 if count >= LEAST else OVERDRAFT):
+        return count > 0
+    return count >= plan.least and spread(samples.seconds).steady
+
+
+def pilot(timer: Timer, run: Callable[[], None], seconds: float) -> int:
+    """Give how many runs make a train of so many seconds, as far as a single one tells."""
+    timer.first(run)
+    return fitting(seconds, timer.train(run, 1).seconds)
+
+
+def fitting(seconds: float, each: float) -> int:
+    """Give how many runs of so long each make a train of so many seconds."""
+    return max(1, min(MOST_RUNS, math.ceil(seconds / max(each, 1e-9))))
+
+
+def warm_up(timer: Timer, run: Callable[[], None], runs: int, plan: Plan) -> int:
+    """Run until the last three trains agree within a percent, or the time for it is out; give the runs of a train."""
+    begun, taken = time.monotonic(), [timer.train(run, runs).seconds]
+    while time.monotonic() - begun < plan.warm and not _alike(taken[-LAST:]):
+        time.sleep(plan.rest)
+        runs = fitting(plan.train, taken[-1])
+        taken.append(timer.train(run, runs).seconds)
+    return fitting(plan.train, taken[-1])
+
+
+def _alike(taken: list[float]) -> bool:
+    return len(taken) == LAST and max(taken) - min(taken) <= ALIKE * min(taken)
