@@ -33,6 +33,7 @@ from gpustack.rules import (
     fabric_manager_not_running,
     forward_compat_804,
     framework_fails_on_gpu,
+    framework_import_fails,
     gpu_ecc_error,
     gpu_fell_off_bus,
     gpu_hw_slowdown,
@@ -123,6 +124,7 @@ RULES: tuple[Judge, ...] = (
     ort_cpu_and_gpu_installed.judge,
     jax_plugin_mismatch.judge,
     framework_fails_on_gpu.judge,
+    framework_import_fails.judge,
     component_not_seen.judge,
 )
 

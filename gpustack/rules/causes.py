@@ -69,6 +69,7 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "fabric-manager-not-running": ("driver-library-mismatch",),
     "component-not-seen": ("gpu-fell-off-bus", "gsp-timeout"),
     "cpu-only-build": ("ort-cpu-and-gpu-installed",),
+    "framework-import-fails": ("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path"),
     "framework-fails-on-gpu": (
         *NO_CUDA,
         "cuda-init-failed",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Fix, Severity
+from gpustack.model.report import Because, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.libraries import LD_LIBRARY_PATH, copy_at, evidence, pinned, used
 from gpustack.rules.reading import numbers
@@ -46,7 +46,6 @@ def _own(build: Build, one: Used, facts: Facts) -> str | None:
 
 
 def _finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
-    folder = one.path.rpartition("/")[0]
     return Finding(
         id="cudnn-shadowed-by-ld-library-path",
         instance=build.mark,
@@ -59,11 +58,5 @@ def _finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
             Because(component="cudnn", fact="version", value=one.version, source=one.path),
             Because(component=build.component, fact="pins", value=own, source="metadata of the wheel"),
         ),
-        fix=Fix(
-            text=f"Take {folder} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
-            commands=(
-                f"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -vx {folder} | paste -sd:)",
-            ),
-            verify=fixes.verify(build),
-        ),
+        fix=fixes.off_path(one.path.rpartition("/")[0], build),
     )

@@ -1,9 +1,10 @@
 """Parts of two cuDNN versions are mixed.
 
 cuDNN is several libraries that must be of one version (libcudnn, _ops, _cnn, _graph …). Here they are not: one folder
-holds parts of two versions, or a framework loaded parts from two folders. cuDNN then says
-CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Install one cuDNN anew, and take the other off the
-path.
+holds parts of two versions, or a framework loads parts from two folders. The second happens without anybody meaning it:
+a wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel names. cuDNN then
+says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path, or install the
+right one anew.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.libraries import evidence, used
-from gpustack.rules.reading import because_of, flag, text, texts
+from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, used
+from gpustack.rules.reading import because_of, copies, flag, items, table, text, texts
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, JsonValue
     from gpustack.rules.libraries import Used
     from gpustack.rules.seen import Build
 
@@ -30,18 +31,50 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each framework that uses a mixed cuDNN: a warning where it ran rightly all the same."""
     for build in builds(facts):
         one = used(build, "libcudnn", "cudnn", facts)
-        folders = {path.rpartition("/")[0] for path in texts(build.exercise, "loaded", "libcudnn")}
+        loaded = {path.rpartition("/")[0] for path in texts(build.exercise, "loaded", "libcudnn")}
+        folders = loaded or _to_come(build, facts)
         mixed = bool(one and one.copy and flag(one.copy.facts, "mixed"))
         if one and (mixed or len(folders) > 1):
             yield _finding(build, one, sorted(folders), facts)
 
 
+def _to_come(build: Build, facts: Facts) -> set[str]:
+    """Give the folders from which the loader would take the parts, where the copies in them are of two versions."""
+    search = table(build.copy.facts, "search")
+    firsts = [items(search, name)[:1] for name in search if name.startswith("libcudnn")]
+    folders = {_folder(one) for first in firsts for one in first} - {""}
+    held = {copy.version for copy in copies(facts, "cudnn") if (copy.path or "").rpartition("/")[0] in folders}
+    return folders if len(held - {None}) > 1 else set()
+
+
+def _on_path(build: Build, folders: Iterable[str]) -> str | None:
+    """Give the folder of these that LD_LIBRARY_PATH puts before the framework's own, or None where none is."""
+    search = table(build.copy.facts, "search")
+    found = [one for name in search if name.startswith("libcudnn") for one in items(search, name)]
+    named = {_folder(one): text(one, "folder") for one in found if text(one, "step") == LD_LIBRARY_PATH}
+    return next((named[folder] or folder for folder in folders if folder in named), None)
+
+
+def _folder(candidate: JsonValue) -> str:
+    return (text(candidate, "real") or text(candidate, "path") or "").rpartition("/")[0]
+
+
 def _finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Finding:
     where = " and ".join(folders) if len(folders) > 1 else one.path.rpartition("/")[0]
     parts = [because_of(facts, "cudnn", one.copy, "parts")] if one.copy else []
-    loaded = [Because(component=build.component, fact="exercise.loaded.libcudnn", value=path) for path in folders[1:]]
+    fact = "exercise.loaded.libcudnn" if one.loaded else "search.libcudnn"
+    loaded = [Because(component=build.component, fact=fact, value=path) for path in folders]
     name = text(one.copy.facts, "owner", "name") if one.copy else None
     version = one.version or ""
+    other = _on_path(build, folders)
+    anew = Fix(
+        text="Install the cuDNN that the framework requires anew, and take every other off the loader's path.",
+        commands=(
+            f"{build.python} -m pip install --force-reinstall --no-deps {name or 'nvidia-cudnn-cu12'}"
+            + (f"=={version}.*" if name and version else ""),
+        ),
+        verify=fixes.verify(build),
+    )
     return Finding(
         id="cudnn-two-copies",
         instance=build.mark,
@@ -49,13 +82,7 @@ def _finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Findi
         layer=Layer.LIBRARY,
         component="cudnn",
         title=f"{build.name} uses parts of two cuDNN versions, in {where}",
+        confidence=Confidence.CERTAIN if one.loaded or len(folders) < 2 else Confidence.LIKELY,  # noqa: PLR2004 - two
         because=(evidence(build, "libcudnn", one), *parts, *loaded),
-        fix=Fix(
-            text="Install the cuDNN that the framework requires anew, and take every other off the loader's path.",
-            commands=(
-                f"{build.python} -m pip install --force-reinstall --no-deps {name or 'nvidia-cudnn-cu12'}"
-                + (f"=={version}.*" if name and version else ""),
-            ),
-            verify=fixes.verify(build),
-        ),
+        fix=fixes.off_path(other, build) if other else anew,
     )

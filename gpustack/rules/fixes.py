@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Fix, Kept
@@ -111,6 +112,16 @@ def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[
     command = f"{build.python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}"
     words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio in the same command if used)."
     return words, (command,)
+
+
+def off_path(folder: str, build: Build) -> Fix:
+    """Give how to take a folder off LD_LIBRARY_PATH, its name quoted as a shell wants it."""
+    kept = f"tr : '\\n' | grep -vxF -e {shlex.quote(folder)} | paste -sd:"
+    return Fix(
+        text=f"Take {folder} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
+        commands=(f'export LD_LIBRARY_PATH=$(echo "$LD_LIBRARY_PATH" | {kept})',),
+        verify=verify(build),
+    )
 
 
 def verify(build: Build) -> str:

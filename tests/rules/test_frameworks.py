@@ -11,6 +11,7 @@ from tests.build import (
     healthy,
     ids,
     jax,
+    kernel,
     libcuda,
     machine,
     merged,
@@ -128,6 +129,29 @@ def test_a_framework_that_was_run_in_vain(exercise: dict[str, object], severity:
         assert words in finding.title
         assert finding.detail or severity is None or exercise["ran"]
     assert report(facts).verdict.works == {"pytorch": severity is None}
+
+
+@pytest.mark.parametrize(
+    ("exercise", "severity"),
+    [
+        ({"ran": False, "ok": False, "error": "ImportError: libcudnn.so.9"}, Severity.ERROR),
+        ({"ran": False, "status": "failed", "reason": "gave no answer in 8.0 s"}, Severity.UNKNOWN),
+        ({"ran": True, "ok": True, "device": "cpu"}, None),
+    ],
+)
+def test_an_import_that_fails_is_told_where_there_is_no_gpu(
+    exercise: dict[str, object], severity: Severity | None
+) -> None:
+    facts = machine(kernel(), seen("pci-display"), torch(exercise=exercise))
+    finding = found(facts, "framework-import-fails")
+    assert (finding.severity if finding else None) is severity
+    assert "framework-fails-on-gpu" not in ids(facts)
+
+
+def test_an_import_that_fails_beside_a_gpu_is_told_once() -> None:
+    failed = {"ran": False, "ok": False, "error": "ImportError: x"}
+    assert "framework-import-fails" not in ids(healthy(torch(exercise=failed)))
+    assert "framework-import-fails" in ids(healthy(onnxruntime(exercise=failed)))
 
 
 def test_what_fails_for_a_deeper_reason_is_a_consequence() -> None:

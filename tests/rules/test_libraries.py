@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.model.report import Kept, Severity
+from gpustack.model.report import Confidence, Kept, Severity
 from tests.build import (
     PYTHON,
     driver,
@@ -156,6 +156,29 @@ def test_parts_of_two_versions_are_mixed() -> None:
     assert finding is not None
     assert finding.fix is not None
     assert "nvidia-cudnn-cu13==9.19.0.*" in finding.fix.commands[0]
+
+
+def test_parts_that_the_loader_would_take_from_another_folder_are_mixed_before_anything_was_run() -> None:
+    """Seen on a real H200 host: LD_LIBRARY_PATH named the system's folder, and torch refused the mixture."""
+    part = "libcudnn_graph.so.9"
+    own, other = WHEEL.rpartition("/")[0], SYSTEM.rpartition("/")[0]
+    parts = {
+        "libcudnn.so.9": [{"step": "preload", "folder": own, "path": WHEEL}],
+        part: [
+            {"step": "LD_LIBRARY_PATH", "folder": f"{other}/", "path": f"{other}/{part}"},
+            {"step": "RUNPATH", "folder": own, "path": f"{own}/{part}"},
+        ],
+    }
+    two = seen("cudnn", copy(WHEEL, "9.19.0"), copy(SYSTEM, "9.14.0"))
+    facts = healthy(two, torch(search=parts))
+    assert roots(facts) == ("cudnn-two-copies",)
+    finding = found(facts, "cudnn-two-copies")
+    assert finding is not None
+    assert finding.confidence is Confidence.LIKELY
+    assert finding.fix is not None
+    assert f"{other}/ " in finding.fix.commands[0]
+    same = seen("cudnn", copy(WHEEL, "9.19.0"), copy(SYSTEM, "9.19.0"))
+    assert "cudnn-two-copies" not in ids(healthy(same, torch(search=parts)))
 
 
 def test_parts_loaded_from_two_folders_are_mixed_and_a_warning_where_they_work() -> None:

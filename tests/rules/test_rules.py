@@ -127,6 +127,7 @@ MACHINES = (
     healthy(onnxruntime(distributions={"onnxruntime": "1", "onnxruntime-gpu": "1"})),
     healthy(jax("cuda12", "0.9.2", plugins={"jax-cuda12-plugin": "0.9.1"})),
     healthy(torch(exercise={"ran": True, "ok": False, "device": "cuda:0", "error": "x"})),
+    healthy(onnxruntime(exercise={"ran": False, "ok": False, "error": "ImportError: x"})),
     healthy(seen("nvml", reason="gave no answer", status="failed")),
 )
 
