@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Finding, Severity
+from gpustack.rules import fixes
 from gpustack.rules.reading import because, items, number, text, told
 from gpustack.rules.seen import driver_release, gpus
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, JsonValue
 
 PAIR = 803
 
@@ -41,12 +42,13 @@ def refused(finding: str, code: int, what: str, facts: Facts, matrix: Matrix) ->
             because(facts, "nvidia.ko", "version_loaded"),
         ),
         row=row.row if row else None,
-        fix=Fix(
-            text="Take the compat folder off LD_LIBRARY_PATH (in an image: off the loader's configuration as well), so "
-            "that the driver's own libcuda is found; then a build for this driver works.",
-            commands=(
-                "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v compat | paste -sd:)",
-            ),
-            verify="gpustack doctor",
+        fix=fixes.off_path(
+            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", "gpustack doctor"
         ),
     )
+
+
+def _folders(libcuda: JsonValue, path: str) -> list[str]:
+    """Give the folders by which the loader comes to this file, as they are spelled on its path."""
+    spelled = [text(copy, "path") or "" for copy in items(libcuda, "copies") if text(copy, "real") == path]
+    return list(dict.fromkeys(one.rpartition("/")[0] for one in [*spelled, path] if one))

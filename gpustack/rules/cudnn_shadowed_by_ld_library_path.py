@@ -46,6 +46,7 @@ def _own(build: Build, one: Used, facts: Facts) -> str | None:
 
 
 def _finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
+    folder = one.path.rpartition("/")[0]
     return Finding(
         id="cudnn-shadowed-by-ld-library-path",
         instance=build.mark,
@@ -58,5 +59,5 @@ def _finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
             Because(component="cudnn", fact="version", value=one.version, source=one.path),
             Because(component=build.component, fact="pins", value=own, source="metadata of the wheel"),
         ),
-        fix=fixes.off_path(one.path.rpartition("/")[0], build),
+        fix=fixes.off_path([folder], folder, fixes.verify(build)),
     )

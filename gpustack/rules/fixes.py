@@ -11,6 +11,8 @@ from gpustack.rules.compatibility import minor, newest_torch, usable_tags
 from gpustack.rules.reading import text, told, version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.rules.seen import Build
@@ -114,13 +116,15 @@ def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[
     return words, (command,)
 
 
-def off_path(folder: str, build: Build) -> Fix:
-    """Give how to take a folder off LD_LIBRARY_PATH, its name quoted as a shell wants it."""
-    kept = f"tr : '\\n' | grep -vxF -e {shlex.quote(folder)} | paste -sd:"
+def off_path(folders: Iterable[str], what: str, verify: str) -> Fix:
+    """Give how to take folders off LD_LIBRARY_PATH, their names quoted as a shell wants them."""
+    dropped = " ".join(f"-e {shlex.quote(folder)}" for folder in folders)
     return Fix(
-        text=f"Take {folder} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
-        commands=(f'export LD_LIBRARY_PATH=$(echo "$LD_LIBRARY_PATH" | {kept})',),
-        verify=verify(build),
+        text=f"Take {what} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
+        commands=(
+            f"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -vxF {dropped} | paste -sd:)",
+        ),
+        verify=verify,
     )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Finding, Severity
+from gpustack.rules import fixes
 from gpustack.rules.reading import because, number, text, texts, told
 
 if TYPE_CHECKING:
@@ -41,11 +42,5 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             because(facts, "libcuda", "path"),
             because(facts, "libcuda", "cu_init"),
         ),
-        fix=Fix(
-            text="Take the stubs off LD_LIBRARY_PATH, here and where your shell or image sets it.",
-            commands=(
-                "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -v /stubs | paste -sd:)",
-            ),
-            verify="gpustack doctor",
-        ),
+        fix=fixes.off_path(folders or [where.rpartition("/")[0]], "the stubs", "gpustack doctor"),
     )
