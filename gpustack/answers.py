@@ -61,7 +61,7 @@ def _component(replies: Sequence[Reply]) -> Component:
         build=used.build if used else None,
         path=used.path if used else None,
         facts=used.facts if used else {},
-        source=_source(replies),
+        source=_source([reply for reply in replies if not reply.deep] or replies),
         reason=reason,
         seconds=max(_seconds(reply) for reply in replies),
         instances=instances,

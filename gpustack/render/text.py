@@ -106,7 +106,8 @@ def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]
 def _verdict(report: Report, page: Page) -> Iterator[Line]:
     """Say the verdict and what works, then of which machine, and how much was found."""
     mark, word, style, said = VERDICT[report.verdict.status]
-    works = _works(report.verdict.works) or said
+    good_first = report.verdict.status is Health.HEALTHY
+    works = _works(report.verdict.works, (True, None, False) if good_first else (False, True, None)) or said
     yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (f"{works}.", "head")), hang=Text("  "))
     host, kernel = report.host, f"Linux {report.host.kernel}" if report.host.kernel else None
     where = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
@@ -114,10 +115,11 @@ def _verdict(report: Report, page: Page) -> Iterator[Line]:
     yield from indent(2, (Line(body=write(page, said)) for said in (", ".join(told), _counts(report)) if said))
 
 
-def _works(works: Mapping[str, bool | None]) -> str:
-    """Say what works, what does not, and what nobody knows, in one sentence without its end."""
+def _works(works: Mapping[str, bool | None], order: Sequence[bool | None] = (False, True, None)) -> str:
+    """Say what works, what does not, and what nobody knows, in this order, in one sentence without its end."""
     said = []
-    for answer, (one, several) in WORKS.items():
+    for answer in order:
+        one, several = WORKS[answer]
         names = [name for name, works_here in works.items() if works_here is answer]
         if names:
             said.append(f"{listed(names)} {one if len(names) == 1 else several}")
