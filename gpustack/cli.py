@@ -208,8 +208,8 @@ def _example() -> str:
     """Give a recorded broken machine, by the path that can be typed here."""
     from gpustack.assets import EXAMPLES
 
-    example = EXAMPLES / "driver-too-old.json"
-    return str(example.relative_to(Path.cwd()) if example.is_relative_to(Path.cwd()) else example)
+    near = Path("examples", "driver-too-old.json")
+    return str(near if near.is_file() else EXAMPLES / near.name)
 
 
 def _renderer(written: Format, text: str) -> Callable[..., str]:
