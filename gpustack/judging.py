@@ -19,6 +19,7 @@ from gpustack.model.report import (
     Verdict,
 )
 from gpustack.rules import RULES
+from gpustack.rules.cards import whole
 from gpustack.rules.causes import cause_of
 from gpustack.rules.contracts import draw
 from gpustack.rules.reading import flag
@@ -58,7 +59,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     return Report(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         host=facts.host,
-        components=facts.components,
+        components=whole(facts, matrix),
         contracts=contracts,
         findings=findings,
         not_seen=facts.not_seen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,6 +60,18 @@ class Matrix:
         table = self.table("arch")
         made = self._rows("arch", "arch", lambda line: tables.architecture(line, table))
         return {one.capability: one for one in made}
+
+    @cached_property
+    def memories(self) -> Mapping[str, str]:
+        """Every kind of memory by the words of a product's name, the longest words first."""
+        rows = self._rows("memory", "memory", tables.memory)
+        held = {words: kind for named, kind in rows for words in named}
+        return dict(sorted(held.items(), key=lambda one: -len(one[0])))
+
+    def memory_of(self, product: str) -> str | None:
+        """Give the kind of memory of a product by its name, or None where the matrix does not know it."""
+        fitting = (kind for words, kind in self.memories.items() if re.search(rf"\b{re.escape(words)}\b", product))
+        return next(fitting, None)
 
     @cached_property
     def families(self) -> Mapping[int, CudaFamily]:

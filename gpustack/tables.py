@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
+def memory(line: Line) -> tuple[tuple[str, ...], str]:
+    """Give the words of products' names and the kind of memory that they have."""
+    return tuple(line["match"]), line["type"]
+
+
 def architecture(line: Line, table: Mapping[str, list[Line]]) -> Architecture:
     """Give one architecture, with what the other parts of its table say of the same compute capability."""
     cc = line["cc"]
