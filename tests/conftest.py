@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.fakes.nvml import SONAME, StandIn
+from tests.leaving import leave_out
 
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,7 +25,7 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
     """Give a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no C compiler here: stand-in libraries cannot be built")
+        leave_out("no C compiler here: stand-in libraries cannot be built")
 
     def compile_(source: str, name: str, *flags: str) -> Path:
         folder = tmp_path_factory.mktemp(Path(source).stem)

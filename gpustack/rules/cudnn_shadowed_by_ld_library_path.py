@@ -59,5 +59,5 @@ def _finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
             Because(component="cudnn", fact="version", value=one.version, source=one.path),
             Because(component=build.component, fact="pins", value=own, source="metadata of the wheel"),
         ),
-        fix=fixes.off_path([folder], folder, fixes.verify(build)),
+        fix=fixes.off_path([folder], folder, fixes.verify_loaded(build)),
     )

@@ -50,6 +50,6 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 fix=Fix(
                     text="Install the version that it requires.",
                     commands=(f"{build.python} -m pip install {wheel}=={text(pins, wheel)}",),
-                    verify=fixes.verify(build),
+                    verify=fixes.verify_loaded(build),
                 ),
             )

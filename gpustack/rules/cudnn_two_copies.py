@@ -73,7 +73,7 @@ def _finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Findi
             f"{build.python} -m pip install --force-reinstall --no-deps {name or 'nvidia-cudnn-cu12'}"
             + (f"=={version}.*" if name and version else ""),
         ),
-        verify=fixes.verify(build),
+        verify=fixes.verify_loaded(build),
     )
     return Finding(
         id="cudnn-two-copies",
@@ -84,5 +84,5 @@ def _finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Findi
         title=f"{build.name} uses parts of two cuDNN versions, in {where}",
         confidence=Confidence.CERTAIN if one.loaded or len(folders) < 2 else Confidence.LIKELY,  # noqa: PLR2004 - two
         because=(evidence(build, "libcudnn", one), *parts, *loaded),
-        fix=fixes.off_path([other], other, fixes.verify(build)) if other else anew,
+        fix=fixes.off_path([other], other, fixes.verify_loaded(build)) if other else anew,
     )

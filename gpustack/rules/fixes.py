@@ -138,6 +138,11 @@ def verify(build: Build) -> str:
     return f'{build.python} -c "{question[build.component]}"'
 
 
+def verify_loaded(build: Build) -> str:
+    """Give the command that shows which libraries a framework loads: creating a tensor alone would load no cuDNN."""
+    return f"gpustack doctor --deep --python {shlex.quote(build.python)}"
+
+
 def rebuild(facts: Facts, text_: str, *commands: str) -> Fix:
     """Give a fix of the kernel's side: as root, with a restart at the end."""
     return Fix(

@@ -177,6 +177,7 @@ def test_parts_that_the_loader_would_take_from_another_folder_are_mixed_before_a
     assert finding.confidence is Confidence.LIKELY
     assert finding.fix is not None
     assert f"{other}/ " in finding.fix.commands[0]
+    assert finding.fix.verify == f"gpustack doctor --deep --python {PYTHON}"  # a tensor alone would load no cuDNN
     same = seen("cudnn", copy(WHEEL, "9.19.0"), copy(SYSTEM, "9.19.0"))
     assert "cudnn-two-copies" not in ids(healthy(same, torch(search=parts)))
 
