@@ -29,7 +29,7 @@ def test_the_recorded_broken_machine_is_diagnosed() -> None:
     (command,) = [block for block in BLOCKS if "--from" in block]
     arguments = command.split()[1:]
     done = subprocess.run(
-        [sys.executable, "-m", "gpustack", *arguments], cwd=REPO, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "gpustack", *arguments], cwd=REPO, capture_output=True, encoding="utf-8", check=False
     )
     assert done.returncode == 1
     assert "driver" in done.stdout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import locale
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,15 @@ def test_the_shipped_ptx_is_made_of_the_shipped_sources() -> None:
         assert "\n.version 8.0\n.target sm_60\n" in text  # what a driver of branch 525 can read
 
 
+@pytest.fixture
+def locale_kept() -> Iterator[None]:
+    """Put the locale back after NVRTC, which sets it to C for the whole process."""
+    held = locale.setlocale(locale.LC_ALL)
+    yield
+    locale.setlocale(locale.LC_ALL, held)
+
+
+@pytest.mark.usefixtures("locale_kept")
 def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
     try:
         nvrtc = ptx.Nvrtc.find()
