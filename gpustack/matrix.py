@@ -6,7 +6,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gpustack import assets, tables
 from gpustack.errors import BrokenError
@@ -48,6 +48,7 @@ class Matrix:
 
     folder: Path = field(default=assets.MATRIX)
     _held: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[tuple[str, str], tuple[object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def date(self) -> str:
@@ -187,6 +188,12 @@ class Matrix:
             except (OSError, ValueError) as error:
                 raise _damaged(name, error) from error
         return self._held[name]
+
+    def rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
+        """Give one part of a file as rows, made once; the modules of ``gpustack.subjects`` name part and maker."""
+        if (name, part) not in self._made:
+            self._made[name, part] = self._rows(name, part, make)
+        return cast("tuple[Made, ...]", self._made[name, part])
 
     def _rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
         try:

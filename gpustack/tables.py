@@ -47,7 +47,7 @@ def architecture(line: Line, table: Mapping[str, list[Line]]) -> Architecture:
     return Architecture(
         capability=needed(ComputeCapability.parse(cc)),
         name=line["name"],
-        row=_row("arch", f"compute capability {cc} is {line['name']}", line),
+        row=row("arch", f"compute capability {cc} is {line['name']}", line),
         gpus=tuple(line["gpus"]),
         first_toolkit=CudaVersion.parse(line.get("first_toolkit")),
         last_toolkit=CudaVersion.parse(line.get("last_toolkit")),
@@ -70,7 +70,7 @@ def family(line: Line) -> CudaFamily:
     return CudaFamily(
         major=int(line["major"]),
         floor=needed(DriverRelease.parse(line["driver"])),
-        row=_row("cuda_driver", text, line),
+        row=row("cuda_driver", text, line),
     )
 
 
@@ -81,7 +81,7 @@ def toolkit(line: Line) -> Toolkit:
         version=line["cuda"],
         cuda=needed(CudaVersion.parse(line["cuda"])),
         driver=DriverRelease(int(driver)) if driver.isdigit() else needed(DriverRelease.parse(driver)),
-        row=_row("cuda_driver", f"CUDA {line['cuda']} comes with driver {driver}", line),
+        row=row("cuda_driver", f"CUDA {line['cuda']} comes with driver {driver}", line),
     )
 
 
@@ -93,7 +93,7 @@ def compat(line: Line) -> CompatPackage:
         cuda=needed(CudaVersion.parse(line["cuda"])),
         branch=int(line["branch"]),
         bases=tuple(int(base) for base in line["bases"]),
-        row=_row("cuda_driver", f"{line['package']} runs on driver branches {bases}", line),
+        row=row("cuda_driver", f"{line['package']} runs on driver branches {bases}", line),
     )
 
 
@@ -105,7 +105,7 @@ def branch(line: Line) -> DriverBranch:
         kind=line.get("kind"),
         first=line.get("first"),
         end=line.get("end"),
-        row=_row("driver_branches", f"driver branch {line['branch']} runs CUDA up to {line['cuda']}", line),
+        row=row("driver_branches", f"driver branch {line['branch']} runs CUDA up to {line['cuda']}", line),
     )
 
 
@@ -114,14 +114,14 @@ def span(line: Line) -> ArchSpan:
     first, last = line.get("first"), line.get("last")
     ends = [f"from branch {first}" if first else "", f"up to branch {last}" if last else ""]
     text = f"{line['arch']} is supported {' '.join(end for end in ends if end)}"
-    return ArchSpan(arch=line["arch"], first=first, last=last, row=_row("driver_branches", text, line))
+    return ArchSpan(arch=line["arch"], first=first, last=last, row=row("driver_branches", text, line))
 
 
 def flavour(line: Line) -> Flavour:
     """Give the module flavours of some architectures."""
     text = f"{', '.join(line['archs'])}: open kernel module {line['open']}, closed one {line['closed']}"
     return Flavour(
-        archs=tuple(line["archs"]), open=line["open"], closed=line["closed"], row=_row("driver_branches", text, line)
+        archs=tuple(line["archs"]), open=line["open"], closed=line["closed"], row=row("driver_branches", text, line)
     )
 
 
@@ -129,7 +129,7 @@ def pci_range(line: Line) -> PciRange:
     """Give one range of PCI device numbers."""
     text = f"PCI devices 10de:{line['first']} to {line['last']} are {line['arch']}"
     return PciRange(
-        first=int(line["first"], 16), last=int(line["last"], 16), arch=line["arch"], row=_row("pci", text, line)
+        first=int(line["first"], 16), last=int(line["last"], 16), arch=line["arch"], row=row("pci", text, line)
     )
 
 
@@ -142,8 +142,8 @@ def code(line: Line, table: str) -> Code:
     """Give one number, with what is behind it or to be done."""
     text = f"{line['code']} ({line['name']}): {line['meaning']}"
     advice = line.get("cause", line.get("action"))
-    row = _row(table, text, line)
-    return Code(number=int(line["code"]), name=line["name"], meaning=line["meaning"], advice=advice, row=row)
+    said = row(table, text, line)
+    return Code(number=int(line["code"]), name=line["name"], meaning=line["meaning"], advice=advice, row=said)
 
 
 def torch_release(line: Line) -> TorchRelease:
@@ -154,7 +154,7 @@ def torch_release(line: Line) -> TorchRelease:
         tag=line["default"],
         pythons=tuple(line["python"]),
         glibc=line["glibc"],
-        row=_row("torch", f"{text}, glibc {line['glibc']}", line),
+        row=row("torch", f"{text}, glibc {line['glibc']}", line),
     )
 
 
@@ -165,7 +165,7 @@ def torch_build(line: Line) -> TorchBuild:
         torch=line["torch"],
         cuda=needed(CudaVersion.parse(line["cuda"])),
         archs=tuple(needed(CodeArch.parse(arch)) for arch in line["archs"]),
-        row=_row("torch", text, line),
+        row=row("torch", text, line),
     )
 
 
@@ -177,7 +177,7 @@ def wheel(line: Line, name: str) -> WheelSpan:
         first=line.get("first"),
         last=line.get("last"),
         extra=line.get("extra"),
-        row=_row("wheels", f"{name} {which} is made for CUDA {line['cuda']}", line),
+        row=row("wheels", f"{name} {which} is made for CUDA {line['cuda']}", line),
     )
 
 
@@ -189,7 +189,7 @@ def bad_pair(line: Line) -> BadPair:
         first=line["first"],
         last=line["last"],
         outcome=line["outcome"],
-        row=_row("cuda_python", text, line),
+        row=row("cuda_python", text, line),
     )
 
 
@@ -201,7 +201,7 @@ def bindings_floor(line: Line) -> BindingsFloor:
         driver=needed(CudaVersion.parse(line["driver"])),
         outcome=line["outcome"],
         weight=line["weight"],
-        row=_row("cuda_python", text, line),
+        row=row("cuda_python", text, line),
     )
 
 
@@ -216,5 +216,6 @@ def _branch(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-def _row(table: str, text: str, line: Line) -> Row:
+def row(table: str, text: str, line: Line) -> Row:
+    """Give what a row says in words, with its source and the day it was checked."""
     return Row(table=table, text=text, source=line["source"], checked=line["checked"])

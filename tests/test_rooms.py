@@ -18,7 +18,8 @@ GPU_LIBRARIES = {"cuda", "pynvml", "numpy", "nvmath", "cupy", "torch", "jax"}
 ALLOWED = {
     "gpustack.errors": set(),
     "gpustack.model": {"gpustack.model"},
-    "gpustack.rules": {"gpustack.rules", "gpustack.model", "gpustack.matrix"},
+    "gpustack.subjects": {"gpustack.subjects", "gpustack.model", "gpustack.tables"},
+    "gpustack.rules": {"gpustack.rules", "gpustack.model", "gpustack.matrix", "gpustack.subjects"},
     "gpustack.render": {"gpustack.render", "gpustack.model"},
     "gpustack.judging": {"gpustack.rules", "gpustack.model", "gpustack.matrix"},
 }
