@@ -48,7 +48,7 @@ class Matrix:
 
     folder: Path = field(default=assets.MATRIX)
     _held: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _made: dict[tuple[str, str], tuple[object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[str, tuple[object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def date(self) -> str:
@@ -191,9 +191,10 @@ class Matrix:
 
     def rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
         """Give one part of a file as rows, made once; the modules of ``gpustack.subjects`` name part and maker."""
-        if (name, part) not in self._made:
-            self._made[name, part] = self._rows(name, part, make)
-        return cast("tuple[Made, ...]", self._made[name, part])
+        key = f"{name}.{part}"
+        if key not in self._made:
+            self._made[key] = self._rows(name, part, make)
+        return cast("tuple[Made, ...]", self._made[key])
 
     def _rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
         try:
