@@ -18,11 +18,13 @@ from gpustack.model.report import (
     Tool,
     Verdict,
 )
-from gpustack.rules import RULES
+from gpustack.rulebook import asked
 from gpustack.rules.cards import whole
 from gpustack.rules.causes import cause_of
+from gpustack.rules.completing import complete
 from gpustack.rules.contracts import draw
 from gpustack.rules.reading import flag
+from gpustack.rules.saying import MESSAGE
 from gpustack.rules.seen import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
 
 if TYPE_CHECKING:
@@ -45,12 +47,14 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
     Purpose.BUILD: {
         ("driver-too-old-for-cuda-build", "cuda-toolkit"): Severity.WARNING,
         ("cpu-only-build", "onnxruntime"): Severity.INFO,
+        ("cuda-toolkit-missing", "cuda-toolkit"): Severity.WARNING,
     },
 }
 
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
     """Give the report on these facts: the same for the same facts, wherever they were taken."""
+    facts = complete(facts, matrix)
     findings = _found(facts, matrix, purpose)
     contracts = draw(facts, matrix)
     works = tuple((build, _works(build, findings, contracts, facts)) for build in builds(facts))
@@ -78,7 +82,7 @@ def _found(facts: Facts, matrix: Matrix, purpose: Purpose) -> tuple[Finding, ...
     """Give what all rules say, each key once, the gravest first and within that the lowest layer first."""
     weights = PURPOSES.get(purpose, {})
     told: dict[str, Finding] = {}
-    for rule in RULES:
+    for rule in asked(facts):
         for finding in rule(facts, matrix):
             severity = weights.get((finding.id, finding.component), finding.severity)
             told.setdefault(finding.key, replace(finding, severity=severity))
@@ -97,11 +101,15 @@ def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
             yield replace(finding, caused_by=cause, fix=None, severity=severity)
 
 
-def _order(finding: Finding) -> tuple[int, int, int, int, str]:
-    """Give the place of a finding; between frameworks it is the one in which they are named everywhere else."""
+def _order(finding: Finding) -> tuple[int, bool, int, int, int, str]:
+    """Give the place of a finding: what a program complained of goes before what only follows from versions.
+
+    Between frameworks it is the order in which they are named everywhere else.
+    """
     framework = (finding.instance or "").partition(":")[0]
     return (
         SEVERITIES.index(finding.severity),
+        all(one.component != MESSAGE for one in finding.because),
         LAYERS.index(finding.layer),
         CONFIDENCES.index(finding.confidence),
         FRAMEWORKS.index(framework) if framework in FRAMEWORKS else len(FRAMEWORKS),

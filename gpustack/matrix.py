@@ -191,7 +191,7 @@ class Matrix:
 
     def rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
         """Give one part of a file as rows, made once; the modules of ``gpustack.subjects`` name part and maker."""
-        key = f"{name}.{part}"
+        key = f"{name}.{part} {make.__module__}.{getattr(make, '__qualname__', '')}"  # two makers may read one part
         if key not in self._made:
             self._made[key] = self._rows(name, part, make)
         return cast("tuple[Made, ...]", self._made[key])

@@ -51,6 +51,7 @@ PROMPT = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})@([A-Za-z][\w.-]{0,63})(
 LOGGED = re.compile(
     r"(?m)^(?:[A-Z][a-z]{2}\s{1,2}\d{1,2}\s[\d:]{8}|\d{4}-\d\d-\d\dT\S+)\s([\w.-]+)\s(?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|\bLinux\s([\w.-]+)\s\d+\.\d"
+    r"|^([\w.-]{1,64}):\d{1,7}:\d{1,7}\s\[\d{1,3}\]\s"  # NCCL begins its lines with the host
 )
 ACCOUNT = re.compile(r"(?i)(?:\b(?:user|username|logname|login)[=:]\s?|\b[ug]id=\d+\()([a-z_][\w.-]{0,63})")
 UUID = re.compile(r"(?i)(?:(GPU|MIG)-)?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})")
@@ -63,7 +64,7 @@ IPV4 = re.compile(r"(?<![\w.])((?:\d{1,3}\.){3}\d{1,3})(?!\.?\w)")
 CLOUD_HOST = re.compile(r"\b(ip-(?:\d{1,3}-){3}\d{1,3}(?:\.[A-Za-z][\w-]{0,62}){0,6})\b")
 _NAME = r"[^/\\\s:;,\"'<>|&()\[\]]+(?:\s[A-Z][^/\\\s:]{0,40}(?=[/\\])){0,3}"
 HOME = re.compile(rf"(?:^|(?<=//)|(?<![\w./~\\-]))(/root(?![\w.-])|/(?:(?:var|export|usr)/)?(?:home|Users)/{_NAME})")
-ACCOUNT_FOLDER = re.compile(rf"(?:/home/|[/\\]Users[/\\]{{1,2}})({_NAME})")
+ACCOUNT_FOLDER = re.compile(rf"(?:/home/|[/\\][Uu]sers[/\\]{{1,2}})({_NAME})")
 
 ADDRESS_BEFORE = re.compile(
     r"(?i)(?:addr(?:ess)?|inet|ip|ipv4|host(?:name)?|server|node|master|from|peer|via|gateway|nameserver|dns|remote"
@@ -125,7 +126,7 @@ def learn(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield "user", account
     for user, host in PROMPT.findall(text):
         yield from (("user", user), ("host", host))
-    yield from (("host", one or other) for one, other in LOGGED.findall(text))
+    yield from (("host", next(filter(None, hosts))) for hosts in LOGGED.findall(text))
     yield from (("serial", number) for number in SERIAL.findall(text))
 
 

@@ -7,7 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpustack.errors import InputError
-from gpustack.model.facts import Call, Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Unseen
+from gpustack.model.facts import (
+    Call,
+    Component,
+    Environment,
+    Facts,
+    Host,
+    Instance,
+    JsonValue,
+    Layer,
+    Message,
+    Status,
+    Unseen,
+)
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -56,6 +68,7 @@ def _facts(said: Mapping[str, Any]) -> Facts:
         components=_each(said, "components", _component),
         environments=_each(said, "environments", _environment),
         not_seen=_each(said, "not_seen", _unseen),
+        messages=_each(said, "messages", _message),
         deep=_flag(said, "deep"),
         seconds=_number(said, "seconds"),
     )
@@ -118,6 +131,16 @@ def _environment(said: Mapping[str, Any]) -> Environment:
 
 def _unseen(said: Mapping[str, Any]) -> Unseen:
     return Unseen(what=_name(said, "what"), why=_text(said, "why") or "", enable_by=_text(said, "enable_by"))
+
+
+def _message(said: Mapping[str, Any]) -> Message:
+    values = _object(said.get("values", {}))
+    return Message(
+        kind=_name(said, "kind"),
+        line=_text(said, "line") or "",
+        origin=_text(said, "origin") or "",
+        values={name: _name(values, name) for name in values},
+    )
 
 
 def _each(said: Mapping[str, Any], name: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:

@@ -41,8 +41,9 @@ def memory(line: Line) -> tuple[tuple[str, ...], str]:
 def architecture(line: Line, table: Mapping[str, list[Line]]) -> Architecture:
     """Give one architecture, with what the other parts of its table say of the same compute capability."""
     cc = line["cc"]
-    limits, rates, half = (
-        next((other for other in table[part] if other["cc"] == cc), {}) for part in ("limits", "rates", "half_rate")
+    limits, rates, half, mma, level2 = (
+        next((other for other in table[part] if other["cc"] == cc), {})
+        for part in ("limits", "rates", "half_rate", "mma", "level2")
     )
     return Architecture(
         capability=needed(ComputeCapability.parse(cc)),
@@ -60,6 +61,8 @@ def architecture(line: Line, table: Mapping[str, list[Line]]) -> Architecture:
         rates=rates.get("rates", {}),
         halved=rates.get("halved", {}),
         half_rate=tuple(half.get("names", ())),
+        mma=mma.get("share", {}),
+        level2=level2.get("bytes"),
         efficiency={one["what"]: (one["low"], one["high"]) for one in table["efficiency"] if one["cc"] == cc},
     )
 

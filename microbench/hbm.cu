@@ -1,4 +1,4 @@
-// Device memory: read, write and copy. One unit is 16 bytes, the widest access of one thread.
+// Device memory: read, write, copy and triad. One unit is 16 bytes, the widest access of one thread.
 //
 // A block takes whole tiles of LOADS units a thread and holds LOADS accesses in flight before it uses the first: by
 // Little's law bandwidth is what is in flight over latency. The grid may be small (each block walks over many tiles) or
@@ -9,13 +9,13 @@ typedef unsigned int word;
 typedef unsigned long long wide;
 
 struct Plain {
-    static __device__ __forceinline__ uint4 load(const uint4 *from) { return *from; }
-    static __device__ __forceinline__ void store(uint4 *to, uint4 v) { *to = v; }
+    template <typename Unit> static __device__ __forceinline__ Unit load(const Unit *from) { return *from; }
+    template <typename Unit> static __device__ __forceinline__ void store(Unit *to, Unit v) { *to = v; }
 };
 
 struct Streaming {
-    static __device__ __forceinline__ uint4 load(const uint4 *from) { return __ldcs(from); }
-    static __device__ __forceinline__ void store(uint4 *to, uint4 v) { __stcs(to, v); }
+    template <typename Unit> static __device__ __forceinline__ Unit load(const Unit *from) { return __ldcs(from); }
+    template <typename Unit> static __device__ __forceinline__ void store(Unit *to, Unit v) { __stcs(to, v); }
 };
 
 __device__ __forceinline__ wide total(uint4 v) { return (wide)v.x + v.y + v.z + v.w; }
@@ -86,6 +86,33 @@ __device__ __forceinline__ void copy(uint4 *to, const uint4 *from, wide units) {
     }
 }
 
+// One rounding, so that the check below comes to the same bits.
+__device__ __forceinline__ double2 multiplied(double2 b, double2 c, double scalar) {
+    return make_double2(__fma_rn(scalar, c.x, b.x), __fma_rn(scalar, c.y, b.y));
+}
+
+template <typename Access, int LOADS>
+__device__ __forceinline__ void triad(double2 *a, const double2 *b, const double2 *c, wide units, double scalar) {
+    const wide tile = (wide)blockDim.x * LOADS;
+    for (wide base = blockIdx.x * tile; base < units; base += gridDim.x * tile) {
+        const wide at = base + threadIdx.x;
+        if (base + tile <= units) {
+            double2 v[LOADS], w[LOADS];
+#pragma unroll
+            for (int j = 0; j < LOADS; ++j) {
+                v[j] = Access::load(b + at + (wide)j * blockDim.x);
+                w[j] = Access::load(c + at + (wide)j * blockDim.x);
+            }
+#pragma unroll
+            for (int j = 0; j < LOADS; ++j)
+                Access::store(a + at + (wide)j * blockDim.x, multiplied(v[j], w[j], scalar));
+        } else {
+            for (wide i = at; i < units; i += blockDim.x)
+                Access::store(a + i, multiplied(Access::load(b + i), Access::load(c + i), scalar));
+        }
+    }
+}
+
 #define READ(name, Access, LOADS)                                                                                    \
     extern "C" __global__ void __launch_bounds__(1024)                                                               \
     read_##name##_##LOADS(const uint4 *from, wide units, wide *sums, word slots) {                                   \
@@ -100,6 +127,12 @@ __device__ __forceinline__ void copy(uint4 *to, const uint4 *from, wide units) {
     extern "C" __global__ void __launch_bounds__(1024)                                                               \
     copy_##name##_##LOADS(uint4 *__restrict__ to, const uint4 *__restrict__ from, wide units) {                      \
         copy<Access, LOADS>(to, from, units);                                                                        \
+    }
+#define TRIAD(name, Access, LOADS)                                                                                   \
+    extern "C" __global__ void __launch_bounds__(1024)                                                               \
+    triad_##name##_##LOADS(double2 *__restrict__ a, const double2 *__restrict__ b, const double2 *__restrict__ c,    \
+                           wide units, float scalar) {                                                               \
+        triad<Access, LOADS>(a, b, c, units, scalar);                                                                \
     }
 
 READ(plain, Plain, 4)
@@ -117,6 +150,11 @@ COPY(plain, Plain, 2)
 COPY(streaming, Streaming, 1)
 COPY(streaming, Streaming, 2)
 COPY(streaming, Streaming, 8)
+TRIAD(plain, Plain, 1)
+TRIAD(plain, Plain, 2)
+TRIAD(streaming, Streaming, 1)
+TRIAD(streaming, Streaming, 2)
+TRIAD(streaming, Streaming, 4)
 
 // Counts the units that do not hold what write() puts there; simple on purpose, so that it shares no fault with it.
 extern "C" __global__ void wrong(const uint4 *from, wide units, word seed, word factor, wide *count) {
@@ -125,3 +163,55 @@ extern "C" __global__ void wrong(const uint4 *from, wide units, word seed, word 
         if (v.x != w.x || v.y != w.y || v.z != w.z || v.w != w.w) atomicAdd(count, 1ull);
     }
 }
+
+// The same for triad(): counts the units of a that are not b + scalar c, bit for bit.
+extern "C" __global__ void unequal(const double2 *a, const double2 *b, const double2 *c, wide units, float scalar,
+                                   wide *count) {
+    for (wide i = (wide)blockIdx.x * blockDim.x + threadIdx.x; i < units; i += (wide)gridDim.x * blockDim.x) {
+        const double2 v = a[i];
+        const wide x = __double_as_longlong(__fma_rn((double)scalar, c[i].x, b[i].x));
+        const wide y = __double_as_longlong(__fma_rn((double)scalar, c[i].y, b[i].y));
+        if (__double_as_longlong(v.x) != x || __double_as_longlong(v.y) != y) atomicAdd(count, 1ull);
+    }
+}
+
+#if __CUDA_ARCH__ >= 900
+// Copies by the bulk copy engine of each multiprocessor, through shared memory: one thread of a block asks for a piece,
+// waits for it, and sends it on; no register holds what is on its way. A ROOM larger than the piece keeps down how many
+// blocks, and so pieces, are on their way at one time.
+__device__ __forceinline__ word place(const void *shared) { return (word)__cvta_generic_to_shared(shared); }
+
+template <int BYTES, int ROOM>
+__device__ __forceinline__ void bulk(char *to, const char *from, wide size) {
+    __shared__ alignas(128) char room[ROOM];
+    __shared__ alignas(8) wide full;
+    if (threadIdx.x) return;
+    const wide at = (wide)blockIdx.x * BYTES;
+    const word bytes = (word)min((wide)BYTES, size - at);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(place(&full)));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place(&full)), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" //
+                 ::"r"(place(room)), "l"(from + at), "r"(bytes), "r"(place(&full))
+                 : "memory");
+    for (word done = 0; !done;)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(place(&full))
+                     : "memory");
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" //
+                 ::"l"(to + at), "r"(place(room)), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+#define BULK(BYTES, ROOM)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(32)                                                                 \
+    bulk_##BYTES##_##ROOM(char *to, const char *from, wide units) {                                                  \
+        bulk<BYTES, ROOM>(to, from, 16 * units);                                                                     \
+    }
+
+BULK(8192, 32768)
+BULK(16384, 32768)
+#endif

@@ -1,24 +1,41 @@
-"""The link between host and GPU: copies of pinned memory by the GPU's copy engine, one way at a time.
+"""The link between host and GPU: copies by the GPU's copy engines, and how long a single read takes.
 
-id                unit   formula
-pcie.h2d.pinned   GB/s   bytes copied from the host to the GPU / seconds
-pcie.d2h.pinned   GB/s   bytes copied from the GPU to the host / seconds
+id                  unit   formula
+pcie.h2d.pinned     GB/s   bytes copied from the host to the GPU / seconds
+pcie.d2h.pinned     GB/s   bytes copied from the GPU to the host / seconds
+pcie.bidir.pinned   GB/s   the two directions' bytes / seconds, both at once, added up
+pcie.h2d.pageable   GB/s   as pcie.h2d.pinned, of memory that is not pinned: the host's processor copies it too
+pcie.d2h.pageable   GB/s   as pcie.d2h.pinned, of memory that is not pinned
+pcie.latency        ns     seconds of a chain of reads of pinned host memory by one thread / reads
 
-One buffer of 256 MiB is copied again and again; a train of copies lies behind the gate, so the engine never waits for
-the host. The checksum of what arrived is compared with that of what was sent.
+One buffer of 256 MiB is copied again and again (in both directions, one of 512 MiB each); a train of copies lies behind
+the gate, so the engine never waits for the host. The checksum of what arrived is compared with that of what was sent.
+In both directions at once, one start is common to both; each is timed while the other goes on, and the figure is their
+sum, with each direction's beside it. Copies of memory that is not pinned have no gate, since the host has a part in
+them. The chain of reads is one random ring through 2 MiB, a read a line; where it must end is known.
 """
 
 from __future__ import annotations
 
+import ctypes
+import random
+import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from gpustack.bench.card import Memory
     from gpustack.bench.lab import Job, Lab
+    from gpustack.bench.pageable import Pageable
 
 SIZE = 256 << 20
+RING = 2 << 20
+LINE = 128
+WORD = 8
+READS = 2048
+BUDGET = 0.4  # what the host does wavers, and more samples hardly help
 
 
 @contextmanager
@@ -36,7 +53,7 @@ def to_device(lab: Lab) -> Iterator[list[Job]]:
             run()
             return None if lab.sums(device) == sent else "the GPU did not get what the host sent"
 
-        yield [lab.job("copy engine", size, run, check, bytes=size, traffic="read from the host")]
+        yield [lab.job("copy engine", size, run, check, bytes=size, traffic="read from the host", numa=lab.place)]
 
 
 @contextmanager
@@ -55,7 +72,126 @@ def to_host(lab: Lab) -> Iterator[list[Job]]:
             lab.copier(back, host)()
             return None if lab.sums(back) == sent else "the host did not get what the GPU sent"
 
-        yield [lab.job("copy engine", size, run, check, bytes=size, traffic="written to the host")]
+        yield [lab.job("copy engine", size, run, check, bytes=size, traffic="written to the host", numa=lab.place)]
+
+
+@contextmanager
+def both(lab: Lab) -> Iterator[list[Job]]:
+    """Give the copies in both directions at once."""
+    size = lab.room(2 * SIZE)
+    with lab.memory(size) as source, lab.memory(size) as target, lab.pinned(size) as out, lab.pinned(size) as into:
+        lab.fill(source)
+        lab.copier(out, source)()
+        sent = lab.sums(source)
+        copies = lab.duplex((target, out), (source, into))
+        copies.balance()
+
+        def check() -> str | None:
+            lab.clear(target, byte=0xFF)
+            lab.copier(into, target)()
+            copies.run()
+            if lab.sums(target) != sent:
+                return "the GPU did not get what the host sent"
+            lab.copier(target, into)()
+            return None if lab.sums(target) == sent else "the host did not get what the GPU sent"
+
+        yield [
+            lab.job(
+                "two copy engines, one common start",
+                copies.moved,
+                copies.run,
+                check,
+                sampler=copies,
+                bytes=size,
+                traffic="read from and written to the host",
+                numa=lab.place,
+            )
+        ]
+
+
+@contextmanager
+def from_pageable(lab: Lab) -> Iterator[list[Job]]:
+    """Give the copy to the GPU from memory that is not pinned."""
+    with _pageable(lab) as (host, device):
+        yield [_unpinned(lab, lambda: host.to_device(device), host, device, "read from the host")]
+
+
+@contextmanager
+def to_pageable(lab: Lab) -> Iterator[list[Job]]:
+    """Give the copy from the GPU to memory that is not pinned."""
+    with _pageable(lab) as (host, device):
+        yield [_unpinned(lab, lambda: host.to_host(device), host, device, "written to the host")]
+
+
+@contextmanager
+def _pageable(lab: Lab) -> Iterator[tuple[Pageable, Memory]]:
+    size = lab.room(SIZE)
+    with lab.memory(size) as device, lab.pageable(size) as host:
+        lab.fill(device)
+        host.to_host(device)
+        yield host, device
+
+
+def _unpinned(lab: Lab, run: Callable[[], None], host: Pageable, device: Memory, traffic: str) -> Job:
+    def check() -> str | None:
+        lab.fill(device)
+        sent = lab.sums(device)
+        host.to_host(device)
+        lab.clear(device, byte=0xFF)
+        host.to_device(device)
+        return None if lab.sums(device) == sent else "what came back is not what was sent"
+
+    return lab.job(
+        "driver, pageable memory",
+        host.size,
+        run,
+        check,
+        gated=False,
+        bytes=host.size,
+        traffic=traffic,
+        processor=lab.processor,
+        numa=lab.place,
+    )
+
+
+@contextmanager
+def latency(lab: Lab) -> Iterator[list[Job]]:
+    """Give the chain of reads."""
+    ring, last = _ring(RING // LINE)
+    with lab.pinned(RING) as host, lab.memory(WORD) as at:
+        ctypes.memmove(host.address, ring, RING)
+        lab.clear(at)
+        run = lab.launcher("pcie", "chase", 1, 1, [host, ctypes.c_uint32(READS), at])
+
+        def check() -> str | None:
+            lab.clear(at)
+            run()
+            (found,) = struct.unpack("Q", lab.bytes_of(at, 0, WORD))
+            return None if found == last else f"the chain of reads led to place {found}, not to {last}"
+
+        yield [
+            lab.job(
+                f"one thread, {READS} dependent reads",
+                READS,
+                run,
+                check,
+                bytes=RING,
+                kernels=lab.how("pcie"),
+                processor=lab.processor,
+                numa=lab.place,
+            )
+        ]
+
+
+def _ring(lines: int) -> tuple[bytes, int]:
+    """Give words, the first of each line being the place of the next, in one random ring; and where the reads end."""
+    order = list(range(1, lines))
+    random.Random(lines).shuffle(order)  # noqa: S311 - no secret, a chain that no prefetcher foresees
+    step = LINE // WORD
+    words = [0] * (lines * step)
+    for here, following in zip([0, *order], [*order, 0], strict=True):
+        words[here * step] = following * step
+    return struct.pack(f"{len(words)}Q", *words), [0, *order][READS % lines] * step
 
 
 BENCHES = {
@@ -70,5 +206,36 @@ BENCHES = {
         "unit": "GB/s",
         "limit": "pcie.d2h",
         "prepare": to_host,
+    },
+    "pcie.bidir.pinned": {
+        "title": "both directions at once, pinned",
+        "unit": "GB/s",
+        "limit": "pcie.bidir",
+        "prepare": both,
+        "quick": False,
+    },
+    "pcie.h2d.pageable": {
+        "title": "host to GPU, not pinned",
+        "unit": "GB/s",
+        "limit": "pcie.pageable",
+        "budget": BUDGET,
+        "prepare": from_pageable,
+        "quick": False,
+    },
+    "pcie.d2h.pageable": {
+        "title": "GPU to host, not pinned",
+        "unit": "GB/s",
+        "limit": "pcie.pageable",
+        "budget": BUDGET,
+        "prepare": to_pageable,
+        "quick": False,
+    },
+    "pcie.latency": {
+        "title": "one read of the host's memory",
+        "unit": "ns",
+        "limit": "pcie.latency",
+        "budget": BUDGET,
+        "prepare": latency,
+        "quick": False,
     },
 }

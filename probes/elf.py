@@ -1,8 +1,8 @@
 """What the dynamic loader reads of an ELF file: its own name, what it needs, where it looks, the glibc it asks for.
 
 Only headers are read, by offset, so that a file of two gigabytes costs a few kilobytes. Whatever the bytes are, the
-answer is a description or None. Source: System V ABI (gABI), "Program Loading" and "Dynamic Linking"; symbol versions
-after the Linux Standard Base, "Symbol Versioning".
+answer is a description or None. Source: System V ABI (gABI), "Program Loading", "Dynamic Linking", "Sections" and "Note
+Section"; symbol versions after the Linux Standard Base, "Symbol Versioning".
 """
 
 import re
@@ -12,9 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
-    from probes.host import Facts
+    from probes.host import Facts, Host
 
     Take = Callable[[int, int], Optional[bytes]]  # (offset, size): the bytes there, fewer at the end of the file
+    Section = Tuple[int, int, int, int, int]  # where its name is, kind, offset, size, the section that goes with it
 
 PAGE = 1 << 12
 BLOCK = 1 << 20
@@ -25,6 +26,8 @@ MACHINES = {3: "i386", 21: "ppc64", 62: "x86_64", 183: "aarch64", 243: "riscv64"
 WIDE = {1: False, 2: True}
 ORDER = {1: "<", 2: ">"}
 LOAD, DYNAMIC = 1, 2
+NOTE, DYNSYM = 7, 11
+MOST_TABLE = 8 << 20
 NEEDED, STRTAB, SONAME, RPATH, RUNPATH, VERNEED, VERNEEDNUM = 1, 5, 14, 15, 29, 0x6FFFFFFE, 0x6FFFFFFF
 
 
@@ -100,6 +103,66 @@ def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes
             yield data[max(0, hit - around) : hit + around]
             hit = data.rfind(word, low, hit + len(word) - 1)
         end = begin
+
+
+def reader(host: "Host", path: str) -> "Take":
+    """Give what reads bytes of a file; many small reads of it are one look in the log."""
+    host.bytes(path, 1)
+    kept = len(host.log)
+
+    def take(offset: int, size: int) -> "Optional[bytes]":
+        data = host.bytes(path, size, offset)
+        del host.log[kept:]
+        return data
+
+    return take
+
+
+def note(take: "Take", named: str, owner: str) -> "Optional[bytes]":
+    """Give what the note section of this name holds; None where there is none, or where another owner wrote it."""
+    try:
+        file = Binary(take)
+        sections, names = _sections(file)
+        for at, kind, offset, _, _ in sections:
+            if kind == NOTE and file.text(names + at) == named:
+                spelled, size = file.numbers(offset, "II", "II")
+                if file.some(offset + 12, min(spelled, PAGE)).rstrip(b"\0") == owner.encode("utf-8"):
+                    # between name and text are zero bytes up to the section's own alignment
+                    return (take(offset + 12 + spelled, min(size, MOST_TEXT) + 8) or b"").lstrip(b"\0")[:size]
+    except (DamagedError, struct.error):
+        pass
+    return None
+
+
+def symbols(take: "Take", begins: str) -> "Dict[str, List[str]]":
+    """Give the dynamic symbols whose names begin so: those ``wanted`` of other files, and those ``offered`` to them."""
+    found: "Dict[str, List[str]]" = {"wanted": [], "offered": []}
+    try:
+        file = Binary(take)
+        sections = _sections(file)[0]
+        for _, kind, offset, size, link in sections:
+            if kind == DYNSYM and link < len(sections):
+                layout = struct.Struct(file.order + ("IBBHQQ" if file.wide else "IIIBBH"))
+                table = take(offset, min(size, MOST_TABLE)) or b""
+                names = take(sections[link][2], min(sections[link][3], MOST_TABLE)) or b""
+                for fields in layout.iter_unpack(table[: len(table) // layout.size * layout.size]):
+                    name = names[fields[0] : names.find(b"\0", fields[0])].decode("utf-8", "replace")
+                    if name.startswith(begins):
+                        found["offered" if fields[3 if file.wide else 5] else "wanted"].append(name)
+    except (DamagedError, struct.error, OverflowError, ValueError):
+        pass
+    return found
+
+
+def _sections(file: Binary) -> "Tuple[List[Section], int]":
+    """Give every section, and where in the file their names begin."""
+    start = file.numbers(32 if not file.wide else 40, "I", "Q")[0]
+    size, count, naming = file.numbers(46 if not file.wide else 58, "HHH", "HHH")
+    found: "List[Section]" = []
+    for number in range(min(count, MOST_ENTRIES)):
+        name, kind, _, _, offset, held, link = file.numbers(start + number * size, "7I", "IIQQQQI")
+        found.append((name, kind, offset, held, link))
+    return found, found[naming][2] if naming < len(found) else 0
 
 
 def _describe(file: Binary) -> "Facts":

@@ -94,6 +94,16 @@ class Loader:
                         found[name] = self.search(name, chain)
         return found
 
+    def behind(self, candidates: "Dict[str, List[Facts]]", asking: "Sequence[str]", asked: str) -> "Optional[Facts]":
+        """Give the first of the ``asking`` libraries that needs one whose name begins so: which, and its candidates."""
+        for soname, copies in candidates.items():
+            for copy in copies[:1] if soname.startswith(tuple(asking)) else ():
+                for chain in self._chain(copy["path"], self.program):
+                    for name in chain[0][1]["needed"]:
+                        if name.startswith(asked):
+                            return {"by": copy["path"], "name": name, "found": self.search(name, chain)}
+        return None
+
     def _chain(self, path: str, loaded_by: "Chain") -> "List[Chain]":
         described = self.host.elf(path)
         return [[(path, described), *loaded_by]] if described else []

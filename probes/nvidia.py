@@ -1,5 +1,6 @@
-"""What the probes of NVIDIA's driver share: copies of its libraries, modules on disk, releases in names and banners."""
+"""What probes of NVIDIA's libraries share: copies of the driver's, what they say of themselves, modules, releases."""
 
+import json
 import re
 
 TYPE_CHECKING = False
@@ -19,6 +20,11 @@ ELSEWHERE = (
     "/usr/local/cuda*/compat/{name}.1",
     "/usr/local/cuda*/lib64/stubs/{name}",
 )
+# What a libcuda says of the kernel drivers that it can stand on. Source: NVIDIA/nvidia-container-toolkit,
+# cmd/nvidia-cdi-hook/cudacompat/cuda-elf-header.go (main of 2026-11), read 2026-11-21.
+NOTE, OWNER = ".note.cuda.fwd_compatibility", "NVIDIA Corporation"
+# libnvJitLink offers each function under a name with its CUDA version: __nvJitLinkComplete_12_4.
+LINKER, VERSIONED = "__nvJitLink", re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII)
 
 
 def copies(host: "Host", name: str) -> "List[Facts]":
@@ -32,10 +38,46 @@ def copies(host: "Host", name: str) -> "List[Facts]":
     seen: "Dict[str, Facts]" = {}
     for path, how in places:
         real = host.real(path)
-        seen.setdefault(
-            real, {"path": path, "real": real, "release": release(real), "kind": kind(real), "found_by": how}
-        )
+        if real not in seen:
+            copy = {"path": path, "real": real, "release": release(real), "kind": kind(real), "found_by": how}
+            said = note(host, real) if name.startswith("libcuda.") and copy["kind"] != "stub" else None
+            seen[real] = dict(copy, note=said) if said else copy
     return list(seen.values())
+
+
+def note(host: "Host", path: str) -> "Optional[Facts]":
+    """Give what a libcuda says of itself: its CUDA version, and the driver branches and kinds of devices it is for.
+
+    None where it says nothing. Branches are the first numbers of driver releases; devices are numbers of NVIDIA's own.
+    """
+    elf = host.shared("elf.py")
+    try:
+        read = json.loads((elf["note"](elf["reader"](host, path), NOTE, OWNER) or b"null").rstrip(b"\0"))
+        said = {name.lower(): value for name, value in read.items()}  # releases differ in how they spell the names
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    lists = {name: said.get(key) for name, key in (("drivers", "driver"), ("devices", "device"))}
+    held = {
+        name: [one for one in found if isinstance(one, int)] if isinstance(found, list) else []
+        for name, found in lists.items()
+    }
+    return dict(held, format=said.get("format"), cuda=said.get("cuda version"))
+
+
+def linker(host: "Host", by: str, found: "Sequence[Facts]") -> "Facts":
+    """Give what a library wants of libnvJitLink, what of that the first copy found lacks, and its newest version."""
+    elf = host.shared("elf.py")
+    path = found[0]["path"] if found else None
+    wanted = elf["symbols"](elf["reader"](host, by), LINKER)["wanted"]
+    offered = elf["symbols"](elf["reader"](host, path), LINKER)["offered"] if path else []
+    numbers = [tuple(map(int, match.groups())) for match in map(VERSIONED.search, offered) if match]
+    return {
+        "by": by,
+        "path": path,
+        "wanted": sorted(wanted),
+        "lacking": sorted(set(wanted) - set(offered)) if offered else [],
+        "newest": "%d.%d" % max(numbers) if numbers else None,
+    }
 
 
 def load(host: "Host", name: str, found: "Sequence[Facts]") -> "Facts":

@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpustack.model.facts import Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status
+from gpustack.matrix import Matrix
+from gpustack.model.facts import (
+    Component,
+    Environment,
+    Facts,
+    Host,
+    Instance,
+    JsonValue,
+    Layer,
+    Message,
+    Status,
+)
 from gpustack.model.report import Health, Purpose, Severity
+from gpustack.subjects.messages import patterns
 from tests.build import (
     PYTHON,
     driver,
@@ -40,6 +52,7 @@ def listed(text: str) -> list[str]:
 NAMES = listed("""
     linux-kernel kernel-headers dkms kernel-log pci-display nvidia.ko nvidia-uvm.ko nvidia-driver nvml libcuda gpu
     python pytorch jax onnxruntime cudnn cuda-toolkit cuda-core cuda-bindings libnvidia-ml nvlink cublas nccl other
+    packages limits iommu amd-gpu environment user tensorflow vllm system-packages gcc nccl dkms
 """)
 FACTS = listed("""
     version release loaded version_loaded version_on_disk flavour nodes competitors xids nvrm module_errors vendor
@@ -47,6 +60,8 @@ FACTS = listed("""
     gpu_count cuda_version pci uuid name cc ecc remap mig throttle recovery_action fabric cuda accelerator archs
     search pins exercise jaxlib plugins distributions state module log_tail for_running_kernel mixed owner glibc
     secure_boot os_id vermagic libcuda libnvidia_ml in_use readable blacklisted signer text
+    overwritten owners fits there linker lacking by newest requires note drivers seconds sxids iommu_faults gpus bridges
+    acs domain active shm_bytes memlock_bytes rdma may_lock persistence retired repair temperature gpu_c slowdown_c
 """)
 INSIDE = listed("""
     libcudnn.so.9 step real path loaded ran ok device mask width max_width reason pending enabled instances
@@ -90,9 +105,25 @@ COMPONENTS = st.builds(
     reason=st.none() | TEXTS,
     instances=st.lists(INSTANCES, max_size=2).map(tuple),
 )
+VALUES = st.sampled_from(
+    [*WORDS, "12.4", "450.80", "libcudnn.so.8", "libcudart.so.13", "ncclMemFree", "gfx1031", "3.11"]
+)
+
+PATTERNS = [(one, sorted(one.compiled().groupindex) or ["code"]) for one in patterns(Matrix())]
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    """Give a message of a known kind, with some of its values, whatever they say."""
+    pattern, names = draw(st.sampled_from(PATTERNS))
+    named = draw(st.dictionaries(st.sampled_from(names), VALUES | TEXTS))
+    return Message(kind=pattern.kind, line=draw(TEXTS), origin="a.txt", values={**pattern.values, **named})
+
+
 MACHINES = st.builds(
     Facts,
-    taken=st.just(""),
+    taken=st.sampled_from(["", "2026-11-21T00:00:00Z"]),
+    messages=st.lists(messages(), max_size=4).map(tuple),
     host=st.builds(Host, container=st.sampled_from([None, "docker"]), wsl=st.booleans(), kernel=st.none() | TEXTS),
     components=st.lists(COMPONENTS, max_size=6, unique_by=lambda one: one.id).map(tuple),
     environments=st.sampled_from([(), (Environment(python=PYTHON, kind="venv"),)]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,13 +14,22 @@ from hypothesis import strategies as st
 from gpustack import imports
 from gpustack.errors import InputError
 from gpustack.imports import load
+from gpustack.matrix import Matrix
 from gpustack.model.report import Health
 from gpustack.render.plain import render
 from tests.build import healthy, report, torch
 
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts
+
 FACTS = healthy(torch())
 SNAPSHOT = render(FACTS)
 NOTHING = io.BytesIO()
+MATRIX = Matrix()
+
+
+def read(paths: list[str], stdin: io.BytesIO) -> Facts:
+    return load(paths, stdin, MATRIX)
 
 
 def write(path: Path, content: str | bytes) -> str:
@@ -28,16 +38,16 @@ def write(path: Path, content: str | bytes) -> str:
 
 
 def test_a_snapshot_is_its_facts(tmp_path: Path) -> None:
-    assert load([write(tmp_path / "a.json", SNAPSHOT)], NOTHING) == FACTS
+    assert read([write(tmp_path / "a.json", SNAPSHOT)], NOTHING) == FACTS
 
 
 def test_a_dash_is_standard_input() -> None:
-    assert load(["-"], io.BytesIO(SNAPSHOT.encode())) == FACTS
+    assert read(["-"], io.BytesIO(SNAPSHOT.encode())) == FACTS
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
 def test_the_mark_that_windows_puts_in_front_does_no_harm(tmp_path: Path, encoding: str) -> None:
-    assert load([write(tmp_path / "a.json", SNAPSHOT.encode(encoding))], NOTHING) == FACTS
+    assert read([write(tmp_path / "a.json", SNAPSHOT.encode(encoding))], NOTHING) == FACTS
 
 
 def test_a_folder_is_all_the_files_in_it(tmp_path: Path) -> None:
@@ -45,13 +55,13 @@ def test_a_folder_is_all_the_files_in_it(tmp_path: Path) -> None:
     write(tmp_path / "empty.txt", "  \n")
     write(tmp_path / "z.json", SNAPSHOT)
     (tmp_path / "more").mkdir()
-    facts = load([str(tmp_path)], NOTHING)
+    facts = read([str(tmp_path)], NOTHING)
     assert facts.components == FACTS.components
     assert [unseen.what for unseen in facts.not_seen] == [str(tmp_path / "notes.txt")]
 
 
 def test_text_that_nothing_recognises_is_a_whole_report_of_unknown(tmp_path: Path) -> None:
-    facts = load([write(tmp_path / "error.txt", "RuntimeError: it does not work\n")], NOTHING)
+    facts = read([write(tmp_path / "error.txt", "RuntimeError: it does not work\n")], NOTHING)
     assert facts.components == ()
     assert "nothing in it was recognised" in facts.not_seen[0].why
     verdict = report(facts).verdict
@@ -61,7 +71,7 @@ def test_text_that_nothing_recognises_is_a_whole_report_of_unknown(tmp_path: Pat
 
 @pytest.mark.parametrize("content", ['{"schema": "somebody.else/3"}', '{"a": 1}', '[{"name": "torch"}]'])
 def test_json_of_others_is_text_like_any_other(tmp_path: Path, content: str) -> None:
-    assert load([write(tmp_path / "a.json", content)], NOTHING).components == ()
+    assert read([write(tmp_path / "a.json", content)], NOTHING).components == ()
 
 
 @pytest.mark.parametrize(
@@ -78,29 +88,29 @@ def test_json_of_others_is_text_like_any_other(tmp_path: Path, content: str) -> 
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, content: str, why: str) -> None:
     path = write(tmp_path / "given", content)
     with pytest.raises(InputError, match=why) as refused:
-        load([path], NOTHING)
+        read([path], NOTHING)
     assert path in str(refused.value)
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
-        load([str(tmp_path / "none.json")], NOTHING)
+        read([str(tmp_path / "none.json")], NOTHING)
     with pytest.raises(InputError, match="cannot be read"):
-        load(["x" * 5000], NOTHING)
+        read(["x" * 5000], NOTHING)
     with pytest.raises(InputError, match="cannot be read"):
-        load(["a\0b"], NOTHING)
+        read(["a\0b"], NOTHING)
 
 
 def test_a_folder_without_a_file_to_read_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "empty.txt", "")
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="holds no file that can be read"):
-        load([str(tmp_path)], NOTHING)
+        read([str(tmp_path)], NOTHING)
 
 
 def test_an_empty_standard_input_is_refused() -> None:
     with pytest.raises(InputError, match="standard input is empty"):
-        load(["-"], io.BytesIO())
+        read(["-"], io.BytesIO())
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -109,15 +119,15 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     write(path, SNAPSHOT)
     path.chmod(0)
     with pytest.raises(InputError, match="Permission denied"):
-        load([str(path)], NOTHING)
+        read([str(path)], NOTHING)
     with pytest.raises(InputError, match="holds no file"):
-        load([str(tmp_path)], NOTHING)
+        read([str(tmp_path)], NOTHING)
 
 
 def test_one_report_speaks_of_one_machine(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.json", SNAPSHOT), write(tmp_path / "b.json", SNAPSHOT)
     with pytest.raises(InputError, match="two machines") as refused:
-        load([first, second], NOTHING)
+        read([first, second], NOTHING)
     assert first in str(refused.value)
     assert second in str(refused.value)
 
@@ -125,18 +135,18 @@ def test_one_report_speaks_of_one_machine(tmp_path: Path) -> None:
 def test_what_is_too_much_to_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "MOST_BYTES", 1_000_000)
     path = write(tmp_path / "log", b"x" * 600_000)
-    assert load([path], NOTHING).components == ()
+    assert read([path], NOTHING).components == ()
     with pytest.raises(InputError, match="more than 1 MB is too much"):
-        load([path, path], NOTHING)
+        read([path, path], NOTHING)
     with pytest.raises(InputError, match="more than 1 MB is too much"):
-        load(["/dev/zero"], NOTHING)
+        read(["/dev/zero"], NOTHING)
 
 
 @given(st.binary())
 def test_any_bytes_are_facts_or_a_refusal_of_one_line(data: bytes) -> None:
     said = ""
     try:
-        load(["-"], io.BytesIO(data))
+        read(["-"], io.BytesIO(data))
     except InputError as error:
         said = str(error)
     assert "\n" not in said

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpustack.imports.texts import take
+from gpustack.matrix import Matrix
 from gpustack.model.facts import Call, Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Unseen
 from gpustack.model.report import Because
 from gpustack.redaction import redact
@@ -331,3 +333,43 @@ def test_any_facts_can_be_redacted_and_doing_it_twice_changes_nothing(
 @pytest.mark.parametrize("part", ["a-", "a@", "1.", "://", "token=", "f", ":", "/home/", "A ", "eyJa."])
 def test_a_long_text_of_one_kind_does_not_hold_us_up(part: str) -> None:
     assert len(shown(part * (20_000 // len(part)))) > 0
+
+
+# Lines of logs as people hand them over, the secret in each, and what a message keeps of it.
+LINES = (
+    (
+        "ImportError: /home/alice/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister",
+        "alice",
+    ),
+    ("OSError: C:\\Users\\John Doe\\torch\\lib\\fbgemm.dll: undefined symbol: x", "John Doe"),
+    (
+        "ERROR: /data/users/mallory/x/libcudart.so.12: cannot open shared object file: No such file or directory",
+        "mallory",
+    ),
+    (
+        "rack7-gpu3:2143:2561 [1] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+        "rack7",
+    ),
+    (f"docker run -e HF_TOKEN={HF} --gpus all nvidia/cuda", HF),
+    (f"CUDA_VISIBLE_DEVICES={UUID}", UUID[4:]),
+    ("LD_LIBRARY_PATH=/home/alice/cuda/lib64:/usr/local/cuda/lib64", "alice"),
+    ("docker: Error response from daemon: unknown or invalid runtime name: nvidia. host 192.168.1.17", "192.168.1.17"),
+)
+
+
+@pytest.mark.parametrize(("line", "secret"), LINES, ids=lambda text: text[:24])
+def test_the_lines_of_logs_in_messages_are_redacted(line: str, secret: str) -> None:
+    told, _ = take([("/home/alice/error.txt", line + "\n")], Matrix())
+    assert told.messages, "no message was recognised, so this proves nothing"
+    assert any(secret in message.line or secret in str(message.values) for message in told.messages)
+    clean = redact(told)
+    assert secret not in render(clean)
+    assert [message.kind for message in clean.messages] == [message.kind for message in told.messages]
+    assert "alice" not in clean.messages[0].origin
+
+
+def test_what_a_message_is_about_outlives_redaction() -> None:
+    told, _ = take(
+        [("log", "[605633.37] NVRM: Xid (PCI:0000:06:00): 79, pid=1234, GPU has fallen off the bus.\n")], Matrix()
+    )
+    assert redact(told).messages == told.messages

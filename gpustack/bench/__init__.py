@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 
-from gpustack import __version__, targets
-from gpustack.bench import libraries, suite
+from gpustack import __version__
+from gpustack.bench import merging, setting, siblings, suite
 from gpustack.bench.findings import found
 from gpustack.bench.progress import Progress, Silent, shown_on
 from gpustack.bench.session import Session
+from gpustack.bench.stress import stress
+from gpustack.bench.ticker import Ticker
 from gpustack.door import Door
 from gpustack.errors import UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport
 from gpustack.model.report import Tool
 
-__all__ = ["DATA", "Progress", "listed", "measure", "shown_on"]
+__all__ = ["DATA", "Progress", "Ticker", "listed", "measure", "shown_on", "stress"]
 
 TIMEOUT = 60.0  # for each GPU
-DATA = ("random", "zeros")
-# The first would have fp32 measured as tf32 or the reverse; with the second the gate would wait for itself.
-UNSET = frozenset({"NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING"})
+DATA = ("random", "zeros", "both")
 
 
 def listed() -> tuple[str, ...]:
@@ -37,6 +36,8 @@ def measure(
     quick: bool = False,
     gpus: Sequence[int] = (0,),
     data: str = "random",
+    sustain: float = 0.0,
+    repeat: int = 1,
     pythons: Sequence[str] = (),
     cublaslt: str | None = None,
     timeout: float | None = None,
@@ -47,10 +48,11 @@ def measure(
 ) -> BenchReport:
     """Give what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
 
-    Products are made by the cuBLASLt of the first of ``pythons``, as the doctor chooses
-    them, or by the one at ``cublaslt``. ``timeout`` is in seconds, for all; what was measured by then is kept, also
-    after Ctrl-C. Raises UsageError for a name, a GPU or a Python that is not there, and NothingSeenError where no GPU
-    can be opened.
+    Products are made by the cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at
+    ``cublaslt``; with both data they are made of random numbers and then of zeros, and after their burst they go on
+    for ``sustain`` seconds. The suite is run ``repeat`` times. ``timeout`` is in seconds, for all; what was measured
+    by then is kept, also after Ctrl-C. Raises UsageError for a name, a GPU or a Python that is not there, and
+    NothingSeenError where no GPU can be opened.
     """
     if data not in DATA:
         raise UsageError(f"data are {' or '.join(DATA)}, not {data}")
@@ -58,42 +60,34 @@ def measure(
         raise UsageError("no GPU was named")
     environ = os.environ if environ is None else environ
     door, matrix = door or Door(), matrix or Matrix()
-    benches = suite.chosen(names)
+    benches = [bench for bench in suite.chosen(names) if names or not quick or bench.quick]
+    allowed = TIMEOUT + sum(sustain for bench in benches if bench.limit.startswith("compute"))
     begun = door.now()
     session = Session(
         door=door,
-        environ=_environ(environ),
-        deadline=begun + (timeout or TIMEOUT * len(gpus)),
+        environ=setting.variables(environ),
+        deadline=begun + (timeout or allowed * len(gpus) * repeat),
         asked={
             "quick": quick,
             "data": data,
-            "library": cublaslt or _library(pythons, environ),
+            "sustain": sustain,
+            "library": cublaslt or setting.library(pythons, environ),
             "highest": max(gpus),
         },
         matrix=matrix,
         progress=progress or Silent(),
     )
-    session.run(benches, gpus)
+    session.run(benches, gpus, repeat)
+    results = siblings.compared(merging.merged(session.results), session.devices)
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         devices=session.devices,
-        results=tuple(session.results),
-        findings=found(session.results),
+        results=results,
+        findings=found(results),
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         seconds=round(door.now() - begun, 3),
         quick=quick,
-        data=data,
+        data="random and zeros" if data == "both" else data,
+        repeat=repeat,
         interrupted=session.interrupted,
     )
-
-
-def _environ(environ: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in environ.items() if name not in UNSET}
-    return {**kept, "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def _library(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    chosen = targets.choose(pythons, environ)[0]
-    own = str(Path(environ.get("HOME", "/nowhere"), ".local"))
-    prefixes = [chosen.prefix] if chosen.prefix else []
-    return libraries.of_environment([*prefixes, *([own] if chosen.kind == "system" else [])])

@@ -20,12 +20,23 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cuda.bindings import driver
-from cuda.core import Buffer, Device, Event, EventOptions, Kernel, LaunchConfig, LegacyPinnedMemoryResource, ObjectCode
+from cuda.core import (
+    Buffer,
+    Device,
+    Event,
+    EventOptions,
+    Kernel,
+    LaunchConfig,
+    LegacyPinnedMemoryResource,
+    ObjectCode,
+    Stream,
+)
 from cuda.core import launch as enqueue
 
-from gpustack import assets
+from gpustack.bench.compiling import Code, Kernels
 
 POLL = 0.0002
+NOT_FOUND = "CUDA_ERROR_NOT_FOUND"
 
 
 class CudaError(Exception):
@@ -91,18 +102,19 @@ def _row(device: Device, cuda: str) -> dict[str, Any]:
 class Card:
     """One GPU made current, with a stream of its own."""
 
-    def __init__(self, ordinal: int) -> None:
-        """Open the GPU with this CUDA ordinal."""
+    def __init__(self, ordinal: int, library: str | None = None) -> None:
+        """Open the GPU with this CUDA ordinal; beside ``library`` a compiler of kernels is looked for first."""
         self._device = Device(ordinal)
         self._device.set_current()
         self._stream = self._device.create_stream()
         self._pinned = LegacyPinnedMemoryResource()
-        self._code: dict[str, ObjectCode] = {}
+        self._code: dict[str, tuple[Code, ObjectCode]] = {}
         self.cuda = cuda_version()
         told = self._device.properties
         self.multiprocessors: int = told.multiprocessor_count
         self.l2_bytes: int = told.l2_cache_size
         self.capability: tuple[int, int] = (told.compute_capability_major, told.compute_capability_minor)
+        self._kernels = Kernels(capability=self.capability, cuda=self.cuda, library=library)
         self._elapsed = ctypes.CDLL("libcuda.so.1").cuEventElapsedTime
         self._elapsed.argtypes = [ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_void_p]
 
@@ -134,11 +146,35 @@ class Card:
             buffer.close()
 
     def kernel(self, file: str, name: str) -> Kernel:
-        """Give a kernel by the name of its file of shipped PTX and its own."""
+        """Give a kernel by the name of its file and its own, compiled for this GPU where the driver takes that."""
         if file not in self._code:
-            text = (assets.MICROBENCH / f"{file}.ptx").read_bytes()
-            self._code[file] = ObjectCode.from_ptx(text, name=file)
-        return self._code[file].get_kernel(name)
+            self._take(file, self._kernels.code(file))
+        code, held = self._code[file]
+        try:
+            return held.get_kernel(name)
+        except Exception as error:
+            if not code.compiled or NOT_FOUND in str(error):
+                raise
+            self._take(file, self._kernels.shipped(file, f"the driver refused what was {code.how}"))
+            return self._code[file][1].get_kernel(name)
+
+    def has(self, file: str, name: str) -> bool:
+        """Tell whether there is such a kernel: some are for newer architectures alone."""
+        try:
+            self.kernel(file, name)
+        except Exception as error:  # cuda.core's own error has no public name
+            if NOT_FOUND not in str(error):
+                raise
+            return False
+        return True
+
+    def how(self, file: str) -> str:
+        """Give in words how the kernels of a file came about."""
+        return self._code[file][0].how if file in self._code else "not loaded"
+
+    def _take(self, file: str, code: Code) -> None:
+        make = ObjectCode.from_cubin if code.compiled else ObjectCode.from_ptx
+        self._code[file] = code, make(code.data, name=file)
 
     def launcher(
         self, file: str, name: str, blocks: int, threads: int, arguments: Sequence[Argument]
@@ -156,6 +192,36 @@ class Card:
     def fill(self, to: Memory, byte: int) -> None:
         """Enqueue the filling of a memory with one byte."""
         to.buffer.fill(byte, stream=self._stream)
+
+    def another(self) -> Stream:
+        """Give a second stream, for what goes on beside the first."""
+        return self._device.create_stream()
+
+    def to_device(self, to: int, source: int, size: int, stream: Stream | None = None) -> None:
+        """Enqueue a copy of so many bytes from an address of the host, pinned or not, to one of the device."""
+        _must(*driver.cuMemcpyHtoDAsync(to, source, size, int((stream or self._stream).handle)))
+
+    def to_host(self, to: int, source: int, size: int, stream: Stream | None = None) -> None:
+        """Enqueue a copy of so many bytes from an address of the device to one of the host, pinned or not."""
+        _must(*driver.cuMemcpyDtoHAsync(to, source, size, int((stream or self._stream).handle)))
+
+    def settle(self) -> None:
+        """Wait until all that was enqueued is done, without a limit: what was enqueued has come to its end before."""
+        self._stream.sync()
+
+    def after(self, event: Event) -> None:
+        """Have all that is enqueued from now on wait for an event of another stream."""
+        self._stream.wait(event)
+
+    def function(self, file: str, name: str) -> int:
+        """Give a kernel as a handle for the driver's own launch."""
+        (function,) = _must(*driver.cuKernelGetFunction(int(self.kernel(file, name).handle)))
+        return int(function)
+
+    @property
+    def has_pools(self) -> bool:
+        """Whether memory can be allocated in the order of a stream."""
+        return bool(self._device.properties.memory_pools_supported)
 
     def event(self) -> Event:
         """Give a new event that takes the time."""
@@ -187,3 +253,10 @@ class Card:
         held = ctypes.create_string_buffer(size)
         _must(*driver.cuMemcpyDtoH(ctypes.addressof(held), memory.address + offset, size))
         return held.raw
+
+    def put(self, memory: Memory, data: bytes) -> None:
+        """Put some bytes at the beginning of a device memory, once all that was enqueued is done."""
+        with self.pinned(len(data)) as held:
+            ctypes.memmove(held.address, data, len(data))
+            _must(*driver.cuMemcpyAsync(memory.address, held.address, len(data), self.stream))
+            self._stream.sync()

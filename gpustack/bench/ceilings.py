@@ -24,6 +24,15 @@ PCIE = {
 WRITE_OVERHEAD = 24
 COMPLETION_OVERHEAD = 20
 USUAL_PAYLOAD = 256
+DIRECTIONS = frozenset({"pcie.h2d", "pcie.d2h", "pcie.bidir"})
+WITHOUT = {
+    "pcie.pageable": "none: the host's processor copies, and its memory is the limit",
+    "pcie.latency": "none: the way through the host decides",
+    "none": "none: the host's processor and the driver decide",
+}
+# Bytes a clock and multiprocessor: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory"). What one can take
+# from the second level is an assumption: A100's cache gives 47 to each of its 108.
+BANKS, PORT = 128, 64
 GIGA = 1e9
 
 
@@ -71,9 +80,49 @@ def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
     )
 
 
+def link(seen: Link, payload: int | None, which: str) -> Ceiling:
+    """Give the limit of a direction of the link, h2d or d2h, or of both at once, bidir: their sum."""
+    inward = pcie(seen, payload, overhead=COMPLETION_OVERHEAD)
+    outward = pcie(seen, payload, overhead=WRITE_OVERHEAD)
+    if which != "bidir" or inward.best is None or outward.best is None:
+        return outward if which == "d2h" else inward
+    held = inward.held + outward.held if inward.held and outward.held else None
+    return Ceiling(best=inward.best + outward.best, held=held, source=f"both directions of {inward.source}")
+
+
 def _pcie(generation: int, width: int) -> float:
     rate, encoding = PCIE[generation]
     return rate * width / 8 * encoding
+
+
+def shared(device: Device, held_mhz: float | None) -> Ceiling:
+    """Give the limit of shared memory: multiprocessors x banks x clock, in GB/s."""
+    return _clocked(device, held_mhz, BANKS, "32 banks of 4 bytes a clock")
+
+
+def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) -> Ceiling:
+    """Give the limit of the second-level cache in GB/s: its own where a row states it, else what can be taken of it."""
+    units, clock = device.multiprocessors, device.clock_mhz
+    if not bytes_a_clock or not units or not clock:
+        why = "assumed: no row tells what the cache of this architecture gives"
+        return _clocked(device, held_mhz, PORT, f"{PORT} bytes a clock for each ({why})")
+    return Ceiling(
+        best=bytes_a_clock * clock * 1e6 / GIGA,
+        held=bytes_a_clock * held_mhz * 1e6 / GIGA if held_mhz else None,
+        source=f"{bytes_a_clock:g} bytes a clock (published for the architecture) x {clock:g} MHz (its highest clock)",
+    )
+
+
+def _clocked(device: Device, held_mhz: float | None, each: float, what: str) -> Ceiling:
+    units, clock = device.multiprocessors, device.clock_mhz
+    if not units or not clock:
+        return Ceiling(best=None, held=None, source="the card does not tell its multiprocessors and clock")
+    per_mhz = units * each * 1e6 / GIGA
+    return Ceiling(
+        best=per_mhz * clock,
+        held=per_mhz * held_mhz if held_mhz else None,
+        source=f"{units} multiprocessors x {what} x {clock:g} MHz (its highest clock)",
+    )
 
 
 def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: float | None) -> Ceiling:

@@ -5,6 +5,7 @@
 {"part": 0.4}                                                              so much of it is done
 {"measured": {"id": ID, "amount": N, "runs": N, "seconds": [], ...}}       its samples, what the card did meanwhile
 {"skipped": {"id": ID, "reason": TEXT, "remedy": TEXT}}                    it cannot be run here
+{"state": {"spent": S, "each": S, ...}}                                    one round of a load is over: see burn.py
 {"failed": {"id": ID, "reason": TEXT}}                                     it went wrong
 {"nothing": {"reason": TEXT, "remedy": TEXT, "count": N}}                  no GPU can be opened
 {"done": null}                                                             all was run
@@ -18,21 +19,25 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack.bench import suite
+from gpustack.bench import probed, suite
+from gpustack.bench.burn import burn
 from gpustack.bench.lab import Lab, SkipError
+from gpustack.bench.numa import near
 from gpustack.bench.payload import payload
-from gpustack.bench.timing import SLOTS, Plan, Timer, fitting, sample
+from gpustack.bench.sustain import Wishes, follow
+from gpustack.bench.timing import SLOTS, Plan, Timer, fitting, gather, sample, settle
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
     from gpustack.bench.lab import Job
     from gpustack.bench.suite import Bench
     from gpustack.bench.telemetry import Telemetry
+    from gpustack.bench.timing import Samples
 
 USUAL, QUICK = Plan(), Plan(warm=0.25, budget=0.16, least=6)
 VARIANTS, QUICK_VARIANTS = 8, 3
@@ -74,6 +79,7 @@ class Desk:
     timer: Timer
     watch: Telemetry
     outlet: Outlet
+    wishes: Wishes
 
 
 def main(asked: Mapping[str, Any]) -> None:
@@ -81,7 +87,7 @@ def main(asked: Mapping[str, Any]) -> None:
     outlet = Outlet()
     with ExitStack() as stack:
         desk = opened(asked, outlet, stack)
-        if desk and run(asked, desk):
+        if desk and (last(asked["stress"], desk) if "stress" in asked else run(asked, desk)):
             outlet.say("done", None)
         os._exit(0)  # the context is not taken apart piece by piece, which would take longer than some benchmarks
 
@@ -96,21 +102,28 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         others = telemetry.others(handles)
         devices = card.devices()
         _, row = (devices[number] for number in (asked["highest"], asked["gpu"]))  # raises where one is not there
-        chosen = card.Card(asked["gpu"])
+        place = stack.enter_context(near(row["pci"]))
+        handle, share = telemetry.parent(handles, row["uuid"])
+        there, busy = telemetry.numbers(handle), telemetry.busy(handle)
+        chosen = card.Card(asked["gpu"], asked["library"])
         timer = _timer(chosen, stack)
     except ImportError as error:
         outlet.say("nothing", {"reason": f"the packages of the bench are not here: {error}", "remedy": INSTALL})
         return None
     except Exception as error:  # noqa: BLE001 - whatever CUDA raises where there is no GPU, driver or right to use it
-        outlet.say("nothing", {"reason": _said(error), "remedy": "gpustack doctor", "count": len(devices)})
+        full = any(sign in str(error) for sign in OUT_OF_MEMORY)
+        reason = "the GPU's memory is full, so that it cannot even be opened" if full else _said(error)
+        remedy = "nvidia-smi" if full else "gpustack doctor"
+        outlet.say("nothing", {"reason": reason, "remedy": remedy, "count": len(devices)})
         return None
-    uuid = row["uuid"].lower()
-    watch = telemetry.Telemetry(handles.get(uuid))
-    told = {"devices": devices, "limits": watch.limits(), "others": others.get(uuid, [])}
+    watch = telemetry.Telemetry(handle, row["pci"], telemetry.numbers(handle) - there)
+    limits = {**watch.limits(), "busy": busy, "slice": share}
+    told = {"devices": devices, "limits": limits, "others": others.get(row["uuid"].lower(), [])}
     outlet.say("opened", {**told, "payload": payload(row["pci"])})
     variants = QUICK_VARIANTS if asked["quick"] else VARIANTS
-    lab = Lab(chosen, data=asked["data"], variants=variants, library=asked["library"])
-    return Desk(lab=lab, timer=timer, watch=watch, outlet=outlet)
+    lab = Lab(chosen, data=asked["data"], variants=variants, library=asked["library"], place=place)
+    wishes = Wishes(sustain=asked.get("sustain", 0.0), zeros=asked["data"] == "both")
+    return Desk(lab=lab, timer=timer, watch=watch, outlet=outlet, wishes=wishes)
 
 
 def run(asked: Mapping[str, Any], desk: Desk) -> bool:
@@ -132,28 +145,47 @@ def run(asked: Mapping[str, Any], desk: Desk) -> bool:
     return True
 
 
+def last(seconds: float, desk: Desk) -> bool:
+    """Load the GPU for so many seconds; tell whether the context is still good."""
+    try:
+        burn(desk, seconds)
+    except SkipError as skip:
+        desk.outlet.say("skipped", {"reason": str(skip), "remedy": skip.remedy})
+    except Exception as error:  # noqa: BLE001 - the answer of the load, whatever a library raises
+        full = any(sign in str(error) for sign in OUT_OF_MEMORY)
+        reason = "too little memory is free" if full else _said(error)
+        desk.outlet.say("skipped" if full else "failed", {"reason": reason, "remedy": "nvidia-smi" if full else None})
+        return full
+    return True
+
+
 def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
     """Give the samples of one benchmark with all that is needed to judge them; raises where its work is wrong."""
     begun, timer, watch = time.monotonic(), desk.timer, desk.watch
+    most = bench.budget or usual.warm + usual.budget
     plan = replace(usual, train=bench.train or usual.train, rest=bench.rest)
+    plan = replace(plan, warm=min(plan.warm, most), budget=min(plan.budget, most))
     with bench.prepare(desk.lab) as jobs:
         job, tried = best(jobs, timer, plan)
         if wrong := job.check():
             raise ArithmeticError(wrong)
         before = watch.counters()
-        samples = sample(timer, job.run, plan, desk.outlet.part)
+        samples, known = taken(job, timer, plan, desk.outlet.part)
         after = watch.counters()
         if wrong := job.check():
             raise ArithmeticError(wrong)
+        more = follow(job, desk.wishes, plan=plan, timer=timer, watch=watch, told=desk.outlet.part) if job.blank else {}
     return {
+        **more,
         "id": bench.id,
         "amount": job.amount,
         "runs": samples.runs,
         "seconds": samples.seconds,
         "clocks": [train.clock_mhz for train in samples.trains if train.clock_mhz],
-        "gated": timer.gated,
-        "method": {"way": job.label, **job.method},
+        "gated": timer.gated and job.gated,
+        "method": {"way": job.label, **job.method, **known},
         "tried": tried,
+        "probed": probed.rates(desk.lab) if bench.limit.startswith("compute.") else {},
         "readings": watch.window(samples.begun, samples.ended),
         "before": before,
         "after": after,
@@ -161,11 +193,24 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
     }
 
 
+def taken(
+    job: Job, timer: Timer, plan: Plan, progress: Callable[[float], None]
+) -> tuple[Samples, Mapping[str, object]]:
+    """Give the samples of one way to do a work, and what is only known of it afterwards."""
+    if (sampler := job.sampler) is None:
+        return sample(timer if job.gated else timer.open(), job.run, plan, progress), {}
+    settle(lambda: sampler.take(timer), plan)
+    return gather(lambda: sampler.take(timer), sampler.runs, plan, progress), sampler.told()
+
+
 def best(jobs: list[Job], timer: Timer, plan: Plan) -> tuple[Job, dict[str, float]]:
     """Give the fastest of several ways to do a work, and what a short train of each gave (amount a second)."""
     if len(jobs) == 1:
         return jobs[0], {}
     tried: dict[str, float] = {}
+    pilot = jobs[0].run
+    timer.first(pilot)
+    timer.train(pilot, fitting(plan.train, timer.train(pilot, 1).seconds))  # or the first would be tried on a cold card
     for job in jobs:
         timer.first(job.run)
         each = timer.train(job.run, 1).seconds

@@ -1,7 +1,8 @@
 """cuBLASLt through ctypes: the very library that a framework would load, asked for matrix products and nothing else.
 
 Why ctypes: docs/decisions/0004. Names and numbers are those of cublasLt.h and library_types.h, which have kept them
-since CUDA 11; sizes of structures were checked against the header of 13.0.
+since CUDA 11; sizes of structures were checked against the header of 13.0. An older library refuses what it does not
+know, and that is told.
 """
 
 from __future__ import annotations
@@ -10,19 +11,47 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-# cudaDataType and cublasComputeType_t: single and half precision with accumulation in fp32.
-_R32F, _R16F, _R16BF = 0, 2, 14
-_COMPUTE_32F, _COMPUTE_TF32 = 68, 77
-TYPES: Mapping[str, tuple[int, int, int]] = {  # data type, compute type, bytes of an element
-    "fp32": (_R32F, _COMPUTE_32F, 4),
-    "tf32": (_R32F, _COMPUTE_TF32, 4),
-    "fp16": (_R16F, _COMPUTE_32F, 2),
-    "bf16": (_R16BF, _COMPUTE_32F, 2),
-}
+# cudaDataType, cublasComputeType_t, cublasLtMatmulDescAttributes_t and cublasLtMatmulMatrixScale_t.
+_R32F, _R64F, _R16F, _R8I, _R32I, _R16BF, _E4M3, _E2M1 = 0, 1, 2, 3, 10, 14, 28, 33
+_COMPUTE_32F, _COMPUTE_64F, _COMPUTE_32I, _COMPUTE_TF32 = 68, 70, 72, 77
 _TRANSPOSE = 1
-_DESC_TRANSA = 3
+_DESC_TRANSA, _DESC_A_SCALE, _DESC_B_SCALE, _DESC_FAST, _DESC_A_MODE, _DESC_B_MODE = 3, 17, 18, 25, 31, 32
+_SCALES_OF_16 = 1
 _PREFERENCE_WORKSPACE = 1
+_Value: TypeAlias = ctypes.c_int8 | ctypes.c_int32 | ctypes.c_void_p
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Which types a product has: of A and B, of D, of the sums and of alpha; and how A and B are scaled."""
+
+    operand: int
+    out: int
+    compute: int
+    alpha: type[ctypes.c_float | ctypes.c_double | ctypes.c_int32] = ctypes.c_float
+    alpha_type: int = _R32F
+    fast: bool = False
+    mode: int | None = None
+
+
+def _plain(kind: int, compute: int = _COMPUTE_32F) -> Kind:
+    return Kind(operand=kind, out=kind, compute=compute)
+
+
+# By the type of A and B, and that of D. What is "fast" keeps the sums of fp8 products in the tensor cores, as
+# frameworks do in inference, instead of adding them up in fp32 now and then (on Ada and Hopper).
+KINDS: Mapping[tuple[str, str], Kind] = {
+    ("fp64", "fp64"): Kind(operand=_R64F, out=_R64F, compute=_COMPUTE_64F, alpha=ctypes.c_double, alpha_type=_R64F),
+    ("fp32", "fp32"): _plain(_R32F),
+    ("tf32", "fp32"): _plain(_R32F, _COMPUTE_TF32),
+    ("fp16", "fp16"): _plain(_R16F),
+    ("bf16", "bf16"): _plain(_R16BF),
+    ("fp8", "bf16"): Kind(operand=_E4M3, out=_R16BF, compute=_COMPUTE_32F, fast=True),
+    ("int8", "int32"): Kind(operand=_R8I, out=_R32I, compute=_COMPUTE_32I, alpha=ctypes.c_int32, alpha_type=_R32I),
+    ("fp4", "bf16"): Kind(operand=_E2M1, out=_R16BF, compute=_COMPUTE_32F, mode=_SCALES_OF_16),
+}
 
 
 class _Heuristic(ctypes.Structure):
@@ -42,33 +71,38 @@ class CublasLtError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operands:
-    """D = A transposed x B, all stored column by column: A is k x m, B is k x n, D is m x n. Addresses and sizes."""
+class Order:
+    """D = A transposed x B, all stored column by column: A is k x m, B is k x n, D is m x n; and where it may work.
+
+    ``scales`` are the addresses of the scales of A and B on the device, for types that have scales.
+    """
 
     dtype: str
+    out: str
     m: int
     n: int
     k: int
-    a: int
-    b: int
-    d: int
     workspace: int
     workspace_bytes: int
+    scales: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One way of the library to make a product: its place among those it thinks fastest, and how to enqueue it."""
+    """One way of the library to make a product: its place among those it thinks fastest, and how to enqueue it.
+
+    ``into`` takes the addresses of A, B and D, and gives the function that enqueues their product.
+    """
 
     rank: int
     workspace: int
     waves: float
-    run: Callable[[], None]
+    into: Callable[[int, int, int], Callable[[], None]]
 
 
 @dataclass(slots=True)
 class CublasLt:
-    """One loaded copy of the library."""
+    """One loaded copy of the library, real path and version told."""
 
     path: str
     version: str = ""
@@ -87,27 +121,41 @@ class CublasLt:
         self.version = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
         self._must("cublasLtCreate", ctypes.byref(self._handle))
 
-    def products(self, operands: Operands, most: int, stream: int) -> list[Product]:
+    def products(self, order: Order, most: int, stream: int) -> list[Product]:
         """Give the first ways that the library's heuristic names for this product, fastest first by its own guess."""
-        data, compute, _ = TYPES[operands.dtype]
-        desc = self._made("cublasLtMatmulDescCreate", compute, _R32F)
-        transpose = ctypes.c_int32(_TRANSPOSE)
-        self._must("cublasLtMatmulDescSetAttribute", desc, _DESC_TRANSA, ctypes.byref(transpose), ctypes.c_size_t(4))
-        shapes = (operands.k, operands.m), (operands.k, operands.n), (operands.m, operands.n)
+        kind = KINDS[order.dtype, order.out]
+        desc = self._description(kind, order.scales)
+        shapes = (order.k, order.m), (order.k, order.n), (order.m, order.n)
         layouts = [
             self._made("cublasLtMatrixLayoutCreate", data, *map(ctypes.c_uint64, shape), ctypes.c_int64(shape[0]))
-            for shape in shapes
+            for data, shape in zip((kind.operand, kind.operand, kind.out), shapes, strict=True)
         ]
-        found = self._heuristics(desc, layouts, operands.workspace_bytes, most)
         return [
             Product(
                 rank=rank,
-                workspace=one.workspace,
-                waves=one.waves,
-                run=self._runner(desc, layouts, operands, one, stream),
+                workspace=way.workspace,
+                waves=way.waves,
+                into=self._ready(desc, layouts, order, way, stream),
             )
-            for rank, one in enumerate(found)
+            for rank, way in enumerate(self._heuristics(desc, layouts, order.workspace_bytes, most))
         ]
+
+    def _description(self, kind: Kind, scales: tuple[int, int] | None) -> ctypes.c_void_p:
+        desc = self._made("cublasLtMatmulDescCreate", kind.compute, kind.alpha_type)
+        self._describe(desc, _DESC_TRANSA, ctypes.c_int32(_TRANSPOSE))
+        if kind.mode is not None:
+            self._describe(desc, _DESC_A_MODE, ctypes.c_int32(kind.mode))
+            self._describe(desc, _DESC_B_MODE, ctypes.c_int32(kind.mode))
+        if scales:
+            self._describe(desc, _DESC_A_SCALE, ctypes.c_void_p(scales[0]))
+            self._describe(desc, _DESC_B_SCALE, ctypes.c_void_p(scales[1]))
+        if kind.fast:
+            self._describe(desc, _DESC_FAST, ctypes.c_int8(1))
+        return desc
+
+    def _describe(self, desc: ctypes.c_void_p, attribute: int, value: _Value) -> None:
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        self._must("cublasLtMatmulDescSetAttribute", desc, attribute, ctypes.byref(value), size)
 
     def _heuristics(
         self, desc: ctypes.c_void_p, layouts: list[ctypes.c_void_p], workspace: int, most: int
@@ -115,37 +163,37 @@ class CublasLt:
         preference = self._made("cublasLtMatmulPreferenceCreate")
         size = ctypes.c_size_t(workspace)
         self._must(
-            "cublasLtMatmulPreferenceSetAttribute",
-            preference,
-            _PREFERENCE_WORKSPACE,
-            ctypes.byref(size),
-            ctypes.c_size_t(8),
+            *("cublasLtMatmulPreferenceSetAttribute", preference, _PREFERENCE_WORKSPACE),
+            *(ctypes.byref(size), ctypes.c_size_t(8)),
         )
         found, count = (_Heuristic * most)(), ctypes.c_int()
-        a, b, d = layouts
         self._must(
             "cublasLtMatmulAlgoGetHeuristic",
-            *(self._handle, desc, a, b, d, d, preference, most, found, ctypes.byref(count)),
+            *(self._handle, desc, *layouts, layouts[-1], preference, most, found, ctypes.byref(count)),
         )
         return [one for one in found[: count.value] if one.state == 0]
 
-    def _runner(
+    def _ready(
         self,
         desc: ctypes.c_void_p,
         layouts: list[ctypes.c_void_p],
-        operands: Operands,
+        order: Order,
         way: _Heuristic,
         stream: int,
-    ) -> Callable[[], None]:
+    ) -> Callable[[int, int, int], Callable[[], None]]:
         a, b, d = layouts
-        one, zero = ctypes.c_float(1), ctypes.c_float(0)
-        arguments = (
-            *(self._handle, desc, ctypes.byref(one)),
-            *(ctypes.c_void_p(operands.a), a, ctypes.c_void_p(operands.b), b, ctypes.byref(zero)),
-            *(ctypes.c_void_p(operands.d), d, ctypes.c_void_p(operands.d), d, ctypes.byref(way.algo)),
-            *(ctypes.c_void_p(operands.workspace), ctypes.c_size_t(way.workspace), ctypes.c_void_p(stream)),
-        )
-        return lambda: self._must("cublasLtMatmul", *arguments)
+        kind = KINDS[order.dtype, order.out]
+        one, zero = kind.alpha(1), kind.alpha(0)
+
+        def into(left: int, right: int, out: int) -> Callable[[], None]:
+            arguments = (
+                *(self._handle, desc, ctypes.byref(one), ctypes.c_void_p(left), a, ctypes.c_void_p(right), b),
+                *(ctypes.byref(zero), ctypes.c_void_p(out), d, ctypes.c_void_p(out), d, ctypes.byref(way.algo)),
+                *(ctypes.c_void_p(order.workspace), ctypes.c_size_t(way.workspace), ctypes.c_void_p(stream)),
+            )
+            return lambda: self._must("cublasLtMatmul", *arguments)
+
+        return into
 
     def _made(self, function: str, *arguments: object) -> ctypes.c_void_p:
         made = ctypes.c_void_p()

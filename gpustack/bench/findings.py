@@ -42,9 +42,22 @@ def _finding(result: Result) -> Finding:
         title=TITLES[result.verdict].format(name=f"{result.id}{where}"),
         detail="; ".join(result.why),
         because=tuple(_because(result)),
-        fix=Fix(text="This would bring the figure.", commands=(result.remedy,)) if result.remedy else None,
+        fix=_fix(result),
         confidence=Confidence.LIKELY if result.verdict is Mark.LOW else Confidence.CERTAIN,
     )
+
+
+def _fix(result: Result) -> Fix | None:
+    """Give what to do: about the reasons, or to have the figure at all."""
+    if result.remedy:
+        return Fix(text="This would bring the figure.", commands=(result.remedy,))
+    if not result.advice:
+        return None
+    commands = dict.fromkeys(command for advice in result.advice for command in advice.commands)
+    again = f"gpustack bench {result.id}" + (f" --gpu {result.device}" if result.device else "")
+    said = " ".join(advice.text for advice in result.advice)
+    root = any(command.startswith("sudo ") for command in commands)
+    return Fix(text=said, commands=tuple(commands), needs_root=root, verify=again)
 
 
 def _because(result: Result) -> Iterable[Because]:

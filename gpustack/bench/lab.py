@@ -6,26 +6,34 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from gpustack.bench.cublaslt import CublasLt, CublasLtError, Operands, Product
+from gpustack.bench import calls
+from gpustack.bench.cublaslt import CublasLt, CublasLtError, Order, Product
+from gpustack.bench.duplex import Duplex
 from gpustack.bench.libraries import found_here
+from gpustack.bench.numa import processor
+from gpustack.bench.pageable import Pageable, held
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from gpustack.bench.calls import Calls, Slope
     from gpustack.bench.card import Argument, Card, Memory
+    from gpustack.bench.timing import Timer, Train
 
 STEP = 1 << 16
 LARGEST_PART = 4  # no buffer takes more than this part of the free memory
 SUMS = struct.Struct("2Q")
 UNIT = 16
-FILLS = {  # kernel, and the bytes that it fills in one step
-    "bits": ("fill_bits", UNIT),
-    "fp32": ("fill_float", 8),
-    "tf32": ("fill_float", 8),
-    "fp16": ("fill_half", 4),
-    "bf16": ("fill_bfloat", 4),
+FILLS = {  # file and name of a kernel, the bytes that it fills in one step, and the deviation of its numbers
+    "bits": ("engine", "fill_bits", UNIT, 1.0),
+    "fp64": ("gemm", "fill_double", 16, 1.0),
+    "fp32": ("engine", "fill_float", 8, 1.0),
+    "tf32": ("engine", "fill_float", 8, 1.0),
+    "fp16": ("engine", "fill_half", 4, 1.0),
+    "bf16": ("engine", "fill_bfloat", 4, 1.0),
+    "fp8": ("gemm", "fill_e4m3", 4, 64.0),  # the largest number, 448, is seven deviations: next to none saturate
 }
 ODD = 0x9E3779B97F4A7C15
 THREADS = 256
@@ -44,7 +52,9 @@ class SkipError(Exception):
 class Job:
     """One way to do the work: ``run`` enqueues it once, which moves or computes ``amount``.
 
-    ``check`` enqueues it once too, and gives None, or what is wrong with what came out.
+    ``check`` enqueues it once too, and gives None, or what is wrong with what came out. ``blank`` puts zeros in the
+    place of its data, where that can change the figure. Work in which the host has a part is not ``gated``; that of
+    which a train tells too little has a ``sampler``.
     """
 
     label: str
@@ -52,18 +62,53 @@ class Job:
     run: Callable[[], None]
     check: Callable[[], str | None]
     method: Mapping[str, object] = field(default_factory=dict)
+    blank: Callable[[], None] | None = None
+    load: Load | None = None
+    gated: bool = True
+    sampler: Sampler | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A job as a lasting load needs it: its data, where its result of so many bytes is, and the same work elsewhere."""
+
+    data: tuple[Memory, ...]
+    result: Memory
+    size: int
+    into: Callable[[int], Callable[[], None]]
+
+
+class Sampler(Protocol):
+    """Takes the samples of a work in its own way, each of so many runs."""
+
+    runs: int
+
+    def take(self, timer: Timer) -> Train:
+        """Give one sample."""
+        ...
+
+    def told(self) -> Mapping[str, object]:
+        """Give what is only known at the end, for the method."""
+        ...
 
 
 class Lab:
     """One card with what benches need on it. ``variants`` is how many ways of a work may be tried."""
 
-    def __init__(self, card: Card, *, data: str = "random", variants: int = 8, library: str | None = None) -> None:
-        """Use this card; ``data`` is random or zeros, ``library`` the cuBLASLt to take (None: the one found here)."""
+    def __init__(
+        self, card: Card, *, data: str = "random", variants: int = 8, library: str | None = None, place: str = ""
+    ) -> None:
+        """Use this card; ``data`` is random or zeros, ``library`` the cuBLASLt to take (None: the one found here).
+
+        ``place`` says where on the host all this runs.
+        """
         self.multiprocessors = card.multiprocessors
         self.l2_bytes = card.l2_bytes
         self.capability = card.capability
         self.variants = variants
         self.random = data != "zeros"
+        self.place = place
+        self.processor = processor()
         self._card = card
         self._library = library
         self._loaded: CublasLt | None = None
@@ -76,6 +121,10 @@ class Lab:
         if not size:
             self.skip(f"only {free >> 10} KiB of the GPU's memory are free", "nvidia-smi")
         return size
+
+    def free(self) -> int:
+        """Give the bytes of device memory that are free."""
+        return self._card.free()[0]
 
     def memory(self, size: int) -> AbstractContextManager[Memory]:
         """Give so many bytes of device memory."""
@@ -91,22 +140,60 @@ class Lab:
         """Give a function that enqueues a kernel of ``microbench/FILE.cu`` once."""
         return self._card.launcher(file, name, blocks, threads, arguments)
 
+    def has(self, file: str, name: str) -> bool:
+        """Tell whether there is such a kernel here: some are for newer architectures alone."""
+        return self._card.has(file, name)
+
+    def how(self, file: str) -> str:
+        """Give in words how the kernels of ``microbench/FILE.cu`` came about, once one was asked for."""
+        return self._card.how(file)
+
     def copier(self, to: Memory, source: Memory) -> Callable[[], None]:
         """Give a function that enqueues the driver's own copy once."""
         return lambda: self._card.copy(to, source)
+
+    def pageable(self, size: int) -> AbstractContextManager[Pageable]:
+        """Give so many bytes of ordinary host memory, which the driver has to copy through pinned memory of its own."""
+        return held(self._card, size)
+
+    def duplex(self, inward: tuple[Memory, Memory], outward: tuple[Memory, Memory]) -> Duplex:
+        """Give the copies in both directions at once, between these pairs of device and pinned memory."""
+        return Duplex(self._card, inward, outward)
+
+    def launches(self, file: str, name: str, arguments: Sequence[ctypes.c_uint64]) -> Calls:
+        """Give the driver's own launch of a kernel in one thread."""
+        return calls.launches(self._card.function(file, name), arguments, self._card.stream)
+
+    def replays(self, enqueue: Callable[[], None]) -> AbstractContextManager[Calls]:
+        """Give the replay of a graph of what this enqueues."""
+        return calls.captured(enqueue, self._card.stream)
+
+    def slope(self, work: Calls, *, count: int, operations: int = 1, queued: int = 0) -> Slope:
+        """Give what takes samples of the cost of a call, from so many and twice as many of them."""
+        return calls.Slope(work, count=count, operations=operations, queued=queued)
+
+    def allocations(self, size: int) -> Calls:
+        """Give the allocation of so many bytes in the order of the stream, and their return; skips without pools."""
+        if not self._card.has_pools:
+            self.skip("this GPU has no pools of memory under this driver")
+        return calls.pooled(size, self._card.stream)
 
     def fill(self, memory: Memory, kind: str = "bits") -> None:
         """Fill a device memory with new random bits, or numbers of type ``kind`` of a normal distribution; or zeros."""
         self._seed += 1
         seed = ctypes.c_uint64(self._seed * ODD if self.random else 0)
-        name, step = FILLS[kind]
-        scale: Argument = ctypes.c_uint64(self.random) if kind == "bits" else ctypes.c_float(self.random)
+        file, name, step, deviation = FILLS[kind]
+        scale: Argument = ctypes.c_uint64(self.random) if kind == "bits" else ctypes.c_float(deviation * self.random)
         count = ctypes.c_uint64(memory.size // step)
-        self._card.launcher("engine", name, 8 * self.multiprocessors, THREADS, [memory, count, seed, scale])()
+        self._card.launcher(file, name, 8 * self.multiprocessors, THREADS, [memory, count, seed, scale])()
 
     def clear(self, memory: Memory, *, byte: int = 0) -> None:
         """Fill a device memory with one byte."""
         self._card.fill(memory, byte)
+
+    def put(self, memory: Memory, data: bytes) -> None:
+        """Put some bytes at the beginning of a device memory."""
+        self._card.put(memory, data)
 
     def sums(self, memory: Memory) -> tuple[int, int]:
         """Give the sum of a device memory's words, and one in which the place of each counts; both modulo 2**64."""
@@ -122,31 +209,55 @@ class Lab:
         return self._card.bytes_of(memory, offset, size)
 
     def job(
-        self, label: str, amount: float, run: Callable[[], None], check: Callable[[], str | None], **method: object
+        self,
+        label: str,
+        amount: float,
+        run: Callable[[], None],
+        check: Callable[[], str | None],
+        *,
+        blank: Callable[[], None] | None = None,
+        load: Mapping[str, Any] | None = None,
+        gated: bool = True,
+        sampler: Sampler | None = None,
+        **method: object,
     ) -> Job:
-        """Give one way to do a work; ``method`` is kept beside the figure."""
-        return Job(label=label, amount=amount, run=run, check=check, method=method)
+        """Give one way to do a work; ``method`` is kept beside it, ``load`` are the fields of a Load."""
+        return Job(
+            label=label,
+            amount=amount,
+            run=run,
+            check=check,
+            method=method,
+            blank=blank,
+            load=Load(**load) if load else None,
+            gated=gated,
+            sampler=sampler,
+        )
 
     def products(
-        self, dtype: str, sizes: tuple[int, int, int], memories: tuple[Memory, Memory, Memory, Memory]
+        self,
+        types: tuple[str, str],
+        sizes: tuple[int, int, int],
+        workspace: Memory,
+        scales: tuple[int, int] | None = None,
+        most: int = 1,
     ) -> tuple[list[Product], Mapping[str, object]]:
         """Give cuBLASLt's ways to make a product of sizes m, n, k, and which copy of it that is.
 
-        ``memories`` are A, B, D and the workspace. Skips where the library cannot be had.
+        ``types`` are those of A and B, and of D; ``scales`` the addresses of theirs. Skips where the library cannot be
+        had or has no such product.
         """
         library = self._cublaslt()
-        a, b, d, workspace = memories
-        operands = Operands(
-            dtype=dtype,
+        order = Order(
+            dtype=types[0],
+            out=types[1],
             **dict(zip("mnk", sizes, strict=True)),
-            a=a.address,
-            b=b.address,
-            d=d.address,
             workspace=workspace.address,
             workspace_bytes=workspace.size,
+            scales=scales,
         )
         try:
-            ways = library.products(operands, self.variants, self._card.stream)
+            ways = library.products(order, max(1, most), self._card.stream)
         except CublasLtError as error:
             self.skip(f"cuBLASLt {library.version} has no such product here ({error})")
         if not ways:

@@ -25,7 +25,7 @@ main(asked)
 MOST_LINE = 4 << 20
 MOST_STDERR = 4096
 GRACE = 0.5
-KINDS = frozenset({"opened", "at", "part", "measured", "skipped", "failed", "nothing", "done"})
+KINDS = frozenset({"opened", "at", "part", "measured", "skipped", "failed", "nothing", "done", "state"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ which source it was made, and a test holds the two together.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import re
 import sys
@@ -15,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpustack import assets
-from gpustack.errors import BrokenError, NothingSeenError
+from gpustack.bench.nvrtc import Nvrtc
+from gpustack.errors import NothingSeenError
 
 COMPILER = (12, 0)
-OPTIONS = ("--gpu-architecture=compute_60", "--std=c++17")
+ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be made for
 REMEDY = "pip install nvidia-cuda-nvrtc-cu12==12.0.76"
 _HEAD = re.compile(r"// source (\S+) sha256 ([0-9a-f]{64})\n// compiler (.+)\n")
 
@@ -37,9 +37,14 @@ def sources() -> tuple[Path, ...]:
     return tuple(sorted(assets.MICROBENCH.glob("*.cu")))
 
 
+def options(source: Path) -> tuple[str, ...]:
+    """Give what the compiler is told for this source."""
+    return (f"--gpu-architecture={ARCHITECTURES.get(source.name, ARCHITECTURE)}", "--std=c++17")
+
+
 def expected(source: Path) -> Origin:
     """Give what the head of the PTX of this source must say."""
-    compiler = f"NVRTC {COMPILER[0]}.{COMPILER[1]} {' '.join(OPTIONS)}"
+    compiler = f"NVRTC {COMPILER[0]}.{COMPILER[1]} {' '.join(options(source))}"
     return Origin(source=source.name, sha256=hashlib.sha256(source.read_bytes()).hexdigest(), compiler=compiler)
 
 
@@ -53,57 +58,24 @@ def build(source: Path, nvrtc: Nvrtc) -> str:
     """Give the PTX of this source with its head."""
     made = expected(source)
     head = f"// source {made.source} sha256 {made.sha256}\n// compiler {made.compiler}\n"
-    return head + nvrtc.compile(source.read_text("utf-8"), source.name)
+    return head + nvrtc.ptx(source.read_text("utf-8"), source.name, options(source))
 
 
-class Nvrtc:
-    """NVIDIA's run-time compiler, in the version that our PTX is made with."""
-
-    def __init__(self, path: Path) -> None:
-        """Load the library; raises NothingSeenError where it is another version."""
-        self._library = ctypes.CDLL(str(path))
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        if (major.value, minor.value) != COMPILER:
-            raise NothingSeenError(f"{path} is NVRTC {major.value}.{minor.value}, not 12.0: {REMEDY}")
-
-    @classmethod
-    def find(cls) -> Nvrtc:
-        """Give the compiler of the wheel installed beside us; raises NothingSeenError where there is none."""
-        for folder in sys.path:
-            path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
-            if path.is_file():
-                return cls(path)
-        raise NothingSeenError(f"there is no NVRTC 12.0 here: {REMEDY}")
-
-    def compile(self, source: str, name: str) -> str:
-        """Give the PTX of a source text; raises BrokenError with the compiler's words where it refuses it."""
-        program = ctypes.c_void_p()
-        self._must(
-            self._library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
-        )
-        options = (ctypes.c_char_p * len(OPTIONS))(*(option.encode() for option in OPTIONS))
-        code = self._library.nvrtcCompileProgram(program, len(OPTIONS), options)
-        if code:
-            raise BrokenError(f"{name} does not compile:\n{self._text(program, 'ProgramLog')}")
-        return self._text(program, "PTX")
-
-    def _text(self, program: ctypes.c_void_p, what: str) -> str:
-        size = ctypes.c_size_t()
-        self._must(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
-        text = ctypes.create_string_buffer(size.value)
-        self._must(getattr(self._library, f"nvrtcGet{what}")(program, text))
-        return text.value.decode("utf-8", "replace")
-
-    @staticmethod
-    def _must(code: int) -> None:
-        if code:
-            raise BrokenError(f"NVRTC answered {code}")
+def find() -> Nvrtc:
+    """Give the compiler of the wheel installed beside us; raises NothingSeenError where there is no 12.0."""
+    for folder in sys.path:
+        path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+        if path.is_file():
+            found = Nvrtc(path)
+            if found.version != COMPILER:
+                raise NothingSeenError(f"{path} is NVRTC {found.version[0]}.{found.version[1]}, not 12.0: {REMEDY}")
+            return found
+    raise NothingSeenError(f"there is no NVRTC 12.0 here: {REMEDY}")
 
 
 def main() -> None:
     """Write the PTX of every source beside it."""
-    nvrtc = Nvrtc.find()
+    nvrtc = find()
     for source in sources():
         made = source.with_suffix(".ptx")
         made.write_text(build(source, nvrtc), "utf-8")

@@ -8,7 +8,7 @@ from operator import or_
 from statistics import median
 from typing import Any
 
-from gpustack.model.bench import Clocks, Ecc, Link, Power, Span, Telemetry, Temperature, Throttle
+from gpustack.model.bench import Clocks, Ecc, Hop, Link, NvLink, Power, Span, Telemetry, Temperature, Throttle
 
 # NVML's bits of clock event reasons; new ones may come, so the mask is kept beside the names. Source: nvml.h.
 REASONS = {
@@ -24,12 +24,20 @@ REASONS = {
 }
 
 
-def summed(said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str, ...]) -> Telemetry:
-    """Give what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed."""
+OURS = frozenset({"at", "hops"})  # what a reading has from elsewhere than NVML
+
+
+def summed(
+    said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str, ...], payload: int | None = None
+) -> Telemetry:
+    """Give what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
+
+    ``others`` are the processes that were on the card before we began, where the line itself does not tell.
+    """
     readings = said["readings"]
     masks = [int(reading["mask"]) for reading in readings if reading["mask"] is not None]
     mask = reduce(or_, [*masks, *_events(said["before"]["events"], said["after"]["events"])], 0)
-    told = any(value is not None for reading in readings for name, value in reading.items() if name != "at")
+    told = any(value is not None for reading in readings for name, value in reading.items() if name not in OURS)
     clocks = [float(clock) for clock in said["clocks"]]
     return Telemetry(
         readings=len(readings),
@@ -53,9 +61,17 @@ def summed(said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str
             max_generation=limits.get("max_generation"),
             max_width=limits.get("max_width"),
             replays=_grown(said, "replays"),
+            payload=payload,
+            hops=_hops(readings),
         ),
         ecc=Ecc(corrected=_grown(said, "corrected"), uncorrected=_grown(said, "uncorrected")),
-        processes=others,
+        nvlink=_nvlink(said, limits),
+        performance_state=_most(readings, "state"),
+        remap_pending=limits.get("remap_pending"),
+        mig_slice=limits.get("slice"),
+        processes=_others(said, others),
+        others_percent=said["after"].get("used"),
+        busy_percent=limits.get("busy"),
         unavailable=None if told else "NVML told nothing of this GPU",
     )
 
@@ -67,7 +83,7 @@ def _events(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[int]:
 
 
 def _values(readings: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [float(reading[name]) for reading in readings if reading[name] is not None]
+    return [float(reading[name]) for reading in readings if reading.get(name) is not None]
 
 
 def _span(readings: Sequence[Mapping[str, Any]], name: str) -> Span | None:
@@ -79,6 +95,46 @@ def _most(readings: Sequence[Mapping[str, Any]], name: str) -> int | None:
     """Give the greatest reading: a link that rests between trains is not slow."""
     values = _values(readings, name)
     return int(max(values)) if values else None
+
+
+def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...]:
+    """Give each link up to the root at its best under load, as a link that rests between trains is not slow."""
+    best: dict[str, Hop] = {}
+    for address, generation, width, most, lanes in (hop for one in readings for hop in one.get("hops") or ()):
+        now = Hop(
+            address=str(address),
+            generation=_number(generation),
+            width=_number(width),
+            max_generation=_number(most),
+            max_width=_number(lanes),
+        )
+        if address not in best or _rate(now) > _rate(best[address]):
+            best[address] = now
+    return tuple(best.values())
+
+
+def _rate(hop: Hop) -> tuple[int, int]:
+    return hop.generation or 0, hop.width or 0
+
+
+def _number(told: object) -> int | None:
+    return told if isinstance(told, int) else None
+
+
+def _nvlink(said: Mapping[str, Any], limits: Mapping[str, Any]) -> NvLink | None:
+    links = limits.get("nvlinks")
+    if not isinstance(links, Mapping):
+        return None
+    errors = _grown(said, "nvlink_errors") if "nvlink_errors" in said["before"] else None
+    return NvLink(total=int(links["total"]), active=int(links["active"]), errors=errors)
+
+
+def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]:
+    """Give the other processes that were there when the window began or ended, each once, at its latest."""
+    if "others" not in said["after"]:
+        return before
+    named = {str(one).partition(",")[0]: str(one) for end in ("before", "after") for one in said[end]["others"]}
+    return tuple(named.values())
 
 
 def _grown(said: Mapping[str, Any], name: str) -> int | None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.answers import plain
-from gpustack.bench import ceilings, readings
+from gpustack.bench import ceilings, companions, probed, readings
 from gpustack.bench.spread import spread
-from gpustack.bench.verdicts import Case, judge
+from gpustack.bench.verdicts import Case, explain, judge
 from gpustack.model.bench import Device, Mark, Result
 
 if TYPE_CHECKING:
+    from gpustack.bench.probed import Part
     from gpustack.bench.suite import Bench
     from gpustack.model.bench import Telemetry
     from gpustack.model.rows import Architecture
 
 SCALES = {"GB/s": 1e9, "TFLOP/s": 1e12}
+PARTS = {"µs": 1e6, "ns": 1e9}  # of a second: the figure is the time of one operation, and no rate
 MALFORMED = (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError, IndexError)
 
 
@@ -73,23 +75,28 @@ def skipped(bench: Bench, device: int | None, reason: str, remedy: str | None) -
 
 
 def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: Architecture | None) -> Result:
-    scale = SCALES[bench.unit]
-    samples = tuple(float(said["amount"]) / float(seconds) / scale for seconds in said["seconds"])
+    amount = float(said["amount"]) / SCALES.get(bench.unit, 1.0)
+    samples = tuple(_figure(bench.unit, amount, float(seconds)) for seconds in said["seconds"])
     figures = spread(samples)
-    telemetry = readings.summed(said, seen.limits, seen.others)
-    ceiling = _ceiling(bench, seen, telemetry, architecture)
-    verdict = judge(
-        Case(
-            bench=bench.id,
-            limit=bench.limit,
-            figures=figures,
-            ceiling=ceiling,
-            telemetry=telemetry,
-            device=seen.device,
-            architecture=architecture,
-        )
+    telemetry = readings.summed(said, seen.limits, seen.others, seen.payload)
+    kind, _, dtype = bench.limit.partition(".")
+    part = probed.part(dtype, seen.device.name, said.get("probed", {}), architecture) if kind == "compute" else None
+    ceiling = _ceiling(bench, seen, telemetry, architecture, part)
+    told = plain({**said["method"], "runs": said["runs"], "gated": said["gated"], "tried": said["tried"]})
+    case = Case(
+        bench=bench.id,
+        limit=bench.limit,
+        figures=figures,
+        ceiling=ceiling,
+        telemetry=telemetry,
+        device=seen.device,
+        architecture=architecture,
+        unit=bench.unit,
+        method=told if isinstance(told, Mapping) else {},
+        part=part,
     )
-    method = plain({**said["method"], "runs": said["runs"], "gated": said["gated"], "tried": said["tried"]})
+    verdict = judge(case)
+    held = companions.sustained(said, amount, seen.limits, lambda did: _ceiling(bench, seen, did, architecture, part))
     return Result(
         id=bench.id,
         device=seen.device.index,
@@ -97,6 +104,7 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         title=bench.title,
         verdict=verdict.mark,
         why=verdict.why,
+        advice=verdict.advice,
         value=figures.median,
         median=figures.median,
         p05=figures.p05,
@@ -107,22 +115,38 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         drift=figures.drift,
         ceiling=ceiling.best,
         ceiling_from=ceiling.source,
-        ratio=figures.median / ceiling.best if ceiling.best else None,
+        ratio=case.ratio,
         ceiling_held=ceiling.held,
-        ratio_held=figures.median / ceiling.held if ceiling.held else None,
-        method=method if isinstance(method, Mapping) else {},
+        ratio_held=case.ratio_held if ceiling.held else None,
+        method=case.method,
         telemetry=telemetry,
         seconds=float(said["wall"]),
+        sustained=replace(held, why=explain(case, held.telemetry)) if held and held.telemetry else held,
+        zeros=companions.zeros(said, amount, figures.median, seen.limits),
     )
 
 
-def _ceiling(bench: Bench, seen: Opened, telemetry: Telemetry, architecture: Architecture | None) -> ceilings.Ceiling:
+def _figure(unit: str, amount: float, seconds: float) -> float:
+    """Give the rate of so much work in so many seconds, or the time of one operation of it where the unit is a time."""
+    return seconds / amount * PARTS[unit] if unit in PARTS else amount / seconds
+
+
+def _ceiling(
+    bench: Bench, seen: Opened, telemetry: Telemetry, architecture: Architecture | None, part: Part | None
+) -> ceilings.Ceiling:
     kind, _, which = bench.limit.partition(".")
-    if kind == "pcie":
-        overhead = ceilings.COMPLETION_OVERHEAD if which == "h2d" else ceilings.WRITE_OVERHEAD
-        return ceilings.pcie(telemetry.link, seen.payload, overhead=overhead)
+    if bench.limit in ceilings.DIRECTIONS:
+        return ceilings.link(telemetry.link, seen.payload, which)
+    if bench.limit in ceilings.WITHOUT:
+        return ceilings.Ceiling(best=None, held=None, source=ceilings.WITHOUT[bench.limit])
     if kind == "hbm":
         memory = telemetry.clocks.memory
         return ceilings.memory(seen.device, memory.median if memory else None)
+    if kind == "smem":
+        return ceilings.shared(seen.device, telemetry.clocks.held)
+    if kind == "l2":
+        return ceilings.level2(seen.device, architecture.level2 if architecture else None, telemetry.clocks.held)
     rates = architecture.rates_of(seen.device.name) if architecture else {}
+    if part:
+        rates = {**rates, which: part.rate}
     return ceilings.compute(seen.device, rates, which, telemetry.clocks.held)

@@ -39,11 +39,11 @@ class Session:
     interrupted: str | None = None
     of: int = 0
 
-    def run(self, benches: Sequence[Bench], gpus: Sequence[int]) -> None:
-        """Run these benchmarks on each of these GPUs; at Ctrl-C, end with what there is."""
-        self.of = len(benches) * len(gpus)
+    def run(self, benches: Sequence[Bench], gpus: Sequence[int], repeat: int = 1) -> None:
+        """Run these benchmarks on each of these GPUs, so many times; at Ctrl-C, end with what there is."""
+        self.of = len(benches) * len(gpus) * repeat
         try:
-            for gpu in gpus:
+            for gpu in (gpu for _ in range(repeat) for gpu in gpus):
                 self._on(gpu, list(benches))
         except KeyboardInterrupt:
             self.interrupted = "Ctrl-C"

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
     from gpustack.bench.lab import Job, Lab
 
-FAMILIES = ("pcie", "hbm", "gemm")
+FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """One benchmark as its file declares it. ``limit`` says which ceiling it has: pcie.h2d, hbm, compute.bf16 ...
 
-    ``train`` and ``rest`` are seconds where it needs others than the usual.
+    ``train``, ``rest`` and ``budget`` are seconds where it needs others than the usual; ``quick`` tells
+    whether it is one of the short suite.
     """
 
     id: str
@@ -35,6 +36,8 @@ class Bench:
     prepare: Callable[[Lab], AbstractContextManager[list[Job]]]
     train: float | None = None
     rest: float = 0.0
+    budget: float | None = None
+    quick: bool = True
 
 
 @cache
@@ -52,11 +55,20 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
     return tuple(bench for bench in listed() if not names or any(fnmatchcase(bench.id, name) for name in names))
 
 
-def _family(name: str) -> list[Bench]:
+def loaded(name: str) -> ModuleType:
+    """Give a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
     path = assets.MICROBENCH / f"{name}.py"
     module = ModuleType(f"_microbench_{name}")
     try:
         SourceFileLoader(module.__name__, str(path)).exec_module(module)
-        return [Bench(id=identity, **row) for identity, row in module.BENCHES.items()]
     except (OSError, ImportError, SyntaxError, AttributeError, TypeError) as error:
         raise BrokenError(f"the shipped benchmark {path.name} is damaged: {error}") from error
+    return module
+
+
+def _family(name: str) -> list[Bench]:
+    module = loaded(name)
+    try:
+        return [Bench(id=identity, **row) for identity, row in module.BENCHES.items()]
+    except (AttributeError, TypeError) as error:
+        raise BrokenError(f"the shipped benchmark {name}.py is damaged: {error}") from error

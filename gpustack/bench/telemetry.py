@@ -6,28 +6,41 @@ or a driver does not tell is None, and never ends a measurement.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pynvml
 
+from gpustack.bench import hops
+
 PERIOD = 0.025
+HOPS_EVERY = 4  # readings: the kernel asks every bridge, which takes longer than NVML's answers
+MOST_READINGS = 2000  # of one window: those of a long one are thinned out evenly
+IDLE, DECAY, ASK_EVERY = 10, 1.5, 0.1  # percent; seconds in which another's last work is forgotten, and between asking
 # How long each reason held the clock back so far, by its bit in the mask: catches what is over between two readings.
 EVENTS = {0x4: 74, 0x10: 76, 0x20: 269, 0x40: 270, 0x80: 271}
+LAG = 1.0  # seconds that NVML takes to tell what a process used
 POWER_INSTANT = 186
+# Flits and data that came with errors, repeats, recoveries: totals of all links of a GPU.
+NVLINK_ERRORS = (38, 45, 52, 59)
 Reading = dict[str, Any]
 
 
 class Telemetry:
     """The readings of one card, taken all the time by a thread that ends with its process."""
 
-    def __init__(self, handle: object) -> None:
-        """Begin to read this card."""
+    def __init__(self, handle: object, pci: str = "", own: frozenset[int] = frozenset()) -> None:
+        """Begin to read this card at a PCI address; ``own`` are the numbers that NVML gives our own process."""
         self._handle = handle
+        self._chain = hops.chain(pci) if pci else ()
+        self._hops: list[hops.Hop] = []
+        self._own = own | {os.getpid()}
+        self._asked = time.time()
         self._readings: list[Reading] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._read_on, daemon=True)
@@ -35,11 +48,21 @@ class Telemetry:
 
     def window(self, begun: float, ended: float) -> list[Reading]:
         """Give the readings between two times of the monotonic clock; where none fell between them, one of now."""
-        return [dict(one) for one in self._readings if begun <= one["at"] <= ended] or [self._reading()]
+        found = [dict(one) for one in self._readings if begun <= one["at"] <= ended] or [self._reading()]
+        found[0]["hops"] = found[0]["hops"] or self._hops
+        return found[:: -(-len(found) // MOST_READINGS)]
+
+    def forget(self, before: float) -> None:
+        """Drop the readings before a time of the monotonic clock: a load may last for days."""
+        self._readings = [one for one in self._readings if one["at"] >= before]
 
     def counters(self) -> Reading:
-        """Give the counters whose growth matters."""
+        """Give the counters whose growth matters, and who else was at work since they were asked for the last time."""
+        since, self._asked = self._asked, time.time()
         return {
+            "others": [name for pid, name in _processes(self._handle).items() if pid not in self._own],
+            "used": _used(self._handle, since - LAG, self._own),
+            "nvlink_errors": _sum(_field(self._handle, number) for number in NVLINK_ERRORS),
             "events": {str(bit): _field(self._handle, number) for bit, number in EVENTS.items()},
             "replays": _told(pynvml.nvmlDeviceGetPcieReplayCounter, self._handle),
             "corrected": _told(pynvml.nvmlDeviceGetTotalEccErrors, self._handle, 0, 0),
@@ -59,6 +82,8 @@ class Telemetry:
             "slowdown": _told(pynvml.nvmlDeviceGetTemperatureThreshold, handle, 1),
             "max_generation": _told(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
             "max_width": _told(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+            "remap_pending": _remap_pending(handle),
+            "nvlinks": _nvlinks(handle),
         }
 
     def stop(self) -> None:
@@ -84,7 +109,15 @@ class Telemetry:
             "mask": _told(reasons or _throttle, handle, otherwise=_throttle),
             "generation": _told(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
             "width": _told(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
+            "state": _told(pynvml.nvmlDeviceGetPerformanceState, handle),
+            "hops": self._changed() if len(self._readings) % HOPS_EVERY == 0 else None,
         }
+
+    def _changed(self) -> list[hops.Hop] | None:
+        """Give the links up to the root where they are others than at the last reading."""
+        now = hops.look(self._chain)
+        changed, self._hops = now != self._hops, now
+        return now if changed else None
 
 
 def opened() -> dict[str, object]:
@@ -100,21 +133,92 @@ def opened() -> dict[str, object]:
     return handles
 
 
+def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None]:
+    """Give the handle of the card with this UUID, or of the one that a MIG instance is a slice of, and its share."""
+    if uuid.lower() in handles or not uuid.startswith("MIG-"):
+        return handles.get(uuid.lower()), None
+    mine = _told(pynvml.nvmlDeviceGetHandleByUUID, uuid.encode())
+    whole = _told(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, mine) if mine is not None else None
+    part, all_ = (
+        _mib(_told(pynvml.nvmlDeviceGetMemoryInfo, one)) if one is not None else None for one in (mine, whole)
+    )
+    return whole, f"{part / 1024:.0f} of {all_ / 1024:.0f} GiB" if part and all_ else "its share is not told"
+
+
 def others(handles: Mapping[str, object]) -> dict[str, list[str]]:
     """Give the processes that compute on each GPU, by its UUID. Ask before our own opens one: then all are others.
 
     Numbers of processes that do not run here are left out: some drivers shuffle them, and a container may not see them.
     """
-    return {uuid: _processes(handle) for uuid, handle in handles.items()}
+    return {uuid: list(_processes(handle).values()) for uuid, handle in handles.items()}
 
 
-def _processes(handle: object) -> list[str]:
-    named = []
+def numbers(handle: object) -> frozenset[int]:
+    """Give the numbers of all processes on a GPU, as NVML has them."""
+    listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+    return frozenset(int(process.pid) for process in listed)
+
+
+def busy(handle: object) -> int | None:
+    """Give how busy a GPU is in percent, once what is only the end of another's work has come down."""
+    return settled(lambda: _busy(handle), time.sleep)
+
+
+def settled(ask: Callable[[], int | None], wait: Callable[[float], None]) -> int | None:
+    """Give what is told when it is low, or as it is after the time in which it should have come down."""
+    seen = [ask()]
+    while seen[-1] is not None and seen[-1] > IDLE and len(seen) * ASK_EVERY < DECAY:
+        wait(ASK_EVERY)
+        seen.append(ask())
+    return seen[-1]
+
+
+def _busy(handle: object) -> int | None:
+    told = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    return None if told is None else int(told.gpu)
+
+
+def _processes(handle: object) -> dict[int, str]:
+    """Give number, name and memory of each process on a GPU, by its number."""
+    named = {}
     for process in _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
         with suppress(OSError):
             name = Path(f"/proc/{int(process.pid)}/comm").read_text("utf-8", "replace").strip()
-            named.append(f"{process.pid} {name}")
+            memory = f", {process.usedGpuMemory / (1 << 30):.1f} GiB" if process.usedGpuMemory else ""
+            named[int(process.pid)] = f"{process.pid} {name}{memory}"
     return named
+
+
+def _used(handle: object, since: float, own: frozenset[int]) -> int | None:
+    """Give the most that another process used of the multiprocessors' time, in percent; 0 where there was none."""
+    try:
+        samples: Sequence[Any] = pynvml.nvmlDeviceGetProcessUtilization(handle, int(since * 1e6))
+    except pynvml.NVMLError as error:
+        return 0 if getattr(error, "value", None) in {pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND} else None
+    except (AttributeError, ValueError):
+        return None
+    return max((int(one.smUtil) for one in samples if int(one.pid) not in own), default=0)
+
+
+def _remap_pending(handle: object) -> bool | None:
+    told = _told(pynvml.nvmlDeviceGetRemappedRows, handle)
+    return bool(told[2]) if told is not None else None
+
+
+def _nvlinks(handle: object) -> dict[str, int] | None:
+    """Give how many links to other GPUs there are, and how many are up."""
+    states: list[int] = []
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        told = _told(pynvml.nvmlDeviceGetNvLinkState, handle, link)
+        if told is None:
+            break
+        states.append(int(told))
+    return {"total": len(states), "active": sum(states)} if states else None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _told(ask: Callable[..., Any], *arguments: object, otherwise: Callable[..., Any] | None = None) -> Any:  # noqa: ANN401 - NVML answers numbers, texts and structures

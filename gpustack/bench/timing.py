@@ -12,6 +12,7 @@ import math
 import struct
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ SLOTS = 1024
 ALIKE = 0.01
 LAST = 3
 OVERDRAFT = 4
+SETTLING = 4  # what the host does wavers too much to agree: so little of the time for warming up is spent on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,12 @@ class Timer:
         self._card.record(self._done)
         self._card.wait(self._done, WAIT)
 
+    def open(self) -> Timer:
+        """Give the same timer without the gate: for work in which the host has a part."""
+        other = copy(self)
+        other.gated = False
+        return other
+
     def train(self, run: Callable[[], None], runs: int) -> Train:
         """Give what so many runs took; from the first time on that the gate gave up, without it."""
         if self.gated:
@@ -128,9 +136,21 @@ def sample(timer: Timer, run: Callable[[], None], plan: Plan, progress: Callable
     """Give the samples of some work, taken when it is warm, until they have settled or the budget is out."""
     runs = pilot(timer, run, plan.train)
     runs = warm_up(timer, run, runs, plan)
+    return gather(lambda: timer.train(run, runs), runs, plan, progress)
+
+
+def settle(take: Callable[[], Train], plan: Plan) -> None:
+    """Take samples for nothing until the last three agree within a percent, or a part of the time for it is out."""
+    begun, taken = time.monotonic(), [take().seconds]
+    while time.monotonic() - begun < plan.warm / SETTLING and not _alike(taken[-LAST:]):
+        taken.append(take().seconds)
+
+
+def gather(take: Callable[[], Train], runs: int, plan: Plan, progress: Callable[[float], None]) -> Samples:
+    """Take samples of so many runs each until they have settled, or the budget is out."""
     samples = Samples(runs=runs, begun=time.monotonic())
     while not enough(samples, plan):
-        samples.trains.append(timer.train(run, samples.runs))
+        samples.trains.append(take())
         progress((time.monotonic() - samples.begun) / plan.budget)
         time.sleep(plan.rest)
     samples.ended = time.monotonic()

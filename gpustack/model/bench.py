@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpustack.model.comparison import Comparison
 from gpustack.model.facts import JsonValue
 from gpustack.model.report import Finding, Tool
+
+TIMES = frozenset({"s", "ms", "us", "µs", "ns"})
 
 
 class Mark(str, Enum):
@@ -89,14 +92,39 @@ class Throttle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One end of a PCIe link, the GPU's or that of a bridge above it: what it ran at under load, and what it can do."""
+
+    address: str
+    generation: int | None = None
+    width: int | None = None
+    max_generation: int | None = None
+    max_width: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The PCIe link under load beside what it could be, and the replays that the window added."""
+    """The PCIe link under load beside what it could be, and the replays that the window added.
+
+    ``payload`` is the largest packet in bytes, where it could be read; ``hops`` go from the GPU up to the root.
+    """
 
     generation: int | None = None
     width: int | None = None
     max_generation: int | None = None
     max_width: int | None = None
     replays: int | None = None
+    payload: int | None = None
+    hops: tuple[Hop, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvLink:
+    """The links to other GPUs: how many there are and are up, and the errors and repeats that the window added."""
+
+    total: int = 0
+    active: int = 0
+    errors: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +137,11 @@ class Ecc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """What the card did during the window, in so many ``readings``; ``unavailable`` says why there are none."""
+    """What the card did during the window, in so many ``readings``; ``unavailable`` says why there are none.
+
+    ``processes`` are others that had a context on the card, ``others_percent`` is the most that one of them used of its
+    multiprocessors' time, and ``busy_percent`` how busy it was before we began. ``mig_slice`` is the share of a slice.
+    """
 
     readings: int = 0
     clocks: Clocks = field(default_factory=Clocks)
@@ -118,8 +150,74 @@ class Telemetry:
     throttle: Throttle = field(default_factory=Throttle)
     link: Link = field(default_factory=Link)
     ecc: Ecc = field(default_factory=Ecc)
+    nvlink: NvLink | None = None
+    performance_state: int | None = None
+    remap_pending: bool | None = None
+    mig_slice: str | None = None
     processes: tuple[str, ...] = ()
+    others_percent: float | None = None
+    busy_percent: float | None = None
     unavailable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sustained:
+    """The figure of the same work without rest: the median of the last half of so many ``seconds``.
+
+    Its parts are as those of the result. The burst is over before the power limit lowers the clock; this is not.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    steady: bool
+    samples: tuple[float, ...]
+    seconds: float
+    ratio: float | None = None
+    ceiling_held: float | None = None
+    ratio_held: float | None = None
+    telemetry: Telemetry | None = None
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zeros:
+    """The same burst with zeros for data. ``sensitivity`` is by how much that was faster: 0.13 is 13 %.
+
+    Zeros need less power, so a card that its power limit holds back is faster with them.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    samples: tuple[float, ...]
+    sensitivity: float
+    telemetry: Telemetry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stress:
+    """What a load over most of the memory brought to light: so many products were compared, so many bits were wrong.
+
+    ``operands_changed`` tells that A, B or the reference did not stay what they were: then it is the memory that errs.
+    """
+
+    asked: float
+    seconds: float
+    memory_gib: float
+    rounds: int
+    products: int
+    compared_gib: float
+    wrong_bits: int = 0
+    wrong_words: int = 0
+    first_wrong: str | None = None
+    operands_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do about a reason: in words, and what to type."""
+
+    text: str
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +228,8 @@ class Result:
     percent). ``ceiling`` is what the card could do at its highest clock, ``ceiling_held`` at the clock it held, where
     the limit depends on it; ``ratio`` and ``ratio_held`` are the value's part of each. ``method`` is what was run.
     A figure that was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would bring it.
+    ``advice`` is what to do about the reasons in ``why``. After several runs of the suite, ``runs`` are their medians,
+    ``value`` is the median of those, and ``samples`` are those of all.
     """
 
     id: str
@@ -151,10 +251,20 @@ class Result:
     ceiling_held: float | None = None
     ratio_held: float | None = None
     why: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    runs: tuple[float, ...] = ()
     remedy: str | None = None
     method: Mapping[str, JsonValue] = field(default_factory=dict)
     telemetry: Telemetry | None = None
     seconds: float = 0.0
+    sustained: Sustained | None = None
+    zeros: Zeros | None = None
+    stress: Stress | None = None
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the figure is a time, of which less is better, and no rate."""
+        return self.unit in TIMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,4 +279,6 @@ class BenchReport:
     seconds: float = 0.0
     quick: bool = False
     data: str = "random"
+    repeat: int = 1
     interrupted: str | None = None
+    comparison: Comparison | None = None

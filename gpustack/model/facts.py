@@ -119,14 +119,31 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a program or the kernel said, recognised: its kind, the line, where it stands, and the values in it.
+
+    The kinds are rows of the matrix (``messages_*.toml``), the names of the values those of the row's pattern.
+    """
+
+    kind: str
+    line: str
+    origin: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run."""
+    """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
+
+    ``messages`` are what programs on it said, where somebody handed that over.
+    """
 
     taken: str
     host: Host
     components: tuple[Component, ...] = ()
     environments: tuple[Environment, ...] = ()
     not_seen: tuple[Unseen, ...] = ()
+    messages: tuple[Message, ...] = ()
     deep: bool = False
     seconds: float = 0.0
 

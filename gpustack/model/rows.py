@@ -16,7 +16,9 @@ class Architecture:
     """One GPU architecture: who can compile for it and run it, and what one SM does in a clock.
 
     ``rates`` are dense operations per clock and SM by data type (fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4), empty
-    where no row states them; ``efficiency`` is what a good library reaches of the ceiling, (low, high) by benchmark id.
+    where no row states them; ``mma`` is the part of each that mma.sync alone reaches, ``level2`` the bytes a clock that
+    the second-level cache gives; ``efficiency`` is what a good library reaches of the ceiling, (low, high) by benchmark
+    id.
     """
 
     capability: ComputeCapability
@@ -34,6 +36,8 @@ class Architecture:
     rates: Mapping[str, float] = field(default_factory=dict)
     halved: Mapping[str, float] = field(default_factory=dict)
     half_rate: tuple[str, ...] = ()
+    mma: Mapping[str, float] = field(default_factory=dict)
+    level2: float | None = None
     efficiency: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rates_of(self, product: str) -> Mapping[str, float]:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from gpustack.model.bench import BenchReport, Device, Mark, Result, Span, Telemetry
+from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
 from gpustack.model.report import Severity
+from gpustack.render.comparison_text import compared
 from gpustack.render.finding_text import alike, block
 from gpustack.render.lines import Line, draw, indent, write
 from gpustack.render.page import DEFAULT_WIDTH, Page
+from gpustack.render.roofline import drawn, roofline
 from gpustack.render.summary import listed
 
 VERDICT = {
@@ -21,6 +23,7 @@ VERDICT = {
     Mark.FAILED: ("bad", "failed", "error"),
     Mark.SKIPPED: ("none", "skipped", "dim"),
 }
+TOLD_BELOW = (Mark.LOW, Mark.FAILED)  # what is to be done about these stands in their findings
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, BAR_COLUMNS = 18, 7, 8, 16
 MIB_IN_GIB = 1024
@@ -47,11 +50,15 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
         mine = [one for one in report.results if one.device == device.index]
         yield from (Line(), Line(body=write(page, (_card(device), "head")), hang=Text("  ")))
         yield from _table(mine, page)
+        if found := roofline(mine):
+            yield from drawn(found, page)
     known = {device.index for device in report.devices}
     other = [one for one in report.results if one.device not in known]
     if other:
         yield from (Line(), Line(body=write(page, ("All GPUs together" if known else "No GPU", "head"))))
         yield from _table(other, page)
+    if report.comparison:
+        yield from compared(report.comparison, page)
     for first, others in alike(one for one in report.findings if one.severity is not Severity.INFO):
         yield Line()
         yield from block(first, others, (), page)
@@ -135,8 +142,13 @@ def number(value: float | None) -> str:
 def _remarks(result: Result, page: Page) -> Iterator[str]:
     """Give why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
     yield from result.why
+    if result.verdict not in TOLD_BELOW:
+        yield from (_advised(advice) for advice in result.advice)
+    yield from _companions(result)
     if not page.verbose:
         return
+    if result.runs:
+        yield f"medians of {len(result.runs)} runs: {', '.join(map(number, result.runs))} {result.unit}"
     if result.ceiling_from:
         yield f"limit: {result.ceiling_from}"
     if result.ratio_held is not None:
@@ -146,6 +158,29 @@ def _remarks(result: Result, page: Page) -> Iterator[str]:
         yield f"{len(result.samples)} samples in {result.seconds:.2f} s, {spread}"
     if result.telemetry:
         yield from _telemetry(result.telemetry)
+
+
+def _advised(advice: Advice) -> str:
+    return advice.text + (f" See: {advice.commands[0]}" if advice.commands else "")
+
+
+def _companions(result: Result) -> Iterator[str]:
+    """Give the figures beside a burst: without rest, and with zeros."""
+    if (held := result.sustained) is not None:
+        part = f" ({held.value / result.value:.0%} of the burst)" if result.value else ""
+        unsteady = "" if held.steady else ", not steady"
+        did = _held(held.telemetry)
+        yield f"without rest for {held.seconds:g} s: {number(held.value)} {result.unit}{part}{did}{unsteady}"
+        yield from (f"without rest: {why}" for why in held.why)
+    if (zeros := result.zeros) is not None:
+        did = _held(zeros.telemetry)
+        yield f"with zeros: {number(zeros.value)} {result.unit}{did}; power sensitivity {zeros.sensitivity:+.1%}"
+
+
+def _held(seen: Telemetry | None) -> str:
+    clock = f" at {seen.clocks.held:.0f} MHz" if seen and seen.clocks.held is not None else ""
+    watts = f", {seen.power.watts.median:.0f} W" if seen and seen.power.watts else ""
+    return clock + watts
 
 
 def _telemetry(seen: Telemetry) -> Iterator[str]:
@@ -176,5 +211,6 @@ def _foot(report: BenchReport, page: Page) -> Iterator[Line]:
     about = "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
     short = " Quick run: figures are rougher." if report.quick else ""
     more = "" if page.verbose else " -v tells the limits, the spread and the clocks."
-    took = f"gpustack {report.tool.version}, {report.data} data, {report.seconds:.1f} s."
+    runs = f", {report.repeat} runs" if report.repeat > 1 else ""
+    took = f"gpustack {report.tool.version}, {report.data} data{runs}, {report.seconds:.1f} s."
     yield from (Line(), Line(body=write(page, (f"{about}{short} {took}{more}", "dim"))))

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
-SCHEMAS = {"Report": "gpustack.report/1", "Facts": "gpustack.snapshot/1", "BenchReport": "gpustack.bench/1"}
+SCHEMAS = {
+    "Report": "gpustack.report/1",
+    "Facts": "gpustack.snapshot/1",
+    "BenchReport": "gpustack.bench/1",
+    "Explanation": "gpustack.explain/1",
+    "MatrixAnswer": "gpustack.matrix/1",
+    "MatrixTables": "gpustack.matrix-show/1",
+    "MatrixUpdate": "gpustack.matrix-update/1",
+}
 
 
 def plain(value: object) -> object:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules import fixes
+from gpustack.rules import arch_heard, fixes
 from gpustack.rules.compatibility import arch_fit, by_ptx
-from gpustack.rules.reading import because, because_of
-from gpustack.rules.seen import builds, capabilities, gpus
+from gpustack.rules.reading import because, because_of, text
+from gpustack.rules.saying import heard
+from gpustack.rules.seen import builds, capabilities, from_text, gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +29,21 @@ if TYPE_CHECKING:
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each build without code for a GPU: an error where it has none for any GPU that programs see."""
+    complaint = arch_heard.finding(facts, matrix)
+    if complaint:
+        yield complaint
+        return
     here = capabilities(facts)
     for build in builds(facts):
+        if from_text(facts) and (heard(facts, "ran-on-gpu") or build.accelerator != "cuda" or _guessed(build)):
+            continue  # it was seen at work, or nobody knows what it is
         without = [gpu for gpu in here if not any(arch.runs_on(gpu) for arch in build.archs)]
         if build.archs and without and not any(by_ptx(build, gpu) for gpu in without):
             yield _finding(build, without, facts, matrix, some=len(without) < len(here))
+
+
+def _guessed(build: Build) -> bool:
+    return text(build.copy.facts, "build_from") is not None
 
 
 def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix, *, some: bool) -> Finding:
@@ -49,7 +60,7 @@ def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matri
         severity=Severity.WARNING if some else Severity.ERROR,
         layer=Layer.FRAMEWORK,
         component=build.component,
-        title=f"{build.name} has no code for this GPU, {name}",
+        title=f"{build.name} has no code for {_product(facts, without[0])}, {name}",
         detail=f"The build has {fit.found}.{since}",
         because=(
             because_of(facts, build.component, build.copy, "version"),
@@ -63,6 +74,11 @@ def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matri
             verify=fixes.verify(build),
         ),
     )
+
+
+def _product(facts: Facts, wanted: ComputeCapability) -> str:
+    """Give the GPU's name as texts tell it; on a live machine its architecture is enough."""
+    return next((gpu.name for gpu in gpus(facts) if from_text(facts) and gpu.capability == wanted), "this GPU")
 
 
 def _gpu(facts: Facts, wanted: ComputeCapability) -> Iterator[Because]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Kept
-from gpustack.rules.reading import numbers
-from gpustack.rules.seen import capabilities, driver_cuda, driver_release
+from gpustack.model.versions import DriverRelease
+from gpustack.rules.reading import numbers, version
+from gpustack.rules.seen import DRIVER, capabilities, driver_cuda, driver_release, on_windows
+from gpustack.subjects import drivers, toolkits
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -30,27 +32,59 @@ class Fit:
 def driver_fit(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Fit:
     """Tell how a build for this CUDA version fits the driver: natively, by minor version with limits, or not.
 
-    A driver that the matrix does not know is never too old: only its own word or a row can say so.
+    A driver that the matrix does not know is never too old: only its own word or a row can say so. Releases of the
+    Windows driver are compared with Windows' own numbers.
     """
-    release, highest = driver_release(facts), driver_cuda(facts, matrix)
+    release, highest = driver_release(facts) or _windows_release(facts), _highest(facts, matrix)
     names = (f"driver {release}" if release else "", f"CUDA {highest}" if highest else "")
     found = " with ".join(name for name in names if name) or "no driver seen"
-    family, native = matrix.families.get(cuda.major), matrix.native(cuda)
-    row = native.row if native else None
+    floor, native, row = _drivers(cuda, facts, matrix)
     if highest and highest >= cuda:
         return Fit(kept=Kept.OK, needs=f"a driver of CUDA {cuda}", found=found, row=row)
-    if family is None:
-        needs = f"driver {native.driver} or newer" if native else f"a driver of CUDA {cuda}"
-        old = release is not None and native is not None and release < native.driver
+    known = highest is not None or on_windows(facts)
+    if release and native and release >= native and known:
+        return Fit(kept=Kept.OK, needs=f"driver {native} or newer", found=found, row=row)
+    if floor is None:
+        needs = f"driver {native} or newer" if native else f"a driver of CUDA {cuda}"
+        old = release < native if release and native else highest is not None and release is None
         return Fit(kept=Kept.BROKEN if old else Kept.UNKNOWN, needs=needs, found=found, row=row)
-    same_major = highest is not None and highest.major == cuda.major
-    if release is not None and highest is not None:
-        kept = Kept.LIMITED if release >= family.floor else Kept.BROKEN
+    if release is not None:
+        kept = (Kept.LIMITED if release >= floor else Kept.BROKEN) if known else Kept.UNKNOWN
     elif highest is not None:
-        kept = Kept.LIMITED if same_major else Kept.BROKEN
+        kept = Kept.LIMITED if highest.major == cuda.major else Kept.BROKEN
     else:
         kept = Kept.UNKNOWN
-    return Fit(kept=kept, needs=f"driver {family.floor} or newer (CUDA {cuda})", found=found, row=family.row)
+    needs = f"driver {floor} or newer (CUDA {cuda})"
+    return Fit(kept=kept, needs=needs, found=found, row=matrix.families[cuda.major].row)
+
+
+def _drivers(
+    cuda: CudaVersion, facts: Facts, matrix: Matrix
+) -> tuple[DriverRelease | None, DriverRelease | None, Row | None]:
+    """Give the floor of a CUDA family, the oldest driver of the minor version, and its row, on this system."""
+    floor, native = toolkits.floor_of(matrix, cuda), matrix.native(cuda)
+    row = native.row if native else None
+    if not on_windows(facts):
+        return (floor.linux if floor else None), (native.driver if native else None), row
+    ours = [one.windows or DriverRelease(one.branch) for one in toolkits.releases(matrix) if one.cuda == cuda]
+    lowest = (floor.windows or DriverRelease(floor.linux.branch)) if floor else None
+    return lowest, min(ours, default=None), row
+
+
+def _windows_release(facts: Facts) -> DriverRelease | None:
+    """Give the release of the Windows driver, here or under WSL; None elsewhere."""
+    if not on_windows(facts):
+        return None
+    return DriverRelease.parse(version(facts, "nvml")) or DriverRelease.parse(version(facts, DRIVER))
+
+
+def _highest(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Give the highest CUDA version of the driver: by its own word, else by the row of its branch on this system."""
+    said, windows = driver_cuda(facts, matrix), _windows_release(facts)
+    if said or windows is None:
+        return said
+    branch = drivers.for_windows(matrix, windows.branch)
+    return branch.cuda if branch else None
 
 
 def arch_fit(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Fit:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.containers import NOT_WORKING
 from gpustack.rules.nodes import refused
 from gpustack.rules.reading import because
+from gpustack.rules.saying import grounds, heard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +22,15 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
+WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
+
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a container may open a node by its mode and is refused all the same."""
+    if heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)):
+        yield _said(facts)
+        return
     lost = [path for path, by_mode in refused(facts) if not by_mode]
     if not facts.host.container or not lost:
         return
@@ -33,9 +41,34 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         component="nvidia-container-toolkit",
         title=f"The container's device rules refuse {', '.join(lost)}, whose modes allow it",
         because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
-        fix=Fix(
-            text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node.",
-            commands=("docker run --device nvidia.com/gpu=all …",),
-            verify="nvidia-smi",
-        ),
+        fix=_fix(),
+    )
+
+
+def _said(facts: Facts) -> Finding:
+    """Give the finding on NVML's Unknown Error: what it mostly means, and in a container almost always."""
+    sure = heard(facts, RELOAD, "cgroup-devices")
+    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+    return Finding(
+        id="container-cgroup-lost-devices",
+        severity=Severity.ERROR,
+        layer=Layer.CONTAINER,
+        component="nvidia-container-toolkit",
+        title="The container's cgroup has lost the GPU's device nodes"
+        + " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN),
+        detail="The container worked until systemd wrote its device rules anew (systemctl daemon-reload, or an update "
+        "that does the same): nodes that systemd was not told of are refused since. The machine itself is well.",
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
+        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "host-smi-works"),
+        fix=_fix(),
+    )
+
+
+def _fix() -> Fix:
+    return Fix(
+        text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
+        "(--device /dev/nvidia0 …), or make the links in /dev/char "
+        "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
+        commands=("docker run --device nvidia.com/gpu=all …",),
+        verify="nvidia-smi",
     )

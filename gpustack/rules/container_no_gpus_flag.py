@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules import containers, naming
 from gpustack.rules.reading import because, copies, flag, items, text, told
+from gpustack.rules.saying import grounds, heard, said
 from gpustack.rules.seen import builds, ours
 
 if TYPE_CHECKING:
@@ -20,15 +22,12 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-COMMANDS = {
-    "podman": "podman run --device nvidia.com/gpu=all …",
-    "kubernetes": "kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1",
-    "apptainer": "apptainer exec --nv …",
-}
 
-
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a container shows a driven GPU and no device node: an error where CUDA is installed."""
+    if containers.without_gpu(facts):
+        yield _said(facts, matrix)
+        return
     module = told(facts, "nvidia.ko")
     driven = flag(module, "loaded") or any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     nodes = [node for node in items(module, "nodes") if flag(node, "exists")]
@@ -46,9 +45,36 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             because(facts, "nvidia.ko", "loaded"),
             because(facts, "nvidia.ko", "nodes"),
         ),
-        fix=Fix(
-            text="Start the container with the GPU.",
-            commands=(COMMANDS.get(facts.host.container, "docker run --gpus all …"),),
-            verify="nvidia-smi",
-        ),
+        fix=_fix(facts),
+    )
+
+
+def _said(facts: Facts, matrix: Matrix) -> Finding:
+    """Give the finding on what programs said in a container."""
+    outright = heard(facts, "ngc-no-gpu") or containers.asked_for_gpu(facts) is False
+    driver = naming.driver_name(facts, matrix)
+    return Finding(
+        id="container-no-gpus-flag",
+        severity=Severity.ERROR,
+        layer=Layer.CONTAINER,
+        component="nvidia-container-toolkit",
+        title="This container was started without a GPU: neither --gpus nor a reservation of devices asks for one"
+        if containers.asked_for_gpu(facts) is False
+        else "This container was started without a GPU (no --gpus): the driver is not in it",
+        detail="The driver's programs and libraries (nvidia-smi, libcuda) come into a container from the machine, and "
+        f"only when a GPU is asked for.{f' The machine has {driver}.' if driver else ''}",
+        confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
+        because=grounds(facts, containers.TOLD, "docker-run", *containers.NOT_FOUND, *containers.NOT_WORKING),
+        fix=_fix(facts),
+    )
+
+
+def _fix(facts: Facts) -> Fix:
+    lines = " ".join(one.line.lower() for one in said(facts, "docker-run", containers.TOLD))
+    named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
+    kind = named or facts.host.container or ""
+    return Fix(
+        text="Start the container with the GPU (docker run --gpus all; compose: deploy.resources.reservations).",
+        commands=(containers.COMMANDS.get(kind, "docker run --gpus all …"),),
+        verify="nvidia-smi",
     )

@@ -1,8 +1,9 @@
-"""A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside an NVIDIA GPU.
+"""A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
 
-It works, and never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this platform,
-or where a requirement names one; onnxruntime is the CPU build by its name, onnxruntime-gpu the other. Install the build
-for the driver's CUDA.
+It works, and never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this platform
+(Windows, most ARM machines), or where a requirement names one; onnxruntime is the CPU build by its name,
+onnxruntime-gpu the other. "Torch not compiled with CUDA enabled" says the same. Install the build for the driver's
+CUDA; on a Jetson, NVIDIA's build for its JetPack.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.reading import because_of
-from gpustack.rules.seen import builds, nvidia_here, on_bus, starts
+from gpustack.rules.completing import BY_PLATFORM
+from gpustack.rules.cpu_only_heard import heard_builds
+from gpustack.rules.frameworks import embedded, gpu_unused, gpu_used
+from gpustack.rules.reading import because_of, copies, flag, text
+from gpustack.rules.saying import grounds, heard
+from gpustack.rules.seen import builds, from_text, nvidia_here, on_bus, starts
 from gpustack.rules.wheels import wheel_for_driver
 
 if TYPE_CHECKING:
@@ -23,44 +28,102 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.rules.seen import Build
 
+COMPLAINTS = ("torch-not-compiled-cuda", "torch-cpu-only", "xformers-built-for", "cuda-available-false")
+KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
+
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each CPU build beside a GPU: a remark where CUDA does not start, or for onnxruntime beside another."""
-    if not nvidia_here(facts):
-        return
-    others = {"rocm": on_bus(facts, "amd"), "xpu": on_bus(facts, "intel")}
+    told = False
     for build in builds(facts):
-        if build.accelerator == "cpu" or (build.accelerator in others and not others[build.accelerator]):
+        if _unfit(build, facts) and not _works_all_the_same(build, facts):
+            told = told or build.component == "pytorch"
             yield _finding(build, facts, matrix)
+    yield from (one for one in heard_builds(facts, matrix) if not (told and one.component == "pytorch"))
+
+
+def _unfit(build: Build, facts: Facts) -> bool:
+    """Tell whether a build is for no GPU that is here."""
+    amd, intel = _of(facts, "amd"), _of(facts, "intel")
+    if not nvidia_here(facts):
+        if (facts.host.os or "").startswith("macOS"):
+            return False  # no build for it has CUDA, and its own GPU needs none
+        complained = build.component == "pytorch" and heard(facts, *COMPLAINTS) and not (amd or intel)
+        unused = from_text(facts) and (amd or intel) and flag(build.copy.facts, "available") is False
+        complained = complained or (_asked_in_vain(build) and not (amd or intel))
+        wrong = {"cpu"} if intel or amd else set()
+        wrong |= {"cuda"} if build.component == "pytorch" and not text(build.copy.facts, "build_from") else set()
+        return (complained and build.accelerator == "cpu") or bool(unused and build.accelerator in wrong)
+    others = {"rocm": amd, "xpu": intel}
+    return build.accelerator == "cpu" or (build.accelerator in others and not others[build.accelerator])
+
+
+def _asked_in_vain(build: Build) -> bool:
+    """Tell whether somebody asked PyTorch after its GPU and its CUDA, and it had neither."""
+    held = build.copy.facts
+    return flag(held, "asked") is True and flag(held, "available") is False and not text(held, "build_from")
+
+
+def _of(facts: Facts, maker: str) -> bool:
+    return bool(on_bus(facts, maker) or copies(facts, f"{maker}-gpu"))
+
+
+def _works_all_the_same(build: Build, facts: Facts) -> bool:
+    """Tell whether the build was only guessed from the platform, and nobody complains of it."""
+    if not from_text(facts) or build.component != "pytorch":
+        return False
+    guessed = text(build.copy.facts, "build_from") == BY_PLATFORM
+    return gpu_used(facts) or (guessed and not gpu_unused(facts))
 
 
 def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
     beside = any(
         other.accelerator == "cuda" and other.copy.environment == build.copy.environment for other in builds(facts)
     )
-    remark = starts(facts) is False or (build.component == "onnxruntime" and beside)
-    wheel = wheel_for_driver(build, facts, matrix)
-    kind = {"rocm": "ROCm", "xpu": "XPU"}.get(build.accelerator or "", "CPU-only")
+    remark = (starts(facts) is False and not gpu_unused(facts)) or (build.component == "onnxruntime" and beside)
+    complained = from_text(facts) and build.component == "pytorch" and gpu_unused(facts)
+    kind = KINDS.get(build.accelerator or "", "CPU-only")
     where = f" in {build.copy.environment}" if build.copy.environment else ""
     return Finding(
         id="cpu-only-build",
         instance=build.mark,
-        severity=Severity.INFO if remark else Severity.WARNING,
+        severity=Severity.INFO if remark else Severity.ERROR if complained else Severity.WARNING,
         layer=Layer.FRAMEWORK,
         component=build.component,
         title=f"{build.name}{where} is a {kind} build: it does not use the GPU",
+        detail=_why(build, facts),
         because=(
+            *(grounds(facts, *COMPLAINTS) if build.component == "pytorch" else ()),
             because_of(facts, build.component, build.copy, "build"),
             because_of(facts, build.component, build.copy, "version"),
         ),
         row=None,
-        fix=Fix(
-            text=wheel[0]
-            if wheel
-            else "No build for the GPU that we know fits this driver: bring it up to date first.",
-            commands=wheel[1] if wheel else fixes.driver(facts),
-            needs_root=not wheel,
-            needs_reboot=not wheel,
-            verify=fixes.verify(build),
-        ),
+        fix=fix_of(build, facts, matrix),
+    )
+
+
+def _why(build: Build, facts: Facts) -> str:
+    if text(build.copy.facts, "build_from") == BY_PLATFORM:
+        return "The package index serves builds without CUDA for this platform, and no other build is named."
+    said = text(build.copy.facts, "cuda_used")
+    if said and build.component == "pytorch" and from_text(facts):
+        return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
+    return ""
+
+
+def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
+    """Give the build to install instead."""
+    if embedded(facts):
+        return fixes.jetson(build)
+    if build.component == "pytorch" and not nvidia_here(facts):
+        return fixes.any_torch(build, matrix, "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda")
+    wheel = wheel_for_driver(build, facts, matrix)
+    if wheel is None and from_text(facts):
+        return fixes.any_torch(build, matrix)
+    return Fix(
+        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
+        commands=wheel[1] if wheel else fixes.driver(facts),
+        needs_root=not wheel,
+        needs_reboot=not wheel,
+        verify=fixes.verify(build),
     )

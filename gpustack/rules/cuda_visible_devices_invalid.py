@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules import visible_said
 from gpustack.rules.reading import NUMBER, at, because, number, text, told
 from gpustack.rules.seen import gpus
 
@@ -25,6 +26,10 @@ HIDING = frozenset({"", "-1", "NoDevFiles"})
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give an error where the variable names what is not there, a warning where it hides all GPUs."""
+    spoken = visible_said.finding(facts)
+    if spoken:
+        yield spoken
+        return
     said = at(told(facts, "libcuda"), "visible")
     count = len(gpus(facts)) or number(told(facts, "nvml"), "gpu_count")
     if not isinstance(said, str) or not count:

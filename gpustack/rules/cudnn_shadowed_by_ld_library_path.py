@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
-from gpustack.rules.libraries import LD_LIBRARY_PATH, copy_at, evidence, pinned, used
-from gpustack.rules.reading import numbers
+from gpustack.rules.foreign import cudnn_number, lacking, loaded, off_path, path_grounds, place, shadowing
+from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, own_version, used
+from gpustack.rules.reading import numbers, table, text, told, version
+from gpustack.rules.saying import because_said, grounds, heard, value
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:
@@ -25,24 +27,92 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 UP_TO_MINOR = 2
+REFUSED = "cudnn-incompatible"
+FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
+VERIFY = "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each framework whose cuDNN comes from LD_LIBRARY_PATH and is another than its own: an error if older."""
+    found = list(_seen(facts))
+    yield from found or _said(facts)
+
+
+def _said(facts: Facts) -> Iterator[Finding]:
+    """Give what PyTorch itself says of the cuDNN that it found, or a symbol that this one lacks."""
+    yield from _older_first(facts)
+    lack = [one for one in lacking(facts, "cudnn") if one.by_a_framework and "cudnn" not in one.asking]
+    if not heard(facts, REFUSED) and not lack:
+        yield from _taken(facts)
+        return
+    built, found = (cudnn_number(value(facts, REFUSED, name)) for name in ("built", "found"))
+    torch = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
+    path, where = path_grounds(facts), place(facts, "cudnn")
+    yield Finding(
+        id="cudnn-shadowed-by-ld-library-path",
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component="cudnn",
+        title=f"{torch} loads cuDNN {found} in the place of its own {built}"
+        if built and found
+        else f"{torch} loads another cuDNN than its own{f': it has no {lack[0].symbol}' if lack else ''}",
+        detail=f"PyTorch brings its own cuDNN; another one is found before it, mostly by LD_LIBRARY_PATH"
+        f"{f' ({where})' if where else ''}.",
+        confidence=Confidence.CERTAIN if path and built else Confidence.LIKELY,
+        because=(*grounds(facts, REFUSED, most=2), *(because_said(one.message) for one in lack[:1]), *path),
+        fix=off_path(facts, "cuDNN", 'python -c "import torch; print(torch.backends.cudnn.version())"'),
+    )
+
+
+def _taken(facts: Facts) -> Iterator[Finding]:
+    """Give the cuDNN that the loader took from outside the wheels, where cuDNN failed and a wheel brings one."""
+    one = next(iter(loaded(facts, "libcudnn")), None)
+    held = table(told(facts, "packages"), "distributions")
+    wheel = next((name for name in held if name.startswith("nvidia-cudnn")), None)
+    if one is None or wheel is None or not heard(facts, *FAILED):
+        return
+    folder = one.values["path"].rpartition("/")[0]
+    yield Finding(
+        id="cudnn-shadowed-by-ld-library-path",
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component="cudnn",
+        title=f"cuDNN is loaded from {folder} in the place of the framework's own ({wheel} {text(held, wheel) or ''})",
+        detail="Another cuDNN than the one that it was built with is found first, mostly by LD_LIBRARY_PATH.",
+        confidence=Confidence.LIKELY,
+        because=(because_said(one), *grounds(facts, *FAILED, most=1), *path_grounds(facts)),
+        fix=off_path(facts, "cuDNN", 'python -c "import torch; print(torch.backends.cudnn.version())"'),
+    )
+
+
+def _older_first(facts: Facts) -> Iterator[Finding]:
+    """Give the older cuDNN that TensorFlow or JAX loaded although a wheel brings the one that it was built with."""
+    shadowed = shadowing(facts)
+    if shadowed is None:
+        return
+    yield Finding(
+        id="cudnn-shadowed-by-ld-library-path",
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component="cudnn",
+        title=f"cuDNN {shadowed.loaded} is loaded in the place of {shadowed.own}, the framework's own",
+        detail=f"It was built with cuDNN {shadowed.built}. Another one is found before its own by LD_LIBRARY_PATH"
+        f"{f' ({where})' if (where := place(facts, 'cudnn')) else ''}.",
+        confidence=Confidence.LIKELY,
+        because=shadowed.because,
+        fix=off_path(facts, "cuDNN", VERIFY),
+    )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     for build in builds(facts):
         one = used(build, "libcudnn", "cudnn", facts)
         if one is None or one.step != LD_LIBRARY_PATH:
             continue
-        own = _own(build, one, facts)
+        own = own_version(build, one, "cudnn", "nvidia-cudnn", facts)
         if own and one.version and numbers(one.version)[:3] != numbers(own)[:3]:
             older = numbers(one.version)[:UP_TO_MINOR] < numbers(own)[:UP_TO_MINOR]
             yield _finding(build, one, own, older=older and not build.ran_on_gpu)
-
-
-def _own(build: Build, one: Used, facts: Facts) -> str | None:
-    """Give the version that the framework would have: that of its pin, else of the next copy in the order."""
-    next_ = (copy_at(path, "cudnn", facts) for path in one.passed_over)
-    return pinned(build, "nvidia-cudnn") or next((copy.version for copy in next_ if copy and copy.version), None)
 
 
 def _finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:

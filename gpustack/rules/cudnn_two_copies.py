@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
+from gpustack.rules.foreign import OWN, lacking, off_path, path_grounds
 from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, used
 from gpustack.rules.reading import because_of, copies, flag, items, table, text, texts
+from gpustack.rules.saying import because_said, grounds, heard, holding
 from gpustack.rules.seen import builds
+from gpustack.rules.wanting import cudnn_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,8 +30,57 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 
+REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
+VERIFY = "grep libcudnn /proc/$PID/maps  # of the running program: one folder alone"
+
+
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each framework that uses a mixed cuDNN: a warning where it ran rightly all the same."""
+    found = list(_seen(facts))
+    yield from found or _said(facts)
+
+
+def _said(facts: Facts) -> Iterator[Finding]:
+    """Give what cuDNN itself says, or a symbol that one of its parts lacks, with the versions that are spoken of."""
+    parts = [one for one in lacking(facts, "cudnn") if "cudnn" in one.asking]
+    if not heard(facts, *REFUSED) and not parts:
+        return
+    versions = list(dict.fromkeys(number for number, _ in cudnn_here(facts) if number.count(".")))[:3]
+    lying = {message.values["path"].rpartition("/")[0]: message for message in holding(facts, "library-file", "path")}
+    where = [folder for folder, message in lying.items() if "libcudnn" in message.values["path"]]
+    system = [folder for folder in where if not OWN.search(folder)]
+    title = f"Parts of two cuDNN releases are mixed{f': {_and(versions)}' if versions else ''}"
+    yield Finding(
+        id="cudnn-two-copies",
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component="cudnn",
+        title=title + (f", the system's in {system[0]}" if system else ""),
+        detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, mostly "
+        "of the system, is found before it or beside it (LD_LIBRARY_PATH, the loader's cache)."
+        + (f" Parts lie in {_and(where)}." if len(where) > 1 else ""),
+        because=(
+            *grounds(facts, *REFUSED, most=2),
+            *(because_said(one.message) for one in parts[:1]),
+            *(ground for number, ground in cudnn_here(facts) if number in versions),
+            *(because_said(lying[folder]) for folder in where[:2]),
+            *path_grounds(facts),
+        ),
+        fix=off_path(facts, "cuDNN", VERIFY)
+        if path_grounds(facts)
+        else Fix(
+            text="Remove the system's cuDNN (or bring it to the version of the wheel), and install the wheel's anew.",
+            commands=("ldconfig -p | grep libcudnn", "python -m pip list | grep -i cudnn"),
+            verify=VERIFY,
+        ),
+    )
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(names)
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     for build in builds(facts):
         one = used(build, "libcudnn", "cudnn", facts)
         loaded = {path.rpartition("/")[0] for path in texts(build.exercise, "loaded", "libcudnn")}

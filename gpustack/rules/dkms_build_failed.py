@@ -10,22 +10,101 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.dkms_headers_missing import dkms_modules
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, because_of, flag, text
+from gpustack.rules.saying import because_said, grounds, value
 from gpustack.rules.seen import nvidia_here
+from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, parsed, release, works
+from gpustack.subjects import drivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.model.report import Fix, Row
+    from gpustack.subjects.drivers import Build
 
 
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+SAID = ("dkms-failed", "kernel-compile-error", "nvidia-installer-build", "dkms-package")
+CONTEXT = ("kernel-compiler-differs", "dkms-install", "dkms-log")
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a build for this kernel failed and the module is therefore neither here nor loaded."""
+    yield from _told(facts, matrix)
+    yield from _seen(facts)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a text has a failed build of the driver's module."""
+    failed = mine(facts, *SAID)
+    if not failed or works(facts):
+        return
+    driver, running = release(facts), kernel(facts)
+    module = value(facts, "dkms-log", "module") or value(facts, "dkms-install", "module") or "nvidia"
+    known = _known(driver, running, matrix)
+    yield Finding(
+        id="dkms-build-failed",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="dkms",
+        title=f"The module of {' '.join(part for part in (module, driver) if part)} does not build"
+        f" for {f'kernel {running}' if running else 'this kernel'}",
+        detail=machine(facts, matrix, _why(driver, running, known, matrix)),
+        because=(*map(because_said, failed[:4]), *grounds(facts, *CONTEXT, most=2), *more(facts)),
+        row=known,
+        fix=_fix_told(facts, driver, matrix),
+        confidence=Confidence.CERTAIN,
+    )
+
+
+def _known(driver: str | None, running: str | None, matrix: Matrix) -> Row | None:
+    """Give the row that says that this release does not build with this kernel."""
+    wanted = parsed(driver)
+    found = drivers.fails_with(matrix, wanted, running) if wanted and running else None
+    return found.row if found else None
+
+
+def _why(driver: str | None, running: str | None, known: Row | None, matrix: Matrix) -> str:
+    if known:
+        return f"Known: {known.text}."
+    last = _newest(driver, matrix)
+    if last and running:
+        return f"The source of driver {last.driver} names kernels up to {last.kernel}; this one is {running}."
+    return "The headers are there, and the module's source does not compile against this kernel."
+
+
+def _newest(driver: str | None, matrix: Matrix) -> Build | None:
+    """Give the newest kernel that this release is known to be written for, by the next older row of its branch."""
+    wanted = parsed(driver)
+    same = [
+        one for one in drivers.named(matrix) if wanted and one.driver.branch == wanted.branch and one.driver <= wanted
+    ]
+    return max(same, key=lambda one: one.driver, default=None)
+
+
+def _fix_told(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
+    number = branch_of(driver)
+    row = drivers.branch_of(matrix, number) if number else None
+    last = f" ({row.last} is the newest of branch {number})" if row and row.last else ""
+    better = [one for one in drivers.builds(matrix) if one.builds and number and one.driver.branch == number]
+    shown = f"; {better[-1].driver} builds with {better[-1].kernel}" if better else ""
+    return fixes.rebuild(
+        facts,
+        f"Install a newer release of the driver{last}{shown}, which knows this kernel, or start an older kernel: the "
+        "distribution's own or its long-term (LTS) one. The build's log names the line.",
+        f"tail -n 40 /var/lib/dkms/nvidia/{driver or '*'}/build/make.log",
+        *fixes.driver(facts),
+        f"sudo dkms autoinstall -k {kernel(facts) or fixes.kernel(facts)}",
+    )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give the finding for a machine that was looked at."""
     failed = [copy for copy in dkms_modules(facts) if text(copy.facts, "state") == "failed"]
     failed = [copy for copy in failed if flag(copy.facts, "for_running_kernel") is not False]
     if not failed or not nvidia_here(facts) or not out(facts) or on_disk(facts):

@@ -9,21 +9,80 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Finding, Severity
+from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, because_of, copies, status, text
+from gpustack.rules.saying import because_said, said
 from gpustack.rules.seen import nvidia_here
+from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, release, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance
+    from gpustack.model.facts import Facts, Instance, Message
 
 
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+PACKAGES = {
+    "apt": "linux-headers-{kernel}",
+    "dnf": "kernel-devel-{kernel} kernel-headers",
+    "zypper": "kernel-default-devel",
+    "pacman": "linux-headers (linux-zen-headers, linux-lts-headers: as the kernel)",
+}
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where DKMS has the module, this kernel has not, and its headers are absent."""
+    yield from _told(facts, matrix)
+    yield from _seen(facts)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a text says that headers are missing."""
+    missing, running = _missing(facts), kernel(facts)
+    if not any(one.line for one in missing) or works(facts):
+        return
+    driver = release(facts)
+    which = f"kernel {running}" if running else "the running kernel"
+    wanted = PACKAGES.get(fixes.manager(facts) or "", "linux-headers-{kernel} or kernel-devel-{kernel}")
+    yield Finding(
+        id="dkms-headers-missing",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="dkms",
+        title=f"The headers of {which} are missing, so the GPU driver's module"
+        f"{f' ({driver})' if driver else ''} cannot be built",
+        detail=f"Building it needs the package {wanted.format(kernel=running or '$(uname -r)')}. "
+        + machine(facts, matrix),
+        because=(*map(because_said, missing[:4]), *more(facts)),
+        fix=fixes.rebuild(
+            facts,
+            "Install the kernel's headers (linux-headers or kernel-devel, of the same release as the kernel), build "
+            "the module, and restart.",
+            _headers(facts, running),
+            f"sudo dkms autoinstall -k {running or '$(uname -r)'}",
+        ),
+        confidence=Confidence.CERTAIN if branch_of(driver) else Confidence.LIKELY,
+    )
+
+
+def _missing(facts: Facts) -> tuple[Message, ...]:
+    """Give the messages on missing headers, without those of other kernels than the one whose build failed."""
+    failed = {found for one in said(facts, "dkms-failed") if (found := one.values.get("kernel"))}
+    missing = mine(facts, "dkms-headers", "dkms-autoconf")
+    named_ = {found for one in missing if (found := one.values.get("kernel"))}
+    return () if failed and named_ and not failed & named_ else missing
+
+
+def _headers(facts: Facts, running: str | None) -> str:
+    """Give the command that installs headers, of the kernel that is spoken of where the distribution names them so."""
+    family = fixes.HEADERS.get(fixes.manager(facts) or "")
+    return family.format(kernel=running) if family and running else fixes.headers(facts)
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give the finding for a machine that was looked at."""
     mine = dkms_modules(facts)
     if not nvidia_here(facts) or not out(facts) or not mine or on_disk(facts):
         return

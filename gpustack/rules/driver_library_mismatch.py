@@ -13,24 +13,29 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
-from gpustack.rules import fixes
+from gpustack.rules import fixes, naming
 from gpustack.rules.reading import because, number, text, told
-from gpustack.rules.seen import disk_release, loaded_release, nvidia_here, user_release
+from gpustack.rules.saying import grounds, heard, said, value
+from gpustack.rules.seen import DRIVER, disk_release, from_text, loaded_release, nvidia_here, user_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.model.report import Because
 
 MISMATCH = 18
+SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch")
+NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
 RELOAD = ("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where NVML says so, or where the releases differ and NVML does not show that all is well."""
-    code = number(told(facts, "nvml"), "code")
-    if not nvidia_here(facts) or facts.host.wsl or code == 0 or not (code == MISMATCH or apart(facts)):
+    code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
+    seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
+    if facts.host.wsl or not (seen or complained):
         return
     row = matrix.nvml_codes.get(MISMATCH)
     yield Finding(
@@ -38,17 +43,28 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         severity=Severity.ERROR,
         layer=Layer.DRIVER,
         component="nvidia-driver",
-        title=f"The kernel module in memory is {_name(loaded_release(facts))}, the libraries are {_libraries(facts)}",
-        detail=_why(facts),
-        because=(
-            because(facts, "nvidia.ko", "version_loaded"),
-            because(facts, "nvidia.ko", "version_on_disk"),
-            because(facts, "nvidia-driver", "libcuda"),
-            because(facts, "nvidia-driver", "libnvidia_ml"),
-            because(facts, "nvml", "code"),
-        ),
+        title=f"The kernel module in memory is {_name(_loaded(facts))}, the libraries are {_libraries(facts)}",
+        detail=" ".join(part for part in (_why(facts), _named(facts)) if part),
+        because=(*grounds(facts, *SAID), *_grounds(facts)),
         row=row.row if row and code == MISMATCH else None,
         fix=_fix(facts),
+    )
+
+
+def _grounds(facts: Facts) -> tuple[Because, ...]:
+    if from_text(facts):
+        return naming.known(
+            facts,
+            ("nvidia.ko", "version_loaded"),
+            ("nvidia.ko", "version_on_disk"),
+            *((DRIVER, name) for name in ("version", "nvml_library", "package")),
+        )
+    return (
+        because(facts, "nvidia.ko", "version_loaded"),
+        because(facts, "nvidia.ko", "version_on_disk"),
+        because(facts, "nvidia-driver", "libcuda"),
+        because(facts, "nvidia-driver", "libnvidia_ml"),
+        because(facts, "nvml", "code"),
     )
 
 
@@ -60,9 +76,28 @@ def apart(facts: Facts) -> bool:
 
 def _users(facts: Facts) -> tuple[DriverRelease, ...]:
     """Give the releases of the libraries, each once."""
-    driver = told(facts, "nvidia-driver")
+    driver = told(facts, DRIVER)
     named = [DriverRelease.parse(text(driver, name)) for name in ("libnvidia_ml", "libcuda")]
-    return tuple(dict.fromkeys(one for one in [*named, user_release(facts)] if one))
+    seen = [one for one in [*named, user_release(facts)] if one]
+    if not seen and from_text(facts):
+        told_ = [text(driver, "package_version"), value(facts, "runfile", "driver"), text(driver, "nvml_library")]
+        seen = [one for one in map(DriverRelease.parse, told_) if one][:1]
+    return tuple(dict.fromkeys(seen))
+
+
+def _loaded(facts: Facts) -> DriverRelease | None:
+    """Give the release of the module in memory; in text also that of a module's source that was just built."""
+    return loaded_release(facts) or DriverRelease.parse(value(facts, "module-source", "driver"))
+
+
+def _named(facts: Facts) -> str:
+    """Give the releases that are named beside those of module and libraries, where one of these is not known."""
+    if _loaded(facts) and _users(facts):
+        return ""
+    held = (one.values.get(name) for one in said(facts, "release-named", "driver-told") for name in NAMES)
+    known = {str(one) for one in (_loaded(facts), *_users(facts)) if one}
+    found = [one for one in dict.fromkeys(held) if one and one not in known]
+    return f"Named beside it: {', '.join(found[:3])}." if found else ""
 
 
 def _libraries(facts: Facts) -> str:

@@ -12,12 +12,13 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Kept, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
 from gpustack.model.versions import CudaVersion
-from gpustack.rules import fixes
+from gpustack.rules import driver_complaints, fixes, naming
 from gpustack.rules.compatibility import driver_fit
-from gpustack.rules.reading import because, because_of, copies, flag
-from gpustack.rules.seen import builds, driver_release, gpus, nvidia_here
+from gpustack.rules.reading import because, because_of, copies, flag, text
+from gpustack.rules.saying import grounds, heard
+from gpustack.rules.seen import builds, driver_release, from_text, gpus, nvidia_here
 from gpustack.rules.wheels import wheel_for_driver
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.model.report import Because
     from gpustack.rules.compatibility import Fit
     from gpustack.rules.seen import Build
 
@@ -34,13 +36,22 @@ CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each framework whose CUDA the driver cannot run, and, as a remark, the toolkit in use."""
-    if not nvidia_here(facts):
-        return
-    for build in builds(facts):
-        fit = driver_fit(build.cuda, facts, matrix) if build.cuda else None
-        if fit and fit.kept is Kept.BROKEN and not build.ran_on_gpu:
-            yield _finding(build, fit, facts, matrix)
-    yield from _toolkit(facts, matrix)
+    too_new = [(build, fit) for build, fit in _fits(facts, matrix) if fit.kept is Kept.BROKEN]
+    for build, fit in too_new:
+        yield _finding(build, fit, facts, matrix)
+    told = None if too_new else driver_complaints.finding(facts, matrix)
+    if told:
+        yield told
+    if nvidia_here(facts):
+        yield from _toolkit(facts, matrix)
+
+
+def _fits(facts: Facts, matrix: Matrix) -> Iterator[tuple[Build, Fit]]:
+    """Give how each build for CUDA fits the driver, those left out that are known to reach a GPU."""
+    for build in builds(facts) if nvidia_here(facts) or driver_complaints.complained(facts) else ():
+        works = build.ran_on_gpu or (from_text(facts) and flag(build.copy.facts, "available"))
+        if build.cuda and not works and not (from_text(facts) and heard(facts, "cuda-available-true")):
+            yield build, driver_fit(build.cuda, facts, matrix)
 
 
 def _finding(build: Build, fit: Fit, facts: Facts, matrix: Matrix) -> Finding:
@@ -54,12 +65,9 @@ def _finding(build: Build, fit: Fit, facts: Facts, matrix: Matrix) -> Finding:
         layer=Layer.DRIVER,
         component="nvidia-driver",
         title=f"The driver is too old for {build.name}: it is built for CUDA {build.cuda}, this is {fit.found}",
-        detail=f"It needs {fit.needs}.{_compat(build, facts, matrix)}",
-        because=(
-            because_of(facts, build.component, build.copy, "build"),
-            because(facts, "nvidia.ko", "version_loaded"),
-            because(facts, "libcuda", "driver_cuda"),
-        ),
+        detail=f"It needs {fit.needs}.{_gpus(facts)}{_compat(build, facts, matrix)}",
+        confidence=_sure(build, facts),
+        because=(*grounds(facts, *driver_complaints.COMPLAINTS), *_grounds(build, facts)),
         row=fit.row,
         fix=Fix(
             text=f"{wheel[0]} {other}" if wheel else f"{fixes.place(facts)}Install a newer driver: {fit.needs}.",
@@ -69,6 +77,28 @@ def _finding(build: Build, fit: Fit, facts: Facts, matrix: Matrix) -> Finding:
             verify=fixes.verify(build),
         ),
     )
+
+
+def _sure(build: Build, facts: Facts) -> Confidence:
+    """Tell how sure it is: a build that is only thought to be the usual one is a guess until a program complains."""
+    guessed = text(build.copy.facts, "build_from") is not None
+    return Confidence.LIKELY if guessed and not driver_complaints.complained(facts) else Confidence.CERTAIN
+
+
+def _grounds(build: Build, facts: Facts) -> tuple[Because, ...]:
+    if not from_text(facts):
+        return (
+            because_of(facts, build.component, build.copy, "build"),
+            because(facts, "nvidia.ko", "version_loaded"),
+            because(facts, "libcuda", "driver_cuda"),
+        )
+    of_build = (because_of(facts, build.component, build.copy, name) for name in ("version", "build", "cuda"))
+    return (*(one for one in of_build if one.value is not None), *naming.of_driver(facts))
+
+
+def _gpus(facts: Facts) -> str:
+    names = naming.gpu_names(facts)
+    return f" GPU: {names}." if names and from_text(facts) else ""
 
 
 def _compat(build: Build, facts: Facts, matrix: Matrix) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules import fixes
+from gpustack.model.report import Finding, Severity
+from gpustack.rules import fabric, naming
 from gpustack.rules.reading import because, because_of, number, text, told
-from gpustack.rules.seen import gpus, nvidia_here, starts, user_release
+from gpustack.rules.saying import grounds
+from gpustack.rules.seen import gpus, nvidia_here, starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,31 +27,34 @@ WAITING = frozenset({"not-started", "in-progress"})
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Give the finding where cuInit says 802, or a GPU waits for its fabric and CUDA does not start."""
+    """Give the finding where CUDA says 802, or a GPU waits for its fabric and CUDA does not start."""
     waiting = [gpu for gpu in gpus(facts) if text(gpu.copy.facts, "fabric", "state") in WAITING]
-    code = number(told(facts, "libcuda"), "cu_init")
-    if not nvidia_here(facts) or (code != NOT_READY and not (waiting and starts(facts) is False)):
+    code, said = number(told(facts, "libcuda"), "cu_init"), fabric.refused(facts)
+    seen = nvidia_here(facts) and (code == NOT_READY or bool(waiting and starts(facts) is False))
+    if not (seen or said):
         return
-    release = user_release(facts)
     row = matrix.cuda_codes.get(NOT_READY)
-    package = f"nvidia-fabricmanager-{release.branch}" if release else "nvidia-fabricmanager"
-    install = {"apt": f"sudo apt-get install {package}", "dnf": "sudo dnf install nvidia-fabricmanager"}
-    command = install.get(fixes.manager(facts) or "", "# install the nvidia-fabricmanager of the driver's release")
     yield Finding(
         id="fabric-manager-not-running",
         severity=Severity.ERROR,
         layer=Layer.DRIVER,
         component="nvidia-fabricmanager",
         title="The NVSwitch fabric is not ready (CUDA error 802): the fabric manager is not running",
+        detail=_detail(facts, matrix) if said else "",
         because=(
-            because(facts, "libcuda", "cu_init"),
+            *grounds(facts, *fabric.SAID),
+            *((because(facts, "libcuda", "cu_init"),) if not said else ()),
             *(because_of(facts, "gpu", gpu.copy, "fabric", "state") for gpu in waiting[:1]),
+            *(naming.of_driver(facts) if said else ()),
         ),
         row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Install the fabric manager of the driver's release and start it.",
-            commands=(command, "sudo systemctl enable --now nvidia-fabricmanager"),
-            needs_root=True,
-            verify="systemctl is-active nvidia-fabricmanager",
-        ),
+        fix=fabric.install(facts),
     )
+
+
+def _detail(facts: Facts, matrix: Matrix) -> str:
+    driver, names = naming.driver_name(facts, matrix), naming.gpu_names(facts)
+    parts = ["CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."]
+    parts += [f"It must be of the driver's release: {driver}."] if driver else []
+    parts += [f"GPU: {names}."] if names else []
+    return " ".join(parts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.report import Fix, Kept
 from gpustack.rules.compatibility import minor, newest_torch, usable_tags
 from gpustack.rules.reading import text, told, version
+from gpustack.subjects import torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
+TORCH_SEES = "python -c \"import torch; print(torch.ones(1, device='cuda'))\""
+USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
+SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
+JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform"
 FAMILIES = {
     "apt": ("ubuntu", "debian", "linuxmint", "pop", "zorin", "elementary", "neon", "kali", "raspbian", "devuan"),
     "dnf": ("fedora", "rhel", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux", "nobara"),
@@ -100,8 +105,8 @@ def place(facts: Facts) -> str:
 
 def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
     """Give in words and as commands the PyTorch that works here: this release if it can be, else the newest."""
-    torch = minor(build.copy.version)
-    tags = [tag for tag in usable_tags(torch, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
+    series = minor(build.copy.version)
+    tags = [tag for tag in usable_tags(series, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
     if tags:
         release, tag = (build.copy.version or "").partition("+")[0], tags[0]
         wanted = f"torch=={release}"
@@ -114,6 +119,42 @@ def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[
     command = f"{build.python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}"
     words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio in the same command if used)."
     return words, (command,)
+
+
+def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
+    """Give in words and as commands the newest PyTorch that works here; None where none is known."""
+    newest = newest_torch(facts, matrix, minor(version(facts, "python")) or None)
+    if newest is None:
+        return None
+    release, tag = newest
+    command = f'python -m pip install --force-reinstall "torch=={release}.*" --index-url {TORCH_INDEX}/{tag}'
+    return f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio if used).", (command,)
+
+
+def any_torch(build: Build | None, matrix: Matrix, accelerator: str = "cuda") -> Fix:
+    """Give how to install a GPU build of PyTorch where the driver is not known well enough to choose it."""
+    release = (build.copy.version or "").partition("+")[0] if build else ""
+    builds = torch.builds_of(matrix, release) if release else ()
+    offered = [one.tag for one in builds if one.accelerator == accelerator]
+    wanted, tag = (f"torch=={release}", offered[0]) if offered else ("torch", USUAL[accelerator])
+    python = build.python if build else "python"
+    return Fix(
+        text=f"Install a build for this GPU, such as {tag}{SHOWS.get(accelerator, '')}.",
+        commands=(f"{python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}",),
+        verify=TORCH_SEES,
+    )
+
+
+def jetson(build: Build) -> Fix:
+    """Give how a PyTorch for a Jetson is installed."""
+    return Fix(
+        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
+        commands=(
+            f"{build.python} -m pip uninstall -y torch torchvision torchaudio",
+            "cat /etc/nv_tegra_release  # the JetPack that the wheel must be for",
+        ),
+        verify=verify(build),
+    )
 
 
 def off_path(folders: Iterable[str], what: str, verify: str) -> Fix:

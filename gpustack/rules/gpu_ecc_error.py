@@ -16,6 +16,7 @@ from gpustack.rules import fixes
 from gpustack.rules.events import xids
 from gpustack.rules.reading import because_of, flag, number
 from gpustack.rules.seen import gpus
+from gpustack.rules.told_ecc import told_ecc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,41 +27,73 @@ if TYPE_CHECKING:
     from gpustack.rules.events import Event
     from gpustack.rules.seen import Gpu
 
-UNCORRECTED = (48, 95, 64, 140)
+UNCORRECTED = (95, 64, 140, 48)
+CONTAINED = 94  # only the program that met it is harmed
+# Limits at which a board is exchanged: remapped rows, retired pages; and double-bit errors that are a sign of wear.
+# Source: NVIDIA/DCGM, common/DcgmGPUHardwareLimits.h and nvvs/src/SoftwarePluginFramework.cpp, read 2026-11-21.
+MOST_REMAPPED, MOST_RETIRED, MOST_DOUBLE = 512, 63, 15
+PENDING = (("remap", "pending"), ("retired", "pending"), ("repair", "channel_pending"), ("repair", "tpc_pending"))
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU with uncorrected errors or a failed repair; what is only pending, or past, is a warning."""
-    logged = {event.pci: event for event in xids(facts, *UNCORRECTED)}
+    yield from told_ecc(facts, matrix)
+    contained = {event.pci: event for event in xids(facts, CONTAINED)}
+    grave = {event.pci: event for event in xids(facts, *UNCORRECTED)}
+    logged = {**contained, **grave}
     for gpu in gpus(facts):
         event = logged.pop(gpu.mark, None)
-        bad, pending = _errors(gpu, facts), _pending(gpu, facts)
-        past = event is not None and number(gpu.copy.facts, "ecc", "uncorrected_volatile") == 0
+        bad, pending = _worn(gpu, facts), _pending(gpu, facts)
+        past = number(gpu.copy.facts, "ecc", "uncorrected_volatile") == 0 or gpu.mark not in grave
         grounds = [*bad, *([event.because] if event else []), *pending]
-        what = "has uncorrectable memory errors"
-        if not bad and (past or not event):
-            what = "has had uncorrectable memory errors" if past else "has a repair of its memory pending"
         if grounds:
             severity = Severity.ERROR if bad or (event and not past) else Severity.WARNING
-            found = _finding(gpu.mark, severity, f"{gpu.name} at {gpu.mark} {what}", facts)
+            title = f"{gpu.name} at {gpu.mark} {_what(bad=bad, event=event, past=past, pending=pending)}"
+            found = _finding(gpu.mark, severity, title, facts)
             yield replace(found, because=tuple(grounds), row=_row(event, matrix))
     for pci, event in logged.items():
-        title = f"The GPU at {pci} has uncorrectable memory errors"
-        found = _finding(pci, Severity.ERROR, title, facts)
+        severity = Severity.ERROR if pci in grave else Severity.WARNING
+        what = _what(bad=[], event=event, past=pci not in grave, pending=[])
+        found = _finding(pci, severity, f"The GPU at {pci} {what}", facts)
         yield replace(found, because=(event.because,), row=_row(event, matrix))
 
 
-def _errors(gpu: Gpu, facts: Facts) -> list[Because]:
-    held = gpu.copy.facts
-    wrong = [names for names in (("ecc", "sram_threshold_exceeded"), ("remap", "failed")) if flag(held, *names)]
+def _what(*, bad: list[Because], event: Event | None, past: bool, pending: list[Because]) -> str:
+    if (bad and any(ground.fact.startswith("ecc") for ground in bad)) or (event and not past):
+        return "has uncorrectable memory errors"
+    if bad:
+        return "has no repair left for its memory"
+    if event:
+        return "has had uncorrectable memory errors"
+    waits = any(ground.fact.endswith("pending") for ground in pending)
+    return "has a repair of its memory pending" if waits else "shows wear of its memory"
+
+
+def _worn(gpu: Gpu, facts: Facts) -> list[Because]:
+    """Give what says that memory is damaged now, or past repair."""
+    held, wrong = gpu.copy.facts, list[tuple[str, ...]]()
     if (number(held, "ecc", "uncorrected_volatile") or 0) > 0:
-        wrong.insert(0, ("ecc", "uncorrected_volatile"))
+        wrong.append(("ecc", "uncorrected_volatile"))
+    if flag(held, "remap", "failed"):
+        wrong.append(("remap", "failed"))
+    if (number(held, "remap", "uncorrectable") or 0) >= MOST_REMAPPED:
+        wrong.append(("remap", "uncorrectable"))
+    if (number(held, "retired", "single_bit") or 0) + (number(held, "retired", "double_bit") or 0) >= MOST_RETIRED:
+        wrong += [("retired", "single_bit"), ("retired", "double_bit")]
     return [because_of(facts, "gpu", gpu.copy, *names) for names in wrong]
 
 
 def _pending(gpu: Gpu, facts: Facts) -> list[Because]:
-    waiting = [names for names in (("remap", "pending"), ("retired", "pending")) if flag(gpu.copy.facts, *names)]
-    return [because_of(facts, "gpu", gpu.copy, *names) for names in waiting]
+    """Give what waits for a reset, or is a sign of wear that does no harm yet."""
+    held = gpu.copy.facts
+    found: list[tuple[str, ...]] = [names for names in PENDING if flag(held, *names)]
+    if flag(held, "ecc", "sram_threshold_exceeded"):
+        found.append(("ecc", "sram_threshold_exceeded"))
+    if (number(held, "remap", "banks", "none") or 0) > 0:
+        found.append(("remap", "banks", "none"))
+    if (number(held, "retired", "double_bit") or 0) >= MOST_DOUBLE:
+        found.append(("retired", "double_bit"))
+    return [because_of(facts, "gpu", gpu.copy, *names) for names in found]
 
 
 def _row(event: Event | None, matrix: Matrix) -> Row | None:

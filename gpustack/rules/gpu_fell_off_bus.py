@@ -7,14 +7,17 @@ Where it returns, look at power supply and cables, slot and riser, temperature, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.events import xids
 from gpustack.rules.reading import because, because_of, number, told
+from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import gpus
+from gpustack.rules.told_machine import machine, more, xids_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +27,41 @@ if TYPE_CHECKING:
     from gpustack.model.report import Because, Row
 
 LOST, FELL_OFF = 15, 79
+SAID = ("fallen-off-bus", "gpu-lost", "pcie-dead")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU that NVML calls lost, and each that the log calls so; a warning where it answers again."""
-    logged = {event.pci: event for event in xids(facts, FELL_OFF)}
+    found = tuple(_seen(facts, matrix))
+    yield from found
+    if not found:
+        yield from _told(facts, matrix)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a program or a person says that the GPU is gone, without an Xid in the log."""
+    gone = (*said(facts, *SAID), *xids_named(facts, FELL_OFF))
+    if not gone:
+        return
     row = matrix.xids.get(FELL_OFF)
+    pci = next((one.values["pci"] for one in gone if one.values.get("pci")), None)
+    finding = _finding(None, [], row.row if row else None, facts, again=False)
+    named = f"The GPU at {pci}" if pci else "A GPU"
+    handle = heard(facts, "gpu-lost") and not heard(facts, "fallen-off-bus", "pcie-dead")
+    yield replace(
+        finding,
+        title=f"{named} is lost: it has fallen off the PCI Express bus",
+        detail=machine(facts, matrix),
+        because=(*map(because_said, gone[:4]), *grounds(facts, "gpu-vanishes", "aer-fatal", most=2), *more(facts)),
+        confidence=Confidence.LIKELY if handle else Confidence.CERTAIN,
+    )
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU that NVML calls lost, and each that the log calls so."""
+    logged = {event.pci: event for event in xids(facts, FELL_OFF)}
     lost = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "code") == LOST]
+    row = matrix.xids.get(FELL_OFF) if logged or lost else None
     for gpu in lost:
         event = logged.pop(gpu.mark, None)
         grounds = [because_of(facts, "gpu", gpu.copy, "error"), *([event.because] if event else [])]
@@ -54,8 +85,8 @@ def _finding(pci: str | None, grounds: list[Because], row: Row | None, facts: Fa
         because=tuple(grounds),
         row=row,
         fix=Fix(
-            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: power supply and cables, "
-            "slot and riser, temperature, firmware; then the board.",
+            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: seat the GPU again, look at "
+            "power supply and cables, slot and riser, temperature, firmware; then the board.",
             commands=("sudo dmesg | grep -iE 'xid|aer'", "sudo poweroff"),
             needs_root=True,
             needs_reboot=True,

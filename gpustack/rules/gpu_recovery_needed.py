@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
+from gpustack.rules.events import asked_for
 from gpustack.rules.reading import because_of, number, text
 from gpustack.rules.seen import gpus
 
@@ -25,25 +26,28 @@ RESTARTS = frozenset({2, 7})  # node reboot, system reboot
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Give each GPU whose recovery action is not none, or of which NVML says that it must be reset."""
+    """Give each GPU whose recovery action is not none, by NVML or else by the log, or that NVML says must be reset."""
     for gpu in gpus(facts):
         action = number(gpu.copy.facts, "recovery_action")
         must_reset = number(gpu.copy.facts, "code") == RESET_REQUIRED
-        if not action and not must_reset:
+        logged = asked_for(facts, gpu.mark) if action is None else None  # the GPU's own word goes before the log's
+        if not action and not must_reset and not logged:
             continue
-        restart = action in RESTARTS
-        named = text(gpu.copy.facts, "recovery_action_name") or ("gpu-reset" if must_reset else f"action {action}")
+        restart = action in RESTARTS or "reboot" in (logged or "").lower()
+        named = text(gpu.copy.facts, "recovery_action_name") or logged or ("gpu-reset" if must_reset else None)
+        named = named or f"action {action}"
         yield Finding(
             id="gpu-recovery-needed",
             instance=gpu.mark,
             severity=Severity.ERROR,
             layer=Layer.HARDWARE,
             component="gpu",
-            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ')}",
+            title=f"{gpu.name} at {gpu.mark} needs a recovery: {named.replace('-', ' ').lower()}",
             because=(
                 because_of(facts, "gpu", gpu.copy, "recovery_action"),
                 because_of(facts, "gpu", gpu.copy, "recovery_action_name"),
                 because_of(facts, "gpu", gpu.copy, "code"),
+                *([Because(component="kernel-log", fact="xids", value=f"Xid 154: {logged}")] if logged else []),
             ),
             fix=Fix(
                 text=f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",

@@ -14,7 +14,9 @@ from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.events import xids
 from gpustack.rules.reading import because, number, told
+from gpustack.rules.saying import because_said, heard, said
 from gpustack.rules.seen import listed
+from gpustack.rules.told_machine import machine, more, whole, xids_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +25,49 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 TIMEOUT, ERROR = 119, 120
+ADVICE = (
+    "Reset the GPU, or switch the machine off and on; then bring the driver up to date. Before Blackwell, the "
+    "proprietary module can do without GSP (NVreg_EnableGpuFirmware=0)."
+)
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU whose GSP failed since the start; a warning where NVML lists it again."""
+    found = tuple(_seen(facts, matrix))
+    yield from found
+    if not found:
+        yield from _told(facts, matrix)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a text tells it without the kernel's own line."""
+    numbered = xids_named(facts, TIMEOUT, ERROR)
+    timeouts = () if heard(facts, "gsp-boot-failed") else said(facts, "gsp-rpc-timeout")
+    if not (numbered or timeouts):
+        return
+    code = whole(numbered[0].values.get("code")) if numbered else TIMEOUT
+    row = matrix.xids.get(code)
+    yield Finding(
+        id="gsp-timeout",
+        severity=Severity.ERROR,
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        title=f"The GSP firmware of a GPU stopped answering (Xid {code})",
+        detail=machine(facts, matrix),
+        because=(*map(because_said, (*numbered, *timeouts)[:4]), *more(facts)),
+        row=row.row if row else None,
+        fix=Fix(
+            text=f"{fixes.place(facts)}{ADVICE}",
+            commands=("sudo nvidia-smi --gpu-reset", *fixes.driver(facts)),
+            needs_root=True,
+            needs_reboot=True,
+            verify="nvidia-smi",
+        ),
+    )
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU whose log has it."""
     for event in {event.pci: event for event in xids(facts, TIMEOUT, ERROR)}.values():
         row = matrix.xids.get(event.code)
         again = listed(facts, event.pci) and number(told(facts, "nvml"), "code") == 0
@@ -40,7 +81,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because=(event.because, because(facts, "nvidia-driver", "version")),
             row=row.row if row else None,
             fix=Fix(
-                text=f"{fixes.place(facts)}Reset the GPU, or restart the machine; then bring the driver up to date.",
+                text=f"{fixes.place(facts)}{ADVICE}",
                 commands=(f"sudo nvidia-smi --gpu-reset -i {event.pci}", *fixes.driver(facts)),
                 needs_root=True,
                 needs_reboot=True,

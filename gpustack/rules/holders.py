@@ -5,21 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, because_of, flag, text, texts, told
-from gpustack.rules.seen import ours
+from gpustack.rules.saying import because_said, heard
+from gpustack.rules.seen import PASSED_ON, on_bus, ours
+from gpustack.rules.told_machine import machine, more, works
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
 
-    from gpustack.model.facts import Facts
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
     from gpustack.model.report import Fix
+
+# NVIDIA's module was refused before it could ask for the GPU: the other driver is there for that.
+REFUSED = ("module-key-rejected", "module-unsigned", "module-lockdown")
 
 
 def held_by(driver: str, name: re.Pattern[str], finding: str, facts: Facts) -> Iterator[Finding]:
     """Give the finding where this driver holds a GPU, or is loaded while NVIDIA's module is not."""
+    if heard(facts, *REFUSED):
+        return
+    if heard(facts, *REFUSED):
+        return
     held = [copy for copy in ours(facts) if name.match(text(copy.facts, "driver") or "")]
     module = told(facts, "nvidia.ko")
     rivals = [one for one in texts(module, "competitors") if name.match(one)]
@@ -45,12 +55,33 @@ def held_by(driver: str, name: re.Pattern[str], finding: str, facts: Facts) -> I
     )
 
 
+def told_by(
+    driver: str, said: tuple[Message, ...], facts: Facts, matrix: Matrix, *, finding: str, confidence: Confidence
+) -> Iterator[Finding]:
+    """Give the finding where messages say that this driver holds the GPU and nothing shows NVIDIA's at work."""
+    given_on = any(text(copy.facts, "driver") in PASSED_ON for copy in on_bus(facts, "nvidia"))
+    bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
+    if not said or works(facts) or given_on or bound or heard(facts, *REFUSED):
+        return
+    yield Finding(
+        id=finding,
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="nvidia.ko",
+        title=f"{driver} holds the NVIDIA GPU, so NVIDIA's driver cannot",
+        detail=machine(facts, matrix, "Only one driver can hold a GPU, and CUDA needs NVIDIA's."),
+        because=(*map(because_said, said[:4]), *more(facts)),
+        fix=_fix(driver, facts),
+        confidence=confidence,
+    )
+
+
 def _fix(driver: str, facts: Facts) -> Fix:
     file = f"/etc/modprobe.d/no-{driver.partition('_')[0]}.conf"
     rule = f"blacklist {driver}\\noptions {driver} modeset=0\\n" if driver == "nouveau" else f"blacklist {driver}\\n"
     return fixes.rebuild(
         facts,
-        f"Keep {driver} from being loaded, build the initramfs anew, and restart.",
+        f"Keep {driver} from being loaded (blacklist it), build the initramfs anew, and restart.",
         f"printf '{rule}' | sudo tee {file}",
         fixes.initramfs(facts),
     )

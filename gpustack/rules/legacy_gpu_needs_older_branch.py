@@ -6,13 +6,18 @@ The driver here is of a later branch, loads, and passes the GPU over. Install th
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Finding, Severity
+from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, because_of, number, status, told
-from gpustack.rules.seen import arch_on_bus, disk_release, driver_release, listed, ours
+from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.seen import arch_on_bus, disk_release, driver_release, gpus, listed, on_windows, ours
+from gpustack.rules.told_machine import architecture, branch_of, cards, device, machine, more, works
+from gpustack.rules.told_machine import release as named_release
+from gpustack.subjects import gpus as products
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +26,71 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 
+SAID = ("legacy-gpu", "driver-ignores-gpu")
+FAILS = (
+    *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "no-driver-found"),
+    *("module-out-said", "legacy-gpu-said", "gpu-unused-said", "cuda-fails-said", "insufficient-driver"),
+)
+
+
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU whose last branch is older than the driver and that the driver does not list."""
+    found = tuple(_seen(facts, matrix))
+    yield from found
+    if not found and not works(facts):
+        yield from _told(facts, matrix)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where the kernel says it, or a GPU is named that this branch has left and that fails."""
+    release = named_release(facts)
+    refused = said(facts, "gpu-not-in-release")
+    arch = (device(refused[0], matrix)[1] if refused else None) or architecture(facts, matrix)
+    span = matrix.span(arch) if arch else None
+    told_branch = value(facts, "legacy-gpu", "branch", "branch2") or value(
+        facts, "legacy-gpu-said", "branch", "branch2"
+    )
+    last = branch_of(told_branch) or (span.last if span else _last_of_either(facts, matrix))
+    left = last is not None and (branch_of(release) or 0) > last
+    suspect = left and not on_windows(facts) and heard(facts, *FAILS, "gpu-not-in-release")
+    if not (heard(facts, *SAID) or suspect):
+        return
+    gpu = value(facts, "legacy-gpu", "gpu") or ", ".join(cards(facts, matrix)) or (f"{arch} GPU" if arch else "GPU")
+    yield Finding(
+        id="legacy-gpu-needs-older-branch",
+        severity=Severity.ERROR,
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        title=f"{f'Driver {release}' if release else 'This driver'} no longer runs the {gpu}"
+        + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
+        detail=machine(facts, matrix),
+        because=(
+            *grounds(facts, *SAID),
+            *map(because_said, refused[:1]),
+            *grounds(facts, *FAILS, most=2),
+            *more(facts),
+        ),
+        row=span.row if span and span.last == last else None,
+        fix=fixes.rebuild(
+            facts,
+            f"Install branch {last} of the driver." if last else "Install the branch that the kernel's log names.",
+            *fixes.driver(facts, last),
+        ),
+        confidence=Confidence.CERTAIN if heard(facts, *SAID) else Confidence.LIKELY,
+    )
+
+
+def _last_of_either(facts: Facts, matrix: Matrix) -> int | None:
+    """Give the last branch of a GPU whose name stands for two architectures: that of the newer one."""
+    shared = (found for gpu in gpus(facts) if (found := products.ambiguity_of(matrix, gpu.name)))
+    why = next((one.why for one in shared), "")
+    ends = [span.last for span in map(matrix.span, re.findall(r"\b[A-Z][a-z]{4,}\b", why)) if span and span.last]
+    newer = re.search("Turing|Ampere|Ada|Blackwell", why)
+    return None if newer else max(ends, default=None)
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU of a machine that was looked at."""
     release = driver_release(facts) or disk_release(facts)
     if number(told(facts, "nvml"), "code") is None and status(facts, "nvml") is not Status.ABSENT:
         return

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.model.report import Because
-from gpustack.rules.reading import copies, items, table, text, texts
+from gpustack.model.report import Because, Fix
+from gpustack.rules import fixes
+from gpustack.rules.reading import copies, items, numbers, table, text, texts
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue
     from gpustack.rules.seen import Build
 
 LD_LIBRARY_PATH = "LD_LIBRARY_PATH"
+UP_TO_MINOR, UP_TO_PATCH = 2, 3
+IN_NAME = re.compile(r"\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,7 @@ class Used:
     path: str
     loaded: bool
     step: str | None
+    folder: str | None
     passed_over: tuple[str, ...]
     copy: Instance | None
 
@@ -34,9 +39,72 @@ class Used:
         return self.copy.version if self.copy else None
 
     @property
+    def named(self) -> str | None:
+        """The version in its file's name, for libraries that nobody asks for theirs."""
+        found = IN_NAME.search(self.path)
+        return found[1] if found else None
+
+    @property
     def how(self) -> str:
         """How sure it is, in words."""
         return "really loads" if self.loaded else "will load"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """A framework uses a copy of a library that is not of the version that it was built with; ``own`` is that one."""
+
+    build: Build
+    library: str
+    component: str
+    one: Used
+    found: str
+    own: str
+    wheel: str | None
+
+    @property
+    def older(self) -> bool:
+        """Whether the copy is of an older minor release, so that it may lack what the framework calls."""
+        return numbers(self.found)[:UP_TO_MINOR] < numbers(self.own)[:UP_TO_MINOR]
+
+    @property
+    def because(self) -> tuple[Because, Because]:
+        """The grounds: which copy, and which version it should be."""
+        fact = f"pins.{self.wheel}" if self.wheel else f"search.{self.library}"
+        wanted = Because(component=self.build.component, fact=fact, value=self.own, source="metadata")
+        return evidence(self.build, self.library, self.one), wanted
+
+    @property
+    def fix(self) -> Fix | None:
+        """What to type so that the right copy is found."""
+        verify = fixes.verify_loaded(self.build)
+        if self.one.step == LD_LIBRARY_PATH:
+            folder = self.one.path.rpartition("/")[0]
+            return fixes.off_path([self.one.folder or folder], folder, verify)
+        wanted = f"{self.wheel}=={self.own}" if self.wheel else ""
+        command = f"{self.build.python} -m pip install --force-reinstall --no-deps {wanted}"
+        return Fix(text="Install the version that it requires anew.", commands=(command,), verify=verify)
+
+
+def clash(build: Build, library: str, component: str, wheel: str, facts: Facts) -> Clash | None:
+    """Give how the copy that a framework uses differs from its own: that of its pin, else the next in the order."""
+    one = used(build, library, component, facts)
+    name = next((pin for pin in sorted(table(build.copy.facts, "pins")) if pin.startswith(wheel)), None)
+    own = own_version(build, one, component, wheel, facts) if one else None
+    version = (one.version or one.named) if one else None
+    if one is None or not version or not own or not (name or one.step == LD_LIBRARY_PATH):
+        return None
+    found, wanted = numbers(version)[:UP_TO_PATCH], numbers(own)[:UP_TO_PATCH]
+    size = min(len(found), len(wanted))
+    if not size or found[:size] == wanted[:size]:
+        return None
+    return Clash(build=build, library=library, component=component, one=one, found=version, own=own, wheel=name)
+
+
+def own_version(build: Build, one: Used, component: str, wheel: str, facts: Facts) -> str | None:
+    """Give the version that the framework would have: that of its pin, else of the next copy in the order."""
+    next_ = (copy_at(path, component, facts) for path in one.passed_over)
+    return pinned(build, wheel) or next((copy.version for copy in next_ if copy and copy.version), None)
 
 
 def used(build: Build, library: str, component: str, facts: Facts) -> Used | None:
@@ -52,6 +120,7 @@ def used(build: Build, library: str, component: str, facts: Facts) -> Used | Non
         path=path,
         loaded=bool(seen),
         step=text(found, "step"),
+        folder=text(found, "folder"),
         passed_over=tuple(at for at in dict.fromkeys(real) if at and at != path),
         copy=copy_at(path, component, facts),
     )

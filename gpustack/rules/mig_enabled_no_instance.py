@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules import mig_said, naming
 from gpustack.rules.reading import at, because_of, flag, items, number
-from gpustack.rules.seen import gpus
+from gpustack.rules.saying import grounds, heard
+from gpustack.rules.seen import from_text, gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU in MIG mode without an instance."""
-    for gpu in gpus(facts):
+    if mig_said.none(facts):
+        yield _said(facts)
+        return
+    for gpu in () if from_text(facts) else gpus(facts):
         held = gpu.copy.facts
         none = at(held, "mig", "instances") is not None and not items(held, "mig", "instances")
         if not flag(held, "mig", "enabled") or not none or number(held, "mig", "instances"):
@@ -45,3 +50,24 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 verify="nvidia-smi -L",
             ),
         )
+
+
+def _said(facts: Facts) -> Finding:
+    """Give the finding on what programs and people said."""
+    names = naming.gpu_names(facts)
+    return Finding(
+        id="mig-enabled-no-instance",
+        severity=Severity.ERROR,
+        layer=Layer.ENVIRONMENT,
+        component="gpu",
+        title=f"MIG is on{f' for {names}' if names else ''}, and there is no MIG instance for programs to use",
+        detail="With MIG on, CUDA offers only the instances that a GPU was divided into.",
+        confidence=Confidence.CERTAIN if heard(facts, mig_said.NONE) else Confidence.LIKELY,
+        because=(*grounds(facts, mig_said.NONE, mig_said.ON, *mig_said.NO_GPU), *naming.of_driver(facts)),
+        fix=Fix(
+            text="Divide the GPU (the list shows the profiles; 19 is the smallest of an A100), or switch MIG off.",
+            commands=("sudo nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 19 -C", "sudo nvidia-smi -mig 0"),
+            needs_root=True,
+            verify="nvidia-smi -L",
+        ),
+    )

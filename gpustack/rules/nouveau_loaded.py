@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.rules.holders import held_by
+from gpustack.model.report import Confidence
+from gpustack.rules.holders import held_by, told_by
+from gpustack.rules.saying import heard, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +21,15 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding
 
 NAME = re.compile(r"nouveau\b")
+SAID = ("probe-conflict-nouveau", "nouveau-in-use")
 
 
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where nouveau holds a GPU or is loaded in the place of NVIDIA's module."""
     yield from held_by("nouveau", NAME, "nouveau-loaded", facts)
+    bound = tuple(one for one in said(facts, "gpu-bound-to") if NAME.match(one.values.get("driver", "")))
+    named = (*said(facts, *SAID), *bound)
+    yield from told_by("nouveau", named, facts, matrix, finding="nouveau-loaded", confidence=Confidence.CERTAIN)
+    if not named and not heard(facts, "nova-in-use", "nova-said", "gpu-bound-to"):
+        unnamed = said(facts, "probe-not-called", "nouveau-said")
+        yield from told_by("nouveau", unnamed, facts, matrix, finding="nouveau-loaded", confidence=Confidence.LIKELY)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.rules.holders import held_by
+from gpustack.model.report import Confidence
+from gpustack.rules.holders import held_by, told_by
+from gpustack.rules.saying import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding
 
 NAME = re.compile(r"nova([-_](core|drm))?\b", re.IGNORECASE)
+HOLDER = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel names its driver NovaCore
 
 
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where nova holds a GPU or is loaded in the place of NVIDIA's module."""
     yield from held_by("nova_core", NAME, "nova-loaded", facts)
+    bound = tuple(one for one in said(facts, "gpu-bound-to") if HOLDER.match(one.values.get("driver", "")))
+    named = (*said(facts, "nova-in-use", "nova-said"), *bound)
+    yield from told_by("nova_core", named, facts, matrix, finding="nova-loaded", confidence=Confidence.CERTAIN)

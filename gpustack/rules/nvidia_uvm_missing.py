@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, flag, items, status, text, told
-from gpustack.rules.seen import nvidia_here, starts
+from gpustack.rules.saying import grounds, heard, said
+from gpustack.rules.seen import from_text, nvidia_here, starts
+from gpustack.rules.told_machine import machine, more, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +26,58 @@ NODE = "/dev/nvidia-uvm"
 MODULE = "nvidia-uvm.ko"
 
 
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error")
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where CUDA does not start, nvidia.ko is loaded, and nvidia-uvm or its node is not there."""
+    yield from _told(facts, matrix)
+    yield from _seen(facts)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a text says that the module or its node is missing, or lists modules without it."""
+    missing = said(facts, "uvm-missing")
+    left_out = heard(facts, *FAILS) and _listed_without(facts)
+    if heard(facts, "cuda-available-true") or not (missing or left_out) or (left_out and works(facts) and not missing):
+        return
+    node = any("/dev/nvidia-uvm" in one.line for one in missing)
+    yield Finding(
+        id="nvidia-uvm-missing",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component=MODULE,
+        title=f"{NODE}, the node of nvidia_uvm, is not there, and CUDA cannot start without it"
+        if node
+        else "nvidia_uvm (nvidia-uvm) is not loaded, and CUDA cannot start without it",
+        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks well."),
+        because=(*grounds(facts, "uvm-missing"), *grounds(facts, *FAILS, most=2), *more(facts)),
+        fix=_fix(facts),
+        confidence=Confidence.CERTAIN if missing else Confidence.LIKELY,
+    )
+
+
+def _listed_without(facts: Facts) -> bool:
+    """Tell whether a text lists the modules in memory or the nodes, and nvidia-uvm is not among them."""
+    nodes = said(facts, "nodes-listed")
+    if nodes and not any("uvm" in one.line or "uvm" in one.values.get("rest", "") for one in nodes):
+        return True
+    listed = from_text(facts) and flag(told(facts, "nvidia.ko"), "loaded") and facts.find("nvidia-drm.ko") is not None
+    return bool(listed) and facts.find(MODULE) is None
+
+
+def _fix(facts: Facts) -> Fix:
+    return Fix(
+        text=f"{fixes.place(facts)}Load nvidia_uvm and make its device node, now and at each start (a line nvidia-uvm "
+        "in /etc/modules-load.d/); for a container, pass the node in.",
+        commands=("sudo modprobe nvidia_uvm", "sudo nvidia-modprobe -c 0 -u"),
+        needs_root=True,
+        verify="gpustack doctor",
+    )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give the finding for a machine that was looked at."""
     uvm = told(facts, MODULE)
     nodes = [node for node in items(uvm, "nodes") if text(node, "path") == NODE]
     out = status(facts, MODULE) is Status.ABSENT or flag(uvm, "loaded") is False
@@ -44,10 +96,5 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 because(facts, MODULE, "nodes"),
                 because(facts, "libcuda", "cu_init"),
             ),
-            fix=Fix(
-                text=f"{fixes.place(facts)}Load the module and make its device node.",
-                commands=("sudo modprobe nvidia_uvm", "sudo nvidia-modprobe -c 0 -u"),
-                needs_root=True,
-                verify="gpustack doctor",
-            ),
+            fix=_fix(facts),
         )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Finding, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, because_of, text, texts, told
+from gpustack.rules.saying import because_said, grounds, said
 from gpustack.rules.seen import arch_on_bus, listed, ours
+from gpustack.rules.told_machine import architecture, cards, device, is_open, machine, more, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +22,60 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance
 
+SAID = ("open-module-unsupported", "open-module-needs-gsp")
+FAILS = (
+    *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "rminit-failed"),
+    *("module-out-said", "gpu-unused-said", "cuda-fails-said", "module-no-device"),
+)
 MARKS = ("not supported by open", "required GPU", "System Processor (GSP)")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU that the open module refuses: the module is the open one, or the log has its refusal."""
+    found = tuple(_seen(facts, matrix))
+    yield from found
+    if not found:
+        yield from _told(facts, matrix)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a text has the refusal, or names the open module and a GPU without GSP that fails."""
+    refused = sorted(said(facts, *SAID), key=lambda one: "id" not in one.values)
+    arch = device(refused[0], matrix)[1] if refused else None
+    arch = arch or architecture(facts, matrix)
+    flavour = matrix.flavour(arch) if arch else None
+    impossible = flavour is not None and flavour.open == "impossible"
+    suspect = impossible and is_open(facts) and bool(said(facts, *FAILS))
+    if works(facts) or not (refused or suspect) or (refused and flavour and not impossible):
+        return
+    span = matrix.span(arch) if arch else None
+    last = f" of branch {span.last}, its last" if span and span.last else ""
+    one = device(refused[0], matrix)[0] if refused else ", ".join(cards(facts, matrix)) or "this GPU"
+    yield Finding(
+        id="open-module-unsupported-gpu",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="nvidia.ko",
+        title=f"The open kernel module cannot run the {one}, which has no GSP; it needs the proprietary one",
+        detail=machine(
+            facts,
+            matrix,
+            "The open module needs the GPU's GSP processor, which came with Turing.",
+            f"This is {arch}." if arch else "",
+        ),
+        because=(*map(because_said, refused[:3]), *grounds(facts, *FAILS, "open-module-named", most=3), *more(facts)),
+        row=flavour.row if flavour else None,
+        fix=fixes.rebuild(
+            facts,
+            f"Install the proprietary (closed) flavour of the kernel module{last}.",
+            *fixes.driver(facts, span.last if span else None),
+        ),
+        confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
+    )
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU of a machine that was looked at."""
     log = [line for line in texts(told(facts, "kernel-log"), "nvrm") if any(mark in line for mark in MARKS)]
     is_open = text(told(facts, "nvidia.ko"), "flavour") == "open"
     for copy in ours(facts):

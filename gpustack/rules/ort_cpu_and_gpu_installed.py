@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.reading import because_of, table
+from gpustack.rules.reading import because_of, table, told, version
+from gpustack.rules.saying import grounds, heard, holding, value
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:
@@ -21,11 +22,53 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 PLAIN = "onnxruntime"
+SAID, EMPTY = "ort-both-said", "ort-empty"
+ABSENT = ("ort-provider-unavailable", "ort-cuda-absent-said")
 GPU = ("onnxruntime-gpu", "ort-nightly-gpu")
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each Python that has both: an error where the CPU one answers, a warning where the GPU one does."""
+    found = list(_seen(facts))
+    yield from found or _said(facts)
+
+
+def _said(facts: Facts) -> Iterator[Finding]:
+    """Give the two packages where somebody says that both are installed, or a list and its providers show it."""
+    names = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
+    listed = {*names, *table(told(facts, "packages"), "distributions")}
+    providers = value(facts, "ort-providers", "providers")
+    lost = (providers is not None and "CUDA" not in providers) or heard(facts, *ABSENT)
+    both = PLAIN in listed and any(name in listed for name in GPU)
+    empty = heard(facts, EMPTY) and (both or holding(facts, "ort-named", "package"))
+    if not (heard(facts, SAID) or (both and lost) or empty):
+        return
+    release = version(facts, PLAIN) or value(facts, "pip-existing", "version")
+    mine = next((build.mark for build in builds(facts) if build.component == PLAIN), PLAIN)
+    yield Finding(
+        id="ort-cpu-and-gpu-installed",
+        instance=mine,
+        severity=Severity.ERROR if lost or providers is None else Severity.WARNING,
+        layer=Layer.LIBRARY,
+        component=PLAIN,
+        title=f"onnxruntime{f' {release}' if release else ''} and onnxruntime-gpu are both installed"
+        + ("; the one for the CPU answers" if lost and not heard(facts, EMPTY) else ""),
+        detail="They bring the same package and write over each other's files"
+        + (f": the providers are {providers}, without CUDA." if lost and providers else ".")
+        + (" After one was removed the package is empty." if heard(facts, EMPTY) else ""),
+        because=grounds(facts, SAID, EMPTY, *ABSENT, "ort-providers", "pip-existing"),
+        fix=Fix(
+            text="Remove both and install onnxruntime-gpu alone.",
+            commands=(
+                "python -m pip uninstall -y onnxruntime onnxruntime-gpu",
+                "python -m pip install onnxruntime-gpu",
+            ),
+            verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+        ),
+    )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     for build in builds(facts):
         names = table(build.copy.facts, "distributions")
         both = [name for name in GPU if name in names]

@@ -15,7 +15,9 @@ from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, flag, text, texts, told
+from gpustack.rules.saying import because_said, grounds, heard
 from gpustack.rules.seen import nvidia_here
+from gpustack.rules.told_machine import machine, mine, more, secure, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +33,56 @@ REFUSED = re.compile(
 KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
 
 
-def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+SAID = ("module-key-rejected", "module-unsigned", "module-lockdown")
+KEPT_OUT = (
+    *("module-signing-declined", "module-not-permitted", "nvml-not-loaded", "module-load-failed"),
+    *("module-out-said", "module-key-said", "smi-no-devices", "no-nvidia-gpu"),
+)
+BLAMED = ("secure-boot-blamed-said", "module-key-said")
+BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-not-called", "module-format")
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where the log says so, or where Secure Boot is on and an unsigned module stays out."""
+    yield from _told(facts, matrix)
+    yield from _seen(facts)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a text has the kernel's refusal, or Secure Boot on and a module that stays out."""
+    refused = mine(facts, *SAID)
+    declined = heard(facts, "module-signing-declined", "module-not-permitted")
+    suspect = secure(facts) and heard(facts, *KEPT_OUT) and not heard(facts, *BUILT_WRONG)
+    blamed = _blamed(facts)
+    if works(facts) or not (refused or suspect or blamed):
+        return
+    yield Finding(
+        id="secure-boot-key-rejected",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="nvidia.ko",
+        title="Secure Boot keeps the GPU's kernel module out: its signing key is not enrolled (MOK)",
+        detail=machine(facts, matrix, "The kernel loads signed modules only."),
+        because=(
+            *map(because_said, refused[:3]),
+            *grounds(facts, *KEPT_OUT, "secure-boot-blamed-said", "secure-boot-on", "module-untrusted-key"),
+            *([because(facts, "linux-kernel", "secure_boot")] if secure(facts) else []),
+            *more(facts),
+        ),
+        fix=_fix(facts),
+        confidence=Confidence.CERTAIN if refused else Confidence.LIKELY if declined or blamed else Confidence.POSSIBLE,
+    )
+
+
+def _blamed(facts: Facts) -> bool:
+    """Tell whether somebody says that the driver works without Secure Boot, or that the key is not enrolled."""
+    out_ = heard(facts, *KEPT_OUT)
+    untrusted = heard(facts, "module-untrusted-key") and heard(facts, "nvml-not-loaded", "module-out-said")
+    return untrusted or (heard(facts, BLAMED[0]) and out_) or (heard(facts, BLAMED[1]) and secure(facts) is True)
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give the finding for a machine that was looked at."""
     if not nvidia_here(facts) or not out(facts):
         return
     module, log = told(facts, "nvidia.ko"), told(facts, "kernel-log")

@@ -118,7 +118,18 @@ def nvidia_here(facts: Facts) -> bool:
         or number(told(facts, "nvml"), "gpu_count")
         or items(module, "gpus")
         or flag(module, "loaded")
+        or (from_text(facts) and (version(facts, DRIVER) or version(facts, "nvml")))
     )
+
+
+def from_text(facts: Facts) -> bool:
+    """Tell whether the facts are what somebody pasted: what is not spoken of there may well be on the machine."""
+    return not facts.taken
+
+
+def on_windows(facts: Facts) -> bool:
+    """Tell whether the driver is that of Windows, whose releases are numbered otherwise than those of Linux."""
+    return facts.host.wsl or "windows" in (facts.host.os or "").lower()
 
 
 def any_gpu(facts: Facts) -> bool | None:
@@ -163,8 +174,8 @@ def user_release(facts: Facts) -> DriverRelease | None:
 
 
 def driver_release(facts: Facts) -> DriverRelease | None:
-    """Give the release that counts for CUDA: the module's, else the libraries'. That of Windows, in WSL, does not."""
-    if facts.host.wsl:
+    """Give the release that counts for CUDA: the module's, else the libraries'. That of Windows does not."""
+    if on_windows(facts):
         return None
     return loaded_release(facts) or DriverRelease.parse(version(facts, "nvml")) or user_release(facts)
 
@@ -185,6 +196,8 @@ def starts(facts: Facts) -> bool | None:
     code = number(told(facts, "libcuda"), "cu_init")
     if code is not None:
         return code == 0
+    if any(flag(build.copy.facts, "available") for build in builds(facts)):
+        return True
     if status(facts, "libcuda") is Status.ABSENT:
         return False
     return True if any(build.ran_on_gpu for build in builds(facts)) else None

@@ -13,7 +13,9 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, flag, number, told
-from gpustack.rules.seen import nvidia_here
+from gpustack.rules.saying import grounds, heard
+from gpustack.rules.seen import from_text, nvidia_here, on_windows
+from gpustack.rules.told_machine import machine, more
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +24,60 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 UNKNOWN = 999
+FAILS = (
+    *("cuinit-999", "cuda-unknown-error", "init-error", "cuinit-3", "no-device", "cuda-launch-failure"),
+    *("cuda-fails-said", "gpu-unused-said", "cuda-available-false"),
+)
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where cuInit says 999, NVML is well and nvidia-uvm is loaded."""
+    yield from _told(facts, matrix)
+    yield from _seen(facts, matrix)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where CUDA fails after the machine slept, or cannot say why it does not start."""
+    slept = heard(facts, "suspended")
+    fails = heard(facts, *FAILS) if slept else heard(facts, "cuinit-999")
+    elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
+    if not fails or elsewhere or not (from_text(facts) or nvidia_here(facts)):
+        return
+    row = matrix.cuda_codes.get(UNKNOWN)
+    how = "unknown error, 999" if heard(facts, "cuinit-999", "cuda-unknown-error") else "it fails"
+    how_stale = "stale" if slept else "probably stale after a suspend"
+    what = "after the machine slept (suspend)" if slept else "and the driver lists the GPU"
+    yield Finding(
+        id="uvm-stale-after-suspend",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="nvidia-uvm.ko",
+        title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {how_stale}",
+        detail=machine(
+            facts,
+            matrix,
+            "nvidia_uvm keeps a state across suspend and resume that the GPU has lost.",
+            "" if slept else "If the machine did not sleep: is nvidia_uvm loaded, and is /dev/nvidia-uvm there?",
+        ),
+        because=(*grounds(facts, *FAILS), *grounds(facts, "suspended", most=2), *more(facts)),
+        row=row.row if row else None,
+        fix=_fix(facts),
+        confidence=Confidence.LIKELY if slept else Confidence.POSSIBLE,
+    )
+
+
+def _fix(facts: Facts) -> Fix:
+    return Fix(
+        text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. To "
+        "keep it away, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and nvidia-resume.service.",
+        commands=("sudo modprobe -r nvidia_uvm", "sudo modprobe nvidia_uvm"),
+        needs_root=True,
+        verify="gpustack doctor",
+    )
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding for a machine that was looked at."""
     uvm = flag(told(facts, "nvidia-uvm.ko"), "loaded")
     code = number(told(facts, "libcuda"), "cu_init")
     if code != UNKNOWN or not uvm or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
@@ -43,11 +95,6 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because(facts, "nvidia-uvm.ko", "loaded"),
         ),
         row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia-uvm again; otherwise restart.",
-            commands=("sudo modprobe -r nvidia_uvm", "sudo modprobe nvidia_uvm"),
-            needs_root=True,
-            verify="gpustack doctor",
-        ),
+        fix=_fix(facts),
         confidence=Confidence.LIKELY,
     )

@@ -12,11 +12,21 @@ from pydantic import TypeAdapter
 
 from gpustack import assets
 from gpustack.model.bench import BenchReport
+from gpustack.model.explanation import Explanation
 from gpustack.model.facts import Facts
+from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
 from gpustack.model.report import Report
 from gpustack.render.plain import SCHEMAS
 
-ROOTS = {"report": Report, "snapshot": Facts, "bench": BenchReport}
+ROOTS = {
+    "report": Report,
+    "snapshot": Facts,
+    "bench": BenchReport,
+    "explain": Explanation,
+    "matrix": MatrixAnswer,
+    "matrix-show": MatrixTables,
+    "matrix-update": MatrixUpdate,
+}
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NOISE = ("title", "default")
 

@@ -18,6 +18,7 @@ ARCHS = {"cuda": (b"sm_", rb"(?:sm|compute)_\d{2,3}[af]?"), "rocm": (b"gfx", rb"
 TEXT = 1 << 19
 FIRST = "libtorch_global_deps.so"  # torch/__init__.py loads it before all else, for everybody
 LATER = ("libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so")
+LINKING, LINKER = ("libcusparse.so", "libcusolver.so", "libcufft.so"), "libnvJitLink.so"
 OWN = ("libtorch", "libc10", "libshm", "libcaffe2")
 
 
@@ -150,9 +151,14 @@ def _search(host: "Host", place: str, said: "Facts") -> "Facts":
     by_path = {os.path.basename(path): path for path in _preloaded(host, place, said, first)}
     rest = _preload(host, place, by_path, rest)
     parts = _preload(host, place, by_path, loader.parts({**first, **rest}))
+    linker = loader.behind(first, LINKING, LINKER) or loader.behind(rest, LINKING, LINKER)
+    if linker:
+        preload = {} if linker["by"] in [copy["path"] for found in first.values() for copy in found] else by_path
+        parts.update(_preload(host, place, preload, {linker["name"]: linker["found"]}))
     floors = [binary["glibc"] for binary in read + others if binary["glibc"]]
     return {
         "search": {**first, **rest, **parts},
+        "linker": host.shared("nvidia.py")["linker"](host, linker["by"], parts[linker["name"]]) if linker else None,
         "glibc_needed": max(floors, key=lambda floor: [int(part) for part in floor.split(".")], default=None),
     }
 

@@ -36,6 +36,9 @@ TURNED_AWAY = re.compile(
     r"|version magic|disagrees about version of symbol|Unknown symbol|exports duplicate symbol"
     r"|\bnouveau\b|\bnova[-_ ]?(?:core|drm)\b|nvidia.*probe .*failed|probe with driver nvidia.* failed"
 )
+# What an IOMMU turned away, with the address of the device that asked. Source: the format strings in Linux 6.17,
+# drivers/iommu/amd/iommu.c and drivers/iommu/intel/dmar.c.
+TURNED_BACK = re.compile(r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.*fault addr|DMAR:.*Request device \[")
 # Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.
 ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kernel command line")
 
@@ -79,6 +82,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
     xids: "Dict[str, List[Facts]]" = {"": [], "S": []}
     driver: "Dict[str, None]" = {}
     modules: "Dict[str, None]" = {}
+    iommu: "Dict[str, None]" = {}
     for seconds, line in lines:
         kind, event = parse_xid(line)
         if event:
@@ -87,6 +91,8 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
             continue
         elif DRIVER.search(line):
             remember(driver, line)
+        if not event and TURNED_BACK.search(line):
+            remember(iommu, line)
         if not event and TURNED_AWAY.search(line) and not line.startswith("NVRM"):
             remember(modules, line)
     return {
@@ -94,6 +100,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
         "sxids": xids["S"][-MOST_XIDS:],
         "nvrm": list(driver)[-MOST_LINES:],
         "module_errors": list(modules)[-MOST_LINES:],
+        "iommu_faults": list(iommu)[-MOST_LINES:],
     }
 
 

@@ -95,3 +95,21 @@ def test_products_without_a_rate_or_a_clock_have_no_ceiling() -> None:
     bare = ceilings.compute(replace(H200, clock_mhz=None), {"bf16": 4096.0}, "bf16", None)
     assert bare.best is None
     assert ceilings.compute(H200, {"bf16": 4096.0}, "bf16", None).held is None
+
+
+def test_shared_memory_is_its_banks_at_the_clock() -> None:
+    ceiling = ceilings.shared(H200, 990.0)
+    assert ceiling.best == pytest.approx(33454.1, abs=0.1)
+    assert ceiling.held == pytest.approx(33454.1 / 2, abs=0.1)
+    assert "32 banks" in ceiling.source
+    assert ceilings.shared(replace(H200, multiprocessors=None), 990.0).best is None
+
+
+def test_the_second_level_is_what_its_row_says_and_an_assumption_without_one() -> None:
+    stated = ceilings.level2(H200, 5120, 1755.0)
+    assert stated.held == pytest.approx(8985.6, abs=0.1)
+    assert stated.best == pytest.approx(10137.6, abs=0.1)
+    assumed = ceilings.level2(H200, None, None)
+    assert assumed.best == pytest.approx(132 * 64 * 1.98, abs=0.1)
+    assert assumed.held is None
+    assert "assumed" in assumed.source

@@ -52,3 +52,65 @@ def test_zeros_need_no_more_time_than_random_numbers() -> None:
     random = next(result for result in report().results if result.id == "gemm.bf16")
     if zeros.value and random.value:
         assert zeros.value > 0.97 * random.value
+
+
+def test_products_of_narrow_types_are_right_and_faster_than_those_of_wide_ones() -> None:
+    seen = {
+        one.id: one for one in bench.measure(("gemm.fp8", "gemm.int8", "gemm.bf16", "gemm.fp64"), quick=True).results
+    }
+    assert {one.verdict for one in seen.values()} <= {Mark.OK, Mark.LOW, Mark.UNSTEADY, Mark.SKIPPED}
+    fp8, bf16 = seen["gemm.fp8"].value, seen["gemm.bf16"].value
+    if fp8 and bf16:
+        assert 1.3 < fp8 / bf16 < 2.2
+
+
+def test_work_without_rest_is_not_faster_than_the_burst_and_has_its_watts() -> None:
+    (result,) = bench.measure(("gemm.bf16",), quick=True, sustain=3.0).results
+    if result.sustained and result.value:
+        assert 0.5 < result.sustained.value / result.value < 1.02
+        assert result.sustained.telemetry
+        assert result.sustained.telemetry.clocks.held
+
+
+def test_a_short_load_finds_no_wrong_bit() -> None:
+    (result,) = bench.stress(3.0).results
+    assert result.verdict in {Mark.OK, Mark.LOW, Mark.SKIPPED}, result
+    if result.stress:
+        assert result.stress.products > 1
+        assert result.stress.wrong_bits == 0
+
+
+def test_nearer_memory_is_faster() -> None:
+    values = {result.id: result.value for result in report().results if result.value}
+    rates = [values[name] for name in ("hbm.copy", "hbm.read", "l2.read", "smem.read") if name in values]
+    assert rates == sorted(rates)
+
+
+def test_kernels_say_how_they_came_about() -> None:
+    for result in report().results:
+        if result.id.startswith(("hbm.r", "hbm.w", "hbm.t", "l2.", "smem.")) and result.value:
+            assert str(result.method["kernels"]).startswith(("compiled for sm_", "shipped PTX: "))
+
+
+def test_the_host_side_is_within_what_hosts_do() -> None:
+    seen = {result.id: result for result in bench.measure(("pcie.*", "launch.*", "alloc.*"), quick=True).results}
+    ranges = {
+        "pcie.latency": (200, 10_000),
+        "launch.kernel": (0.5, 50),
+        "launch.graph": (0.1, 20),
+        "alloc.async": (0.05, 100),
+    }
+    for name, (least, most) in ranges.items():
+        value = seen[name].value
+        assert value is not None, seen[name]
+        assert least < value < most
+    one, both = seen["pcie.h2d.pinned"].value, seen["pcie.bidir.pinned"].value
+    assert one
+    assert both
+    assert 0.9 * one < both < 2.1 * one
+    for way in ("h2d", "d2h"):
+        pinned, pageable = seen[f"pcie.{way}.pinned"].value, seen[f"pcie.{way}.pageable"].value
+        assert pinned
+        assert pageable
+        assert pageable < 1.1 * pinned
+    assert all("NUMA" in str(result.method["numa"]) for result in seen.values())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpustack.bench import readings, results, suite
 from gpustack.bench.results import MALFORMED
 from gpustack.matrix import Matrix
-from gpustack.model.bench import Ecc, Link, Mark, Result, Span
+from gpustack.model.bench import Ecc, Hop, Link, Mark, NvLink, Result, Span
 from gpustack.model.versions import ComputeCapability
 from tests.bench import lines
 
@@ -52,10 +52,47 @@ def test_telemetry_is_summed_up_over_the_window() -> None:
     assert seen
     assert seen.readings == 2
     assert seen.power.watts == Span(low=450.0, median=455.0, high=460.0)
-    assert seen.link == Link(generation=5, width=16, max_generation=5, max_width=16, replays=4)
+    assert seen.link == Link(generation=5, width=16, max_generation=5, max_width=16, replays=4, payload=256)
     assert seen.ecc == Ecc(corrected=1, uncorrected=None)
     assert (seen.throttle.mask, seen.throttle.reasons) == (0x4, ("power cap",))
     assert (seen.clocks.held, seen.unavailable) == (1980.0, None)
+
+
+def test_a_long_product_is_called_power_bound_with_its_clock_and_watts() -> None:
+    """As an H200 does under a bf16 product without rest: the burst is over before NVML sees the power."""
+    full = {**lines.READING, "sm": 1410, "mask": 0x4, "watts": 699.0}
+    held = {
+        "asked": 5.0,
+        "seconds": [1.4] * 12,
+        "clocks": [1410.0] * 12,
+        "readings": [full] * 9,
+        "before": lines.COUNTERS,
+        "after": lines.COUNTERS,
+    }
+    seen = judged("gemm.bf16", 990e12, sustained=held)
+    assert seen.why == ()
+    assert seen.sustained
+    assert seen.sustained.why == ("power-bound: 1410 of 1980 MHz held, 699 of 700 W",)
+    assert seen.verdict is Mark.OK
+
+
+def test_links_are_told_at_their_best_and_others_as_they_were_at_either_end() -> None:
+    idle, busy = ["0000:06:00.0", 1, 16, 5, 16], ["0000:06:00.0", 5, 16, 5, 16]
+    bridge = ["0000:05:00.0", None, None, 5, 16]
+    rows = [{**lines.READING, "hops": [idle, bridge]}, {**lines.READING, "hops": None, "state": 0}]
+    rows += [{**lines.READING, "hops": [busy, bridge], "state": 2}]
+    before = {**lines.COUNTERS, "others": ["7 python, 1.0 GiB"], "used": 0, "nvlink_errors": 4}
+    after = {**lines.COUNTERS, "others": ["7 python, 2.0 GiB", "9 ollama"], "used": 63, "nvlink_errors": 6}
+    limits = {**lines.OPENED["limits"], "nvlinks": {"total": 18, "active": 17}, "busy": 40, "slice": "9 of 140 GiB"}
+    line = lines.measured("pcie.d2h.pinned", 1.0, 1.0, readings=rows, before=before, after=after)
+    seen = readings.summed(line, limits, ("1 gone",), 256)
+    assert seen.link.hops == (
+        Hop(address="0000:06:00.0", generation=5, width=16, max_generation=5, max_width=16),
+        Hop(address="0000:05:00.0", max_generation=5, max_width=16),
+    )
+    assert seen.processes == ("7 python, 2.0 GiB", "9 ollama")
+    assert (seen.others_percent, seen.busy_percent, seen.mig_slice) == (63, 40, "9 of 140 GiB")
+    assert (seen.nvlink, seen.performance_state) == (NvLink(total=18, active=17, errors=2), 2)
 
 
 def test_without_nvml_the_figure_stands_and_says_so() -> None:
@@ -111,3 +148,38 @@ def test_what_was_opened_is_told_of_every_gpu_and_more_of_ours() -> None:
     seen = results.opened(two, 1)
     assert [device.driver for device in seen.devices] == [None, "580.159.04"]
     assert (seen.device.index, seen.others, seen.payload) == (1, ("7 python",), 256)
+
+
+def test_both_directions_together_have_the_limits_of_both() -> None:
+    seen = judged("pcie.bidir.pinned", 103.1e9)
+    assert seen.ceiling == pytest.approx(58.45 + 57.6, abs=0.1)
+    assert seen.ratio == pytest.approx(0.888, abs=1e-3)
+    assert seen.verdict is Mark.OK
+    assert judged("pcie.bidir.pinned", 70e9).verdict is Mark.LOW
+
+
+@pytest.mark.parametrize(
+    ("name", "operations", "seconds", "value", "unit"),
+    [
+        ("pcie.latency", 2048, 2048 * 1128e-9, 1128, "ns"),
+        ("launch.kernel", 1, 2.43e-6, 2.43, "µs"),
+        ("launch.graph", 1024, 1024 * 0.99e-6, 0.99, "µs"),
+        ("alloc.async", 1, 1.2e-6, 1.2, "µs"),
+    ],
+)
+def test_a_time_is_that_of_one_operation_and_never_low(
+    name: str, operations: float, seconds: float, value: float, unit: str
+) -> None:
+    seen = results.measured(lines.measured(name, operations, seconds), BENCHES[name], SEEN, HOPPER)
+    slow = results.measured(lines.measured(name, operations, 100 * seconds), BENCHES[name], SEEN, HOPPER)
+    assert seen.value == pytest.approx(value)
+    assert seen.unit == unit
+    assert (slow.verdict, slow.ceiling, slow.lower_is_better) == (Mark.OK, None, True)
+    assert seen.ceiling_from
+    assert seen.ceiling_from.startswith("none: ")
+
+
+def test_memory_that_is_not_pinned_is_judged_against_nothing() -> None:
+    seen = judged("pcie.h2d.pageable", 8e9)
+    assert seen.value == pytest.approx(8.0)
+    assert (seen.ceiling, seen.verdict) == (None, Mark.OK)

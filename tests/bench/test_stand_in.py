@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,50 +17,43 @@ import pytest
 from gpustack import bench
 from gpustack.bench.listening import PROGRAM
 from gpustack.errors import NothingSeenError, UsageError
-from gpustack.model.bench import BenchReport, Mark, Result
+from gpustack.model.bench import BenchReport, Mark, NvLink, Result
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     class Run(Protocol):
-        def __call__(self, *names: str, data: str = ..., gpus: tuple[int, ...] = ..., **fakes: str) -> BenchReport: ...
+        def __call__(
+            self, *names: str, data: str = ..., gpus: tuple[int, ...] = ..., sustain: float = ..., **fakes: str
+        ) -> BenchReport: ...
 
 
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
 LITTLE = "1000000"
+ELSEWHERE = {"gemm.fp4"}  # what the stand-in GPU has no units for
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
 )
 
 
-@pytest.fixture(scope="session")
-def driver(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder with the stand-in driver."""
-    flags = ("-O3", "-march=native", "-w")
-    return compile_library("libcuda_bench.c", "libcuda.so.1", *flags, "-Wl,-soname,libcuda.so.1", "-lm", "-ldl").parent
-
-
-@pytest.fixture(scope="session")
-def products(compile_library: Callable[..., Path]) -> str:
-    """Give the stand-in cuBLASLt."""
-    flags = ("-O3", "-march=native", "-ffast-math", "-w", "-ldl")
-    return str(compile_library("libcublaslt_bench.c", "libcublasLt.so.13", *flags))
-
-
-@pytest.fixture(scope="session")
-def nvml(compile_library: Callable[..., Path]) -> Path:
-    """Give the folder with the stand-in NVML."""
-    return compile_library("libnvidia_ml.c", "libnvidia-ml.so.1", "-Wl,-soname,libnvidia-ml.so.1").parent
-
-
 @pytest.fixture
 def run(driver: Path, products: str) -> Run:
     """Give a function that measures on the stand-in driver, told by FAKE_ variables what to do."""
 
-    def run_(*names: str, data: str = "random", gpus: tuple[int, ...] = (0,), **fakes: str) -> BenchReport:
-        environ = surroundings(driver, **fakes)
-        return bench.measure(names, quick=True, gpus=gpus, data=data, cublaslt=products, environ=environ, timeout=60)
+    def run_(
+        *names: str, data: str = "random", gpus: tuple[int, ...] = (0,), sustain: float = 0.0, **fakes: str
+    ) -> BenchReport:
+        return bench.measure(
+            names,
+            quick=True,
+            gpus=gpus,
+            data=data,
+            sustain=sustain,
+            cublaslt=products,
+            environ=surroundings(driver, **fakes),
+            timeout=60,
+        )
 
     return run_
 
@@ -74,20 +67,22 @@ def by_id(report: BenchReport) -> Mapping[str, Result]:
     return {result.id: result for result in report.results}
 
 
-def test_all_nine_are_measured_and_checked(run: Run) -> None:
-    report = run()
+def test_all_are_measured_and_checked(run: Run) -> None:
+    report = run("*")
     assert [result.id for result in report.results] == list(bench.listed())
-    assert {result.verdict for result in report.results} <= MEASURED, report.results
     seen = by_id(report)
+    assert seen["gemm.fp4"].why == ("a GPU of compute capability 9.0 has no fp4 units",)
+    assert {one.verdict for one in report.results if one.id not in ELSEWHERE} <= MEASURED, report.results
     expected = {"hbm.read": 4.604, "hbm.write": 4.6, "hbm.copy": 4.21, "pcie.h2d.pinned": 55.5, "pcie.d2h.pinned": 55.5}
     for name, rate in expected.items():
         assert seen[name].value == pytest.approx(rate, rel=1e-3)
     assert seen["hbm.read"].ceiling == pytest.approx(4.814, abs=1e-3)
-    for name in ("gemm.fp32", "gemm.tf32", "gemm.fp16", "gemm.bf16"):
-        assert seen[name].ratio == pytest.approx(0.9, rel=1e-3)
-        assert seen[name].ratio_held == pytest.approx(0.9, rel=1e-3)
-        assert seen[name].method["way"] == "heuristic 2"
-        assert seen[name].method["library_version"] == "13.0.2"
+    for name in ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"):
+        product = seen[f"gemm.{name}"]
+        assert product.ratio == pytest.approx(0.9, rel=1e-3)
+        assert product.ratio_held == pytest.approx(0.9, rel=1e-3)
+        assert str(product.method["way"]).endswith(", heuristic 2")
+        assert product.method["library_version"] == "13.0.2"
     (device,) = report.devices
     assert (device.name, device.multiprocessors, device.bus_bits) == ("Stand-in GPU 0", 4, 6016)
     assert (device.pci, device.cuda, device.compute_capability) == ("0000:06:00.0", "13.0", "9.0")
@@ -124,11 +119,52 @@ def test_a_wrong_result_is_a_failure_and_no_figure(run: Run, name: str, wrong: s
     assert result.value is None
 
 
-@pytest.mark.parametrize("name", ["gemm.fp32", "gemm.fp16", "gemm.bf16"])
-def test_a_wrong_product_is_a_failure(run: Run, name: str) -> None:
-    result = by_id(run(name, FAKE_GEMM="wrong"))[name]
+PRODUCTS = ["fp64", "fp32", "fp16", "bf16", "fp8", "int8", "fp4"]
+
+
+@pytest.mark.parametrize("dtype", PRODUCTS)
+def test_a_wrong_product_is_a_failure(run: Run, dtype: str) -> None:
+    result = by_id(run(f"gemm.{dtype}", FAKE_GEMM="wrong", FAKE_MAJOR="10"))[f"gemm.{dtype}"]
     assert result.verdict is Mark.FAILED
     assert "entry (0, 0) of the product is 123" in result.why[0]
+
+
+def test_a_gpu_that_has_fp4_makes_its_product(run: Run) -> None:
+    (result,) = run("gemm.fp4", FAKE_MAJOR="10").results
+    assert result.verdict in MEASURED, result
+    assert result.method["d"] == "bf16"
+
+
+def test_the_quick_suite_has_two_of_the_products(run: Run) -> None:
+    report = run()
+    assert [one.id for one in report.results if one.id.startswith("gemm.")] == ["gemm.fp32", "gemm.bf16"]
+
+
+def test_small_operands_are_taken_in_turns_so_that_no_cache_holds_them(run: Run) -> None:
+    seen = by_id(run("gemm.tf32", "gemm.bf16"))
+    assert seen["gemm.tf32"].method["operands"] == 2
+    assert seen["gemm.bf16"].method["operands"] == 1
+
+
+def test_work_without_rest_is_a_second_figure(run: Run) -> None:
+    report = run("gemm.bf16", "hbm.read", sustain=1.0, FAKE_GEMM="power")
+    memory, product = report.results
+    assert product.sustained
+    assert product.value
+    assert product.sustained.value == pytest.approx(0.8 * product.value, rel=1e-3)
+    assert product.sustained.seconds == 1.0
+    assert product.sustained.telemetry
+    assert product.sustained.telemetry.clocks.held == pytest.approx(1.98, rel=1e-3)
+    assert memory.sustained is None
+
+
+def test_both_data_give_the_power_sensitivity(run: Run) -> None:
+    report = run("gemm.bf16", "hbm.read", data="both", FAKE_GEMM="power")
+    memory, product = report.results
+    assert product.zeros
+    assert product.zeros.sensitivity == pytest.approx(0.25, abs=1e-3)
+    assert memory.zeros is None
+    assert report.data == "random and zeros"
 
 
 def test_zeros_are_data_too(run: Run) -> None:
@@ -246,7 +282,8 @@ def test_a_hang_of_the_driver_ends_in_time(driver: Path) -> None:
 def test_nvml_tells_what_the_card_did(driver: Path, nvml: Path) -> None:
     pids = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        environ = surroundings(driver, nvml, NVML_FAKE_PIDS=f"{pids.pid},999999999", FAKE_MEMORY=LITTLE)
+        told = {"NVML_FAKE_PIDS": f"{pids.pid},999999999", "NVML_FAKE_BUSY": "97", "NVML_FAKE_NVLINK": "4"}
+        environ = surroundings(driver, nvml, FAKE_MEMORY=LITTLE, **told)
         report = bench.measure(("pcie.*",), quick=True, environ=environ, timeout=60)
     finally:
         pids.communicate(b"\n")
@@ -260,7 +297,11 @@ def test_nvml_tells_what_the_card_did(driver: Path, nvml: Path) -> None:
     assert telemetry.power.limit == 700.0
     assert telemetry.link.width == 16
     assert [name.split()[0] for name in telemetry.processes] == [str(pids.pid)]
-    assert any(why.startswith("also on this GPU:") for why in result.why)
+    assert telemetry.processes[0].endswith(", 0.5 GiB")
+    assert (telemetry.others_percent, telemetry.busy_percent, telemetry.performance_state) == (97, 97, 0)
+    assert telemetry.nvlink == NvLink(total=18, active=18)
+    assert telemetry.remap_pending is True
+    assert any(why.startswith(f"also at work on this GPU: {pids.pid} ") for why in result.why)
     assert report.devices[0].driver == "580.159.04"
 
 

@@ -1,16 +1,19 @@
 /* A stand-in libcublasLt.so.13: a real product of small matrices on the host, in as many ways as are asked for.
  *
- * FAKE_GEMM  none: no way is known; wrong: one entry of each product is wrong; refused: so is the question; unstarted: no handle
+ * FAKE_GEMM  none: no way is known; wrong: one entry of each product is wrong; refused: so is the question; unstarted: no handle;
+ *            flips: one bit of every 50th product is wrong; power: a fifth slower where it comes without rest, a quarter faster with zeros
  * It moves the clock of the stand-in libcuda; its second way is the fastest.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { F32 = 0, F16 = 2, BF16 = 14, MOST = 4, FAST_TF32 = 77 };
-typedef struct { int compute, transpose_a; } Desc;
+enum { F32 = 0, F64 = 1, F16 = 2, I8 = 3, I32 = 10, BF16 = 14, E4M3 = 28, E2M1 = 33, MOST = 4, FAST_TF32 = 77 };
+typedef struct { int compute, alpha, transpose_a, fast, modes; const float *scales[2]; } Desc;
 typedef struct { int type; uint64_t rows, columns; int64_t lead; } Layout;
 typedef struct { uint64_t algo[8]; size_t workspace; int state; float waves; int reserved[4]; } Heuristic;
 
@@ -23,9 +26,26 @@ static void pass(double nanoseconds) {
     void (*forward)(double) = driver ? (void (*)(double))dlsym(driver, "fake_pass") : NULL;
     if (forward) forward(nanoseconds);
 }
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec * 1e-9;
+}
 static float get(const void *at, int type, size_t i) {
+    static const float fours[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     uint32_t bits;
     float value;
+    if (type == F64) return (float)((const double *)at)[i];
+    if (type == I8) return ((const int8_t *)at)[i];
+    if (type == E2M1) {
+        bits = ((const uint8_t *)at)[i / 2] >> i % 2 * 4 & 15;
+        return bits & 8 ? -fours[bits & 7] : fours[bits & 7];
+    }
+    if (type == E4M3) {
+        bits = ((const uint8_t *)at)[i];
+        value = bits & 0x78 ? (8 + (bits & 7)) * ldexpf(1, (int)(bits >> 3 & 15) - 10) : ldexpf(bits & 7, -9);
+        return bits & 0x80 ? -value : value;
+    }
     if (type == F32) return ((const float *)at)[i];
     if (type == F16) return (float)((const _Float16 *)at)[i];
     bits = (uint32_t)((const uint16_t *)at)[i] << 16;
@@ -36,6 +56,8 @@ static void put(void *at, int type, size_t i, float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
     if (type == F32) ((float *)at)[i] = value;
+    else if (type == F64) ((double *)at)[i] = value;
+    else if (type == I32) ((int32_t *)at)[i] = (int32_t)value;
     else if (type == F16) ((_Float16 *)at)[i] = (_Float16)value;
     else ((uint16_t *)at)[i] = (uint16_t)((bits + 0x8000) >> 16);
 }
@@ -45,12 +67,17 @@ int cublasLtCreate(void **handle) { *handle = malloc(8); return is("unstarted");
 int cublasLtMatmulDescCreate(Desc **d, int compute, int scale) {
     *d = calloc(1, sizeof **d);
     (*d)->compute = compute;
-    return scale != F32;
+    (*d)->alpha = scale;
+    return 0;
 }
 int cublasLtMatmulDescSetAttribute(Desc *d, int attribute, const void *from, size_t size) {
-    if (attribute != 3 || size != 4) return 7;
-    memcpy(&d->transpose_a, from, 4);
-    return 0;
+    switch (attribute) {
+    case 3: memcpy(&d->transpose_a, from, 4); return size != 4;
+    case 17: case 18: memcpy(&d->scales[attribute - 17], from, 8); return size != 8;
+    case 25: d->fast = *(const int8_t *)from; return size != 1;
+    case 31: case 32: d->modes += *(const int *)from; return size != 4;
+    default: return 7;
+    }
 }
 int cublasLtMatrixLayoutCreate(Layout **l, int type, uint64_t rows, uint64_t columns, int64_t lead) {
     *l = malloc(sizeof **l);
@@ -61,27 +88,49 @@ int cublasLtMatmulPreferenceCreate(void **p) { *p = malloc(8); return 0; }
 int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *from, size_t size) { return attribute != 1 || size != 8; }
 int cublasLtMatmulAlgoGetHeuristic(void *h, Desc *d, Layout *a, Layout *b, Layout *c, Layout *e, void *p, int asked, Heuristic *to, int *count) {
     if (is("refused")) return 15;
+    if (a->type == E2M1 && (d->modes != 2 || !d->scales[0] || !d->scales[1])) return 7; /* a scale for 16 numbers, or none */
     *count = is("none") ? 0 : asked < MOST ? asked : MOST;
     for (int i = 0; i < *count; i++) to[i] = (Heuristic){{(uint64_t)i}, 1024, 0, 1.0f + i, {0}};
     return 0;
 }
-int cublasLtMatmul(void *h, Desc *d, const float *alpha, const void *A, Layout *a, const void *B, Layout *b, const float *beta,
+static int is_number(const Desc *d, const void *alpha, int wanted) {
+    return d->alpha == F64 ? *(const double *)alpha == wanted : d->alpha == I32 ? *(const int32_t *)alpha == wanted : *(const float *)alpha == wanted;
+}
+int cublasLtMatmul(void *h, Desc *d, const void *alpha, const void *A, Layout *a, const void *B, Layout *b, const void *beta,
                    const void *C, Layout *c, void *D, Layout *e, const Heuristic *way, void *workspace, size_t size, void *stream) {
-    if (d->transpose_a != 1 || a->rows != b->rows || e->rows != a->columns || e->columns != b->columns || *alpha != 1 || *beta != 0) return 7;
+    if (d->transpose_a != 1 || a->rows != b->rows || e->rows != a->columns || e->columns != b->columns || !is_number(d, alpha, 1) || !is_number(d, beta, 0)) return 7;
+    float scale = a->type == E4M3 ? *d->scales[0] * *d->scales[1] : 1;
+    static long products, unrested;
+    static double last;
+    unrested = seconds() - last < 0.02 ? unrested + 1 : 0;
+    products++;
     size_t m = a->columns, n = b->columns, k = a->rows;
-    float *left = malloc(m * k * 4), *right = malloc(n * k * 4);
+    double work = 2.0 * m * n * k;
+    if (a->type == F64) {
+        for (size_t row = 0; row < m; row++)
+            for (size_t column = 0; column < n; column++) {
+                double sum = 0;
+                for (size_t i = 0; i < k; i++) sum += ((const double *)A)[row * k + i] * ((const double *)B)[column * k + i];
+                ((double *)D)[column * m + row] = sum;
+            }
+        m = n = 0;
+    }
+    float *left = malloc(m * k * 4 + 1), *right = malloc(n * k * 4 + 1);
     for (size_t i = 0; i < m * k; i++) left[i] = get(A, a->type, i);
     for (size_t i = 0; i < n * k; i++) right[i] = get(B, b->type, i);
     for (size_t row = 0; row < m; row++)
         for (size_t column = 0; column < n; column++) {
             float sum = 0;
             for (size_t i = 0; i < k; i++) sum += left[row * k + i] * right[column * k + i];
-            put(D, e->type, column * m + row, sum);
+            put(D, e->type, column * m + row, sum * scale);
         }
     free(left);
     free(right);
     if (is("wrong")) put(D, e->type, 0, 12345);
-    double rate = d->compute == FAST_TF32 ? 2048 : a->type == F32 ? 256 : 4096;
-    pass(2.0 * m * n * k / (4 * rate * 1980e3) * 1e9 / (way->algo[0] == 1 ? 0.9 : 0.7)); /* of the stand-in GPU's limit */
+    if (is("flips") && products % 50 == 0) ((uint8_t *)D)[5] ^= 4;
+    double rate = d->compute == FAST_TF32 ? 2048 : a->type == F32 || a->type == F64 ? 256 : a->type == I8 || a->type == E4M3 ? 8192 : a->type == E2M1 ? 32768 : 4096;
+    double part = (way->algo[0] == 1 ? 0.9 : 0.7) * (is("power") ? (unrested > 8 ? 0.8 : *(const uint32_t *)A ? 1 : 1.25) : 1);
+    last = seconds();
+    pass(work / (4 * rate * 1980e3) * 1e9 / part); /* of the stand-in GPU's limit */
     return 0;
 }

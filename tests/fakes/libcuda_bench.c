@@ -9,12 +9,15 @@
  * FAKE_FAULT   SYMBOL=CODE or SYMBOL=hang|segv, with @N behind SYMBOL for the Nth call on: cuMemcpyAsync@9=719
  * FAKE_MAJOR   the major number of its compute capability (default 9)
  * FAKE_WRONG   read, write, copy, h2d, d2h: that kernel, or copy of the driver's, gets one word wrong
+ * FAKE_RATE    what the probe of the tensor cores finds, as a part of what an H100's mma.sync does, in percent (default 100)
+ * FAKE_CUBIN   refused: the driver takes no machine code
  * FAKE_GATE    late: the gate gives up every time
  * FAKE_JITTER  percent by which times waver
  * FAKE_CLOCK   part of the highest clock, in percent, that the multiprocessors hold (default 100)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -184,6 +187,21 @@ API int cuMemcpyAsync(char *to, char *from, size_t size, void *s) {
     pass(across ? size : 2.0 * size, across ? 55.5e9 : 4.20e9);
     return 0;
 }
+/* An address of the host may be of a memory of its own: it has no size in front. */
+API int cuMemcpyHtoDAsync_v2(char *to, const void *from, size_t size, void *s) {
+    ENTER;
+    memcpy(to, from, size);
+    if (is("FAKE_WRONG", "h2d")) spoil(to);
+    pass(size, 55.5e9);
+    return 0;
+}
+API int cuMemcpyDtoHAsync_v2(void *to, const char *from, size_t size, void *s) {
+    ENTER;
+    memcpy(to, from, size);
+    if (is("FAKE_WRONG", "d2h")) spoil(to);
+    pass(size, 55.5e9);
+    return 0;
+}
 API int cuMemcpyDtoH_v2(void *to, void *from, size_t size) { ENTER; memcpy(to, from, size); return 0; }
 API int cuMemsetD8Async(void *to, unsigned char v, size_t n, void *s) { ENTER; memset(to, v, n); pass(n, 4.6e9); return 0; }
 API int cuMemsetD16Async(void *to, unsigned short v, size_t n, void *s) { ENTER; memset(to, v & 255, 2 * n); return 0; }
@@ -196,6 +214,7 @@ static wide mix(wide x) {
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
     return x ^ (x >> 31);
 }
+static word blocks, threads; /* of the launch */
 #define ARG(type, n) (*(type *)a[n])
 #define DOUBLE(rate) pass(2.0 * 16 * ARG(wide, 2), rate)
 static void gate(void **a) { ARG(volatile word *, 0)[1] = is("FAKE_GATE", "late"); }
@@ -221,12 +240,28 @@ static void fill_any(void **a, int kind) {
             if (kind == 0) ARG(float *, 0)[2 * i + j] = pair[j];
             if (kind == 1) ARG(_Float16 *, 0)[2 * i + j] = (_Float16)pair[j];
             if (kind == 2) ARG(unsigned short *, 0)[2 * i + j] = raw >> 16;
+            if (kind == 3) ARG(double *, 0)[2 * i + j] = pair[j];
         }
     }
 }
 static void fill_float(void **a) { fill_any(a, 0); }
 static void fill_half(void **a) { fill_any(a, 1); }
 static void fill_bfloat(void **a) { fill_any(a, 2); }
+static void fill_double(void **a) { fill_any(a, 3); }
+static void fill_e4m3(void **a) { /* codes of numbers between 1 and 16, of both signs */
+    for (wide i = 0; i < 4 * ARG(wide, 1); i++) ARG(unsigned char *, 0)[i] = ARG(float, 3) ? 56 + (mix(ARG(wide, 2) ^ i) & 0x9F) : 0;
+}
+static void differ(void **a) {
+    word *many = ARG(word *, 0), *wanted = ARG(word *, 2);
+    wide *found = ARG(wide *, 4);
+    for (wide i = 0; i < 4 * ARG(wide, 1); i++) {
+        word wrong = many[i] ^ wanted[i % (4 * ARG(wide, 3))];
+        found[0] += __builtin_popcount(wrong);
+        found[1] += wrong != 0;
+        if (wrong && i / 4 < found[2]) found[2] = i / 4;
+    }
+    pass(32.0 * ARG(wide, 1), 4.6e9);
+}
 static void checksum(void **a) {
     word *from = ARG(word *, 0);
     wide *sums = ARG(wide *, 2);
@@ -257,27 +292,90 @@ static void wrong(void **a) {
     word *from = ARG(word *, 0);
     for (wide i = 0; i < 4 * ARG(wide, 1); i++) *ARG(wide *, 4) += from[i] != ARG(word, 2) + (word)i * ARG(word, 3);
 }
+static void unequal(void **a) {
+    double *x = ARG(double *, 0), *b = ARG(double *, 1), *c = ARG(double *, 2);
+    for (wide i = 0; i < 2 * ARG(wide, 3); i++) *ARG(wide *, 5) += x[i] != fma((double)ARG(float, 4), c[i], b[i]);
+}
+static void triad_(void **a) {
+    double *x = ARG(double *, 0), *b = ARG(double *, 1), *c = ARG(double *, 2);
+    for (wide i = 0; i < 2 * ARG(wide, 3); i++) x[i] = fma((double)ARG(float, 4), c[i], b[i]);
+    if (is("FAKE_WRONG", "triad")) spoil(x);
+    pass(3.0 * 16 * ARG(wide, 3), 4.37e9);
+}
+static void bulk_(void **a) {
+    memcpy(ARG(void *, 0), ARG(void *, 1), 16 * ARG(wide, 2));
+    DOUBLE(4.1e9);
+}
+static word added(const word *from, wide words) {
+    word sum = 0;
+    for (wide i = 0; i < words; i++) sum += from[i];
+    return sum;
+}
+static void level2(void **a, word loads) { /* from, tiles, slices, passes; the set is read by as many blocks as there are */
+    wide units = (wide)ARG(word, 1) * ARG(word, 2) * loads * threads, times = (wide)blocks / ARG(word, 2) * ARG(word, 3);
+    ARG(word *, 4)[0] += (word)(added(ARG(word *, 0), 4 * units) * times) + is("FAKE_WRONG", "l2");
+    pass(16.0 * units * times, 9.7e9);
+}
+static void l2_1(void **a) { level2(a, 1); }
+static void l2_4(void **a) { level2(a, 4); }
+static void l2_8(void **a) { level2(a, 8); }
+static void smem_(void **a) {
+    wide times = (wide)blocks * ARG(word, 1);
+    ARG(word *, 2)[0] += (word)(added(ARG(word *, 0), 32768 / 4) * times) + is("FAKE_WRONG", "smem");
+    pass(32768.0 * times, 0.98 * SMS * 128 * KHZ * 1e3);
+}
+static void mma_(void **a) { /* rounds of 8 products of 16 warps, 4096 operations each */
+    for (word i = 0; i < blocks; i++) ARG(wide *, 1)[i] = ARG(word, 0) * 8ull * 16 * 4096 * 100 / (2672 * number("FAKE_RATE", 100));
+}
+static void nothing(void **a) {
+    if (ARG(word *, 0) && !is("FAKE_WRONG", "launch")) *ARG(word *, 0) += 1;
+    pass(2.4e-6, 1);
+}
+static void chase(void **a) {
+    for (word i = 0; i < ARG(word, 1); i++) *ARG(wide *, 2) = ARG(wide *, 0)[*ARG(wide *, 2)];
+    if (is("FAKE_WRONG", "chase")) *ARG(wide *, 2) ^= 1;
+    pass(1.128e-6 * ARG(word, 1), 1);
+}
 static const struct { const char *name; void (*run)(void **); } KERNELS[] = {
+    {"nothing", nothing}, {"chase", chase},
     {"gate", gate}, {"stamp", stamp}, {"fill_bits", fill_bits}, {"fill_float", fill_float}, {"fill_half", fill_half},
-    {"fill_bfloat", fill_bfloat}, {"checksum", checksum}, {"read_", read_}, {"write_", write_}, {"copy_", copy_},
-    {"wrong", wrong}, {NULL, NULL},
+    {"fill_bfloat", fill_bfloat}, {"fill_double", fill_double}, {"fill_e4m3", fill_e4m3}, {"differ", differ}, {"checksum", checksum}, {"read_", read_}, {"write_", write_}, {"copy_", copy_},
+    {"wrong", wrong}, {"unequal", unequal}, {"triad_", triad_}, {"bulk_", bulk_}, {"l2_1", l2_1}, {"l2_4", l2_4}, {"l2_8", l2_8}, {"smem_", smem_},
+    {"mma_", mma_}, {NULL, NULL},
 };
 
 /* ---- code ---- */
 API int cuLibraryLoadData(char **l, const void *code, void *a, void *b, word c, void *d, void *e, word f) {
     ENTER;
-    *l = strdup(code);
+    size_t size = strlen(code) + 1;
+    if (!memcmp(code, "\177ELF", 4)) { /* machine code: it is read no further than for the names in it */
+        if (is("FAKE_CUBIN", "refused")) return 209;
+        const Elf64_Ehdr *head = code;
+        const Elf64_Shdr *sections = (const void *)((const char *)code + head->e_shoff);
+        size = head->e_shoff + head->e_shnum * sizeof *sections;
+        for (int i = 0; i < head->e_shnum; i++)
+            if (sections[i].sh_type != SHT_NOBITS && sections[i].sh_offset + sections[i].sh_size > size) size = sections[i].sh_offset + sections[i].sh_size;
+    }
+    *l = malloc(sizeof size + size);
+    memcpy(*l, &size, sizeof size);
+    memcpy(*l + sizeof size, code, size);
     return 0;
+}
+static int holds(const char *library, const char *name) {
+    char entry[200];
+    size_t size;
+    memcpy(&size, library, sizeof size);
+    int elf = !memcmp(library + sizeof size, "\177ELF", 4);
+    size_t length = snprintf(entry, sizeof entry, elf ? ".text.%s" : ".entry %s(", name);
+    return memmem(library + sizeof size, size, entry, length + elf) != NULL;
 }
 API int cuLibraryUnload(char *l) { free(l); return 0; }
 API int cuLibraryGetKernel(void **k, char *l, const char *name) {
     ENTER;
-    char entry[200];
-    snprintf(entry, sizeof entry, ".entry %s(", name);
     for (int i = 0; KERNELS[i].name; i++) {
         size_t length = strlen(KERNELS[i].name);
         int family = KERNELS[i].name[length - 1] == '_';
-        if (strstr(l, entry) && (family ? !strncmp(name, KERNELS[i].name, length) : !strcmp(name, KERNELS[i].name))) {
+        if (holds(l, name) && (family ? !strncmp(name, KERNELS[i].name, length) : !strcmp(name, KERNELS[i].name))) {
             *k = (void *)KERNELS[i].run;
             return 0;
         }
@@ -286,16 +384,45 @@ API int cuLibraryGetKernel(void **k, char *l, const char *name) {
 }
 API int cuKernelGetFunction(void **f, void *k) { *f = k; return 0; }
 API int cuKernelGetLibrary(void **l, void *k) { *l = NULL; return 0; }
+static int noted(void *f, void **a);
 API int cuLaunchKernel(void *f, word gx, word gy, word gz, word bx, word by, word bz, word shared, void *s, void **a, void **e) {
     ENTER;
+    if (noted(f, a)) return 0;
+    blocks = gx, threads = bx;
     ((void (*)(void **))f)(a);
     return 0;
 }
-API int cuLaunchKernelEx(const void *config, void *f, void **a, void **e) {
+API int cuLaunchKernelEx(const word *config, void *f, void **a, void **e) {
     ENTER;
+    blocks = config[0], threads = config[3];
     ((void (*)(void **))f)(a);
     return 0;
 }
+
+/* ---- graphs: a list of launches of kernels with one argument of eight bytes; in a graph each takes 1 us ---- */
+struct graph { int count; struct { void *f; wide argument; } node[4096]; };
+static struct graph *capturing;
+static int noted(void *f, void **a) {
+    if (!capturing) return 0;
+    capturing->node[capturing->count].f = f;
+    capturing->node[capturing->count++].argument = ARG(wide, 0);
+    return 1;
+}
+API int cuStreamBeginCapture_v2(void *s, int mode) { ENTER; capturing = calloc(1, sizeof *capturing); return 0; }
+API int cuStreamEndCapture(void *s, void **g) { ENTER; *g = capturing; capturing = NULL; return 0; }
+API int cuGraphInstantiateWithFlags(void **e, void *g, wide flags) { ENTER; *e = g; return 0; }
+API int cuGraphLaunch(struct graph *g, void *s) {
+    ENTER;
+    for (int i = 0; i < g->count; i++) {
+        void *argument = &g->node[i].argument;
+        double before = now_ns;
+        ((void (*)(void **))g->node[i].f)(&argument);
+        now_ns = before + 1000;
+    }
+    return 0;
+}
+API int cuGraphExecDestroy(void *e) { return 0; }
+API int cuGraphDestroy(void *g) { free(g); return 0; }
 
 /* ---- names and addresses ---- */
 API int cuGetErrorName(int code, const char **to) {
@@ -305,6 +432,8 @@ API int cuGetErrorName(int code, const char **to) {
     case NO_DEVICE: *to = "CUDA_ERROR_NO_DEVICE"; break;
     case 46: *to = "CUDA_ERROR_DEVICE_UNAVAILABLE"; break;
     case 222: *to = "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"; break;
+    case 209: *to = "CUDA_ERROR_NO_BINARY_FOR_GPU"; break;
+    case NOT_FOUND: *to = "CUDA_ERROR_NOT_FOUND"; break;
     case 719: *to = "CUDA_ERROR_LAUNCH_FAILED"; break;
     default: *to = "CUDA_ERROR_UNKNOWN";
     }

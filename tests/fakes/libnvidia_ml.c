@@ -5,7 +5,8 @@
  * R535.43 to .86, whose entries are longer than its version says. A field value is asked for as field230.
  * NVML_FAKE_GPUS=8 GPUs; NVML_FAKE_NVLINK=4 or 5 is the links' generation (none: not supported), NVML_FAKE_DOWN=3 the
  * link that is down, NVML_FAKE_STRAIGHT lets them go to the neighbour and not to a switch; NVML_FAKE_PIDS=12,34 are the
- * processes; NVML_FAKE_MIG=2 is the number of MIG instances.
+ * processes, NVML_FAKE_BUSY=97 is what each of them and the GPU are busy in percent; NVML_FAKE_MIG=2 is the number of
+ * MIG instances.
  * Compiled with -DOLD it lacks what drivers of 2022 lack. Layouts are those of nvidia-ml-py's structures.
  */
 #include <signal.h>
@@ -278,6 +279,22 @@ static int processes(const char *name, void *device, u32 *count, char *out) {
         memset(entry + 16, 0xFF, 8);
     }
     return *count > room ? TOO_SMALL : 0;
+}
+typedef struct { u32 pid; u64 at; u32 sm, others[3]; } Used;
+int nvmlDeviceGetProcessUtilization(void *device, Used *out, u32 *count, u64 since) {
+    u32 room = out ? *count : 0;
+    const char *rest = getenv("NVML_FAKE_PIDS");
+    BEGIN("nvmlDeviceGetProcessUtilization", device);
+    (void)since;
+    if (!getenv("NVML_FAKE_BUSY")) return NO_SUCH;
+    for (*count = 0; rest && *rest; (*count)++, rest = strchr(rest, ',') ? strchr(rest, ',') + 1 : "")
+        if (*count < room) out[*count] = (Used){(u32)atoi(rest), 1, number("NVML_FAKE_BUSY", 0), {0}};
+    return *count > room ? TOO_SMALL : 0;
+}
+int nvmlDeviceGetUtilizationRates(void *device, u32 out[2]) {
+    BEGIN("nvmlDeviceGetUtilizationRates", device);
+    out[0] = number("NVML_FAKE_BUSY", 0); out[1] = 0;
+    return 0;
 }
 #define LIST(name) \
     int name(void *device, u32 *count, char *out) { return processes(#name, device, count, out); }

@@ -78,6 +78,17 @@ def compiled(
     return path
 
 
+def built(path: Path, source: str, *flags: str) -> Path:
+    """Compile C to a shared library, whatever it calls."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        leave_out("no C compiler here: stand-in libraries cannot be built")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-shared", "-fPIC", "-xc", "-", "-o", str(path), "-Wl,--allow-shlib-undefined", *flags]
+    subprocess.run(command, input=source, text=True, check=True, capture_output=True)
+    return path
+
+
 def python(folder: Path) -> tuple[Path, Path]:
     """Make a Python environment without pip; gives its program and its site-packages."""
     venv.create(folder, symlinks=True, with_pip=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpustack.model.bench import (
+    Advice,
     BenchReport,
     Clocks,
     Device,
@@ -13,10 +14,12 @@ from gpustack.model.bench import (
     Power,
     Result,
     Span,
+    Sustained,
     Telemetry,
     Temperature,
     Throttle,
 )
+from gpustack.model.comparison import Change, Comparison, Outcome
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from tests.render.reports import TOOL
@@ -135,4 +138,43 @@ def nothing() -> BenchReport:
     return BenchReport(tool=TOOL, devices=(), results=(skipped, failed))
 
 
-ALL = {"bench-good": good, "bench-low": low, "bench-nothing": nothing}
+def later() -> BenchReport:
+    """Give figures after several runs, beside an older report of a machine with another driver."""
+    held = Sustained(
+        value=700.0,
+        interval=(699.0, 701.0),
+        steady=True,
+        samples=(700.0,),
+        seconds=5.0,
+        telemetry=TELEMETRY,
+        why=("power-bound: 1410 of 1980 MHz held, 699 of 700 W",),
+    )
+    lowered = Advice("The power limit was lowered to 500 W.", ("nvidia-smi -q -d POWER", "sudo nvidia-smi -pl 700"))
+    product = replace(FIGURES[-1], sustained=held, why=("power-bound: 1300 of 1980 MHz held",), advice=(lowered,))
+    copy = replace(FIGURES[0], runs=(55.50, 55.56, 55.61))
+    same = Change(
+        id="pcie.h2d.pinned",
+        device=0,
+        unit="GB/s",
+        outcome=Outcome.SAME,
+        before=55.5,
+        after=55.56,
+        before_interval=(55.4, 55.6),
+        after_interval=(55.5, 55.6),
+        change=0.0011,
+    )
+    worse = replace(
+        same, id="gemm.bf16", unit="TFLOP/s", outcome=Outcome.WORSE, before=860.0, after=804.6, change=-0.064
+    )
+    gone = Change(id="hbm.copy", device=0, unit="GB/s", outcome=Outcome.GONE, before=4260.0, note="skipped; no room")
+    comparison = Comparison(
+        path="then.json",
+        taken="2026-11-20T09:00:00+00:00",
+        tolerance=0.03,
+        differences=("GPU 0 has the driver 580.159.04 now, 575.57.08 then",),
+        changes=(same, replace(worse, before_interval=(858.0, 862.0), after_interval=(803.9, 805.2)), gone),
+    )
+    return replace(good(), results=(copy, product), repeat=3, comparison=comparison)
+
+
+ALL = {"bench-good": good, "bench-low": low, "bench-nothing": nothing, "bench-later": later}

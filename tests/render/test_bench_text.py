@@ -22,6 +22,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "bench-low-80": {},
     "bench-low-40-ascii": {"width": 40, "ascii": True},
     "bench-nothing-verbose": {"verbose": True},
+    "bench-later-80": {"verbose": True},
 }
 
 
@@ -77,7 +78,7 @@ SEEN = st.builds(
 FIGURE = st.builds(
     Result,
     id=st.sampled_from(["hbm.read", "pcie.h2d.pageable"]),
-    unit=st.sampled_from(["GB/s", "TFLOP/s"]),
+    unit=st.sampled_from(["GB/s", "TFLOP/s", "µs"]),
     device=st.none() | st.integers(0, 1),
     value=NUMBER,
     p05=NUMBER,

@@ -60,10 +60,18 @@ def test_the_kernels_word_is_enough_and_weighs_less_where_the_gpu_answers_again(
     ("facts", "severity"),
     [
         ({"ecc": {"uncorrected_volatile": 1}}, Severity.ERROR),
-        ({"ecc": {"sram_threshold_exceeded": True}}, Severity.ERROR),
+        ({"ecc": {"sram_threshold_exceeded": True}}, Severity.WARNING),
         ({"remap": {"failed": True}}, Severity.ERROR),
         ({"remap": {"pending": True}}, Severity.WARNING),
         ({"retired": {"pending": True}}, Severity.WARNING),
+        ({"repair": {"channel_pending": True}}, Severity.WARNING),
+        ({"remap": {"uncorrectable": 511}}, None),
+        ({"remap": {"uncorrectable": 512}}, Severity.ERROR),
+        ({"remap": {"banks": {"none": 1}}}, Severity.WARNING),
+        ({"remap": {"banks": {"none": 0}}}, None),
+        ({"retired": {"single_bit": 40, "double_bit": 14}}, None),
+        ({"retired": {"single_bit": 40, "double_bit": 15}}, Severity.WARNING),
+        ({"retired": {"single_bit": 49, "double_bit": 14}}, Severity.ERROR),
         ({"ecc": {"uncorrected_volatile": 0, "uncorrected_aggregate": 9, "corrected_volatile": 900}}, None),
         ({"ecc": {"uncorrected_volatile": None}}, None),
         ({"ecc": "garbage", "remap": 7}, None),
@@ -89,7 +97,9 @@ def test_a_memory_error_of_the_log_weighs_less_where_the_counters_were_reset() -
 
 
 def test_xids_of_programs_are_no_fault_of_the_stack() -> None:
-    assert ids(healthy(log(xids=[xid(13), xid(31), xid(43), xid(45)]))) == set()
+    facts = healthy(log(xids=[xid(13), xid(31), xid(43), xid(45)]))
+    assert ids(facts) == {"application-fault"}
+    assert report(facts).verdict.status is Health.HEALTHY
 
 
 def test_a_recovery_that_the_driver_asks_for_is_an_error() -> None:

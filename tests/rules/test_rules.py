@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import rules
+from gpustack.imports import load
+from gpustack.matrix import Matrix
+from gpustack.model.facts import Call, Message
 from gpustack.model.report import Finding, Purpose, Severity
+from gpustack.rulebook import explain, rule
+from gpustack.rules import FROM_MESSAGES, RULES
 from gpustack.rules.causes import EXPLAINED_BY, OWN_INSTANCE
+from gpustack.rules.completing import complete
 from gpustack.snapshots import read
 from tests.build import (
     PCI,
@@ -42,8 +47,10 @@ from tests.build import (
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
+MATRIX = Matrix()
+CASES = sorted(path.parent for path in (Path(__file__).parent.parent / "cases").glob("*/expected.toml"))
 HOSTS = sorted((Path(__file__).parent.parent / "hosts").glob("*.json"))
-IDS = {rule.__module__.rpartition(".")[2].replace("_", "-") for rule in rules.RULES}
+IDS = set(RULES)
 COMPAT = "/usr/local/cuda/compat/libcuda.so.570.86.10"
 CUDNN = "/usr/lib/libcudnn.so.9"
 DENIED = {"path": "/dev/nvidiactl", "exists": True, "readable": True, "writable": True, "open": "denied"}
@@ -86,7 +93,27 @@ FAILED = seen(
 )
 CLOSED = module(nodes=[{**DENIED, "readable": False}])
 ERROR = nvml_error(999, "NVML_ERROR_UNKNOWN")
+LINKER = {"by": "/v/libcusparse.so.12", "path": "/c/libnvJitLink.so.12", "lacking": ["__nvJitLinkComplete_12_4"]}
+CUBLAS, NCCL = "/c/libcublas.so.12.1.0", "/c/libnccl.so.2.14.3"
+FOUND = {path.partition(".so")[0][3:]: path for path in (CUBLAS, NCCL)}
+SHADOWED = {f"{name}.so": [{"step": "LD_LIBRARY_PATH", "path": path, "real": path}] for name, path in FOUND.items()}
+TWO = {
+    "path": "/v/lib/libnvrtc.so.12",
+    "owners": [{"name": "nvidia-x-cu11"}, {"name": "nvidia-x-cu12"}],
+    "there": False,
+}
+PACKAGES = {"key": PYTHON, "environment": PYTHON, "distributions": {"cupy": "1", "cupy-cuda12x": "1"}}
+SLOW = replace(libcuda(), calls=(Call(name="cuInit", seconds=9.5, outcome="ok"),))
+CARDS = {"gpus": [{"pci": PCI, "domain": "DMA"}, {"pci": "0000:02:00.0"}]}
 MACHINES = (
+    *(xid(code) for code in (13, 74)),
+    healthy(torch(linker=LINKER)),
+    healthy(torch(search=SHADOWED, pins={"nvidia-cublas-cu12": "12.4.5.8", "nvidia-nccl-cu12": "2.27.3"})),
+    healthy(seen("packages", {**PACKAGES, "overwritten": [TWO]})),
+    healthy(seen("iommu", CARDS)),
+    within(healthy(torch(), seen("limits", {"shm_bytes": 1 << 26}))),
+    healthy(seen("limits", {"memlock_bytes": 1 << 23, "may_lock": False, "rdma": ["mlx5_0"]})),
+    healthy(SLOW, seen("gpu", gpu(persistence=False))),
     *(xid(code) for code in (48, 79, 119)),
     *(healthy(libcuda(init=code, path=COMPAT, kind="compat")) for code in (802, 803, 804, 999)),
     *(healthy(seen("gpu", gpu(throttle={"mask": mask}))) for mask in (0x40, 0x80)),
@@ -129,12 +156,25 @@ MACHINES = (
     healthy(torch(exercise={"ran": True, "ok": False, "device": "cuda:0", "error": "x"})),
     healthy(onnxruntime(exercise={"ran": False, "ok": False, "error": "ImportError: x"})),
     healthy(seen("nvml", reason="gave no answer", status="failed")),
+    replace(healthy(), messages=(Message(kind="mce", line="[Hardware Error]: Uncorrected", origin="dmesg"),)),
+    replace(healthy(), taken="2028-01-01T00:00:00Z"),
+    healthy(torch("9.1.0", "cu140", "14.0"), seen("cuda-toolkit")),
+)
+# What no case and no machine above says.
+SAID = (
+    b"nvcc fatal : Unsupported gpu architecture 'compute_35'\nCuda compilation tools, release 12.1, V12.1.66",
+    b"Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9}",
+    b"ImportError: /lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /env/lib/libx.so)",
 )
 
 
+RECORDED = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
+PASTED = [load(sorted(map(str, folder.glob("*.txt"))), io.BytesIO(), MATRIX) for folder in CASES]
+PASTED += [load(["-"], io.BytesIO(text), MATRIX) for text in SAID]
+
+
 def findings() -> list[Finding]:
-    recorded = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
-    made = [finding for facts in (*recorded, *MACHINES) for finding in report(facts, Purpose.ANY).findings]
+    made = [finding for facts in (*RECORDED, *PASTED, *MACHINES) for finding in report(facts, Purpose.ANY).findings]
     return list({(finding.key, finding.title, finding.severity): finding for finding in made}.values())
 
 
@@ -149,31 +189,36 @@ def test_every_rule_can_fire() -> None:
     assert {finding.id for finding in FINDINGS} == IDS
 
 
-@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__module__.rpartition(".")[2])
-def test_a_rule_says_what_was_seen_why_it_hurts_and_what_to_do(rule: rules.Judge) -> None:
-    doc = sys.modules[rule.__module__].__doc__ or ""
+@pytest.mark.parametrize("finding", RULES)
+def test_a_rule_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -> None:
+    doc = explain(finding) or ""
     first, _, rest = doc.partition("\n\n")
     assert first.endswith(".")
     assert "\n" not in first
     assert len(re.findall(r"[.:;]", rest)) >= 2
-    assert inspect.signature(rule).parameters.keys() in ({"facts", "matrix"}, {"facts", "_matrix"})
+    assert inspect.signature(rule(finding)).parameters.keys() in ({"facts", "matrix"}, {"facts", "_matrix"})
 
 
 def test_each_rule_stands_once_in_the_order() -> None:
-    assert len(set(rules.RULES)) == len(rules.RULES)
-    assert len(IDS) == len(rules.RULES)
+    assert len(set(RULES)) == len(RULES)
+
+
+@pytest.mark.parametrize("finding", sorted(FROM_MESSAGES))
+def test_a_rule_about_messages_says_nothing_without_one(finding: str) -> None:
+    for facts in (*RECORDED, *PASTED, *MACHINES):
+        assert not list(rule(finding)(complete(replace(facts, messages=()), MATRIX), MATRIX))
 
 
 @pytest.mark.parametrize("finding", sorted(IDS))
 def test_explain_gives_a_rules_own_words(finding: str) -> None:
-    said = rules.explain(finding)
+    said = explain(finding)
     assert said is not None
     assert "\n\n" in said
 
 
 @pytest.mark.parametrize("other", ["reading", "seen", "no-such-thing", "", "causes"])
 def test_explain_knows_rules_alone(other: str) -> None:
-    assert rules.explain(other) is None
+    assert explain(other) is None
 
 
 def test_causes_and_consequences_are_findings_that_exist() -> None:

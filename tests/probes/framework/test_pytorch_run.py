@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.probes.stand_ins import PRELOADS, PROBES, VERSION, compiled, distribution, python
+from tests.probes.stand_ins import PRELOADS, PROBES, VERSION, built, compiled, distribution, python
 from tests.told import Host, ToldHost, load
 
 exercise = load("framework/pytorch.py")["exercise"]
@@ -96,6 +96,29 @@ def test_what_torch_loads_by_path_comes_first_unless_it_is_loaded_already(tmp_pa
         copy["step"] for copy in found["libcudnn.so.9"]
     ]  # the same file by two ways is one candidate
     assert found["libcudnn.so.9"][0]["path"] == str(torch.parent / "nvidia" / "cudnn" / "lib" / "libcudnn.so.9")
+
+
+@pytest.mark.parametrize("system_first", [True, False])
+def test_which_linker_libcusparse_would_load_and_what_it_lacks(tmp_path: Path, *, system_first: bool) -> None:
+    program, torch = wheel(tmp_path / "env")
+    nvidia, asked_for = torch.parent / "nvidia", "__nvJitLinkComplete_12_4"
+    own = compiled(nvidia / "nvjitlink" / "lib" / "libnvJitLink.so.12", flags=[f"-Wl,--defsym={asked_for}=16"])
+    older = compiled(tmp_path / "system" / own.name, flags=["-Wl,--defsym=__nvJitLinkComplete_12_2=16"])
+    place = "$ORIGIN/../../nvjitlink/lib"
+    calls = f"void {asked_for}(void); void cusparse(void) {{ {asked_for}(); }}"
+    flags = ("-Wl,--enable-new-dtags", f"-Wl,-rpath,{place}", "-xnone", str(own))
+    sparse = built(nvidia / "cusparse" / "lib" / "libcusparse.so.12", calls, "-Wl,-soname,libcusparse.so.12", *flags)
+    rpath = "$ORIGIN/../../nvidia/cusparse/lib"
+    compiled(torch / "lib" / "libtorch_global_deps.so", needs=[sparse], rpath=rpath)
+    facts = asked(program, {"LD_LIBRARY_PATH": str(older.parent)} if system_first else {}, deep=False)
+    assert facts["search"]["libnvJitLink.so.12"][0]["step"] == ("LD_LIBRARY_PATH" if system_first else "RUNPATH")
+    assert facts["linker"] == {
+        "by": str(sparse),
+        "path": str(older if system_first else own),
+        "wanted": [asked_for],
+        "lacking": [asked_for] if system_first else [],
+        "newest": "12.2" if system_first else "12.4",
+    }
 
 
 @pytest.mark.parametrize(

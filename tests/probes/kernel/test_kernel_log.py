@@ -190,3 +190,15 @@ def test_no_line_is_too_odd(lines: list[str]) -> None:
     assert all(isinstance(line, str) for _, line in LOG["records"](text))
     assert all(seconds >= 0 for seconds, _ in LOG["stamped"](text))
     LOG["probe"](ToldHost({"/dev/kmsg": kmsg(*lines)}))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvidia 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0010 address=0x64a7f000 flags=0x0000]",
+        "DMAR: [DMA Read NO_PASID] Request device [41:00.0] fault addr 0xffdf8000 [fault reason 0x06]",
+        "DMAR: [DMA Write] Request device [41:00.0] PASID ffffffff fault addr 7f000 [fault reason 05]",
+    ],
+)
+def test_what_an_iommu_turned_away_is_kept(line: str) -> None:
+    assert look(line, "DMAR: IOMMU enabled")["iommu_faults"] == [line]

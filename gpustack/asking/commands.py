@@ -1,0 +1,103 @@
+"""What to type to have a release: with pip, uv and conda where it is a wheel, else with the system's own manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.rules import fixes
+from gpustack.rules.reading import numbers
+
+if TYPE_CHECKING:
+    from gpustack.asking.subjects import Subject
+    from gpustack.model.facts import Facts
+
+# The distribution to install, and its name on conda-forge where it has one there.
+DISTRIBUTIONS = {
+    "pytorch": ("torch", "pytorch-gpu"),
+    "tensorflow": ("tensorflow[and-cuda]", "tensorflow-gpu"),
+    "onnxruntime": ("onnxruntime-gpu", None),
+    "jax": ("jax", "jax"),
+    "vllm": ("vllm", "vllm"),
+    "sglang": ("sglang", None),
+    "xformers": ("xformers", "xformers"),
+    "flash-attention": ("flash-attn", "flash-attn"),
+    "bitsandbytes": ("bitsandbytes", "bitsandbytes"),
+    "torchvision": ("torchvision", "torchvision"),
+    "torchaudio": ("torchaudio", "torchaudio"),
+    "transformer-engine": ("transformer-engine", None),
+    "tensorrt-llm": ("tensorrt-llm", None),
+    "tensorrt": ("tensorrt", None),
+    "cudnn": ("nvidia-cudnn-cu12", "cudnn"),
+    "nccl": ("nvidia-nccl-cu12", "nccl"),
+}
+
+AND_CUDA = (2, 14)  # the first TensorFlow with the extra
+
+
+def install(subject: Subject, spec: str) -> tuple[str, ...]:
+    """Give the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
+    if subject.component == "nvidia-driver":
+        return driver(spec.removeprefix("=="), None)
+    if subject.component == "cuda-toolkit":
+        return _toolkit(spec.removeprefix("=="))
+    if subject.component not in DISTRIBUTIONS:
+        return ()
+    name, on_conda = DISTRIBUTIONS[subject.component]
+    if subject.component == "onnxruntime":
+        name = subject.name if subject.name in {"onnxruntime", "onnxruntime-gpu"} else name
+    if subject.component in {"cudnn", "nccl"} and subject.tag:
+        name = f"nvidia-{subject.component}-{subject.tag}"
+    if subject.component == "tensorflow" and numbers(subject.version) < AND_CUDA:
+        name = "tensorflow"
+    if subject.component == "jax" and subject.tag:
+        name = f"jax[{subject.tag}]"
+    wanted = f"{name}{spec}"
+    quoted = f'"{wanted}"' if any(letter in wanted for letter in "[*<>,") else wanted
+    index = f" --index-url {fixes.TORCH_INDEX}/{subject.tag}" if subject.component == "pytorch" and subject.tag else ""
+    conda = _conda(subject, spec, on_conda)
+    return (f"python -m pip install {quoted}{index}", f"uv pip install {quoted}{index}", *conda)
+
+
+def driver(release: str, facts: Facts | None) -> tuple[str, ...]:
+    """Give the commands that install the branch of a driver release, by the distribution where it is known."""
+    branch = release.partition(".")[0]
+    family = fixes.manager(facts) if facts else None
+    known = {
+        "apt": f"sudo apt-get update && sudo apt-get install nvidia-driver-{branch}",
+        "dnf": f"sudo dnf install nvidia-driver-{branch}*",
+    }
+    if family:
+        return (known.get(family, fixes.DRIVER.get(family, "")),)
+    return (
+        f"{known['apt']}  # Ubuntu, Debian with NVIDIA's repository",
+        "sudo dnf install nvidia-open  # Fedora, RHEL",
+    )
+
+
+def compat(package: str) -> tuple[str, ...]:
+    """Give the commands that install a compat package and let programs find it."""
+    version = package.removeprefix("cuda-compat-").replace("-", ".")
+    return (
+        f"sudo apt-get install {package}",
+        f"export LD_LIBRARY_PATH=/usr/local/cuda-{version}/compat:$LD_LIBRARY_PATH",
+    )
+
+
+def _conda(subject: Subject, spec: str, name: str | None) -> tuple[str, ...]:
+    if name is None or (subject.component == "pytorch" and not (subject.tag or "").startswith("cu")):
+        return ()
+    version = spec.removeprefix("==").removesuffix(".*")
+    wanted = f"{name}={version}" if spec.startswith("==") else f'"{name}{spec}"'
+    tag = (subject.tag or "").removeprefix("cuda").removeprefix("cu")
+    cuda = {"pytorch": f"{tag[:2]}.{tag[2:]}", "jax": tag}.get(subject.component) if tag.isdigit() else None
+    more = f" cuda-version={cuda}" if cuda else ""
+    build = ' "jaxlib=*=*cuda*"' if subject.component == "jax" else ""
+    return (f"conda install -c conda-forge {wanted}{build}{more}",)
+
+
+def _toolkit(version: str) -> tuple[str, ...]:
+    minor = ".".join(version.split(".")[:2])
+    return (
+        f"sudo apt-get install cuda-toolkit-{minor.replace('.', '-')}",
+        f"conda install -c conda-forge cuda-toolkit={minor}",
+    )

@@ -1,0 +1,145 @@
+"""The load in the child: one product again and again into a ring over most of the memory, every bit compared.
+
+{"at": "stress"}                                         the load begins
+{"state": {"spent": S, "each": S, "products": N, ...}}   how one round of it went, with the counts of that round
+
+The same product of the same operands made in the same way has the same bits every time. So each result is compared on
+the device with the first, which was itself compared with sums in float64; and the sums over A, B and that first result
+tell after each round whether they are still what they were.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import cycle
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from gpustack.bench import suite
+from gpustack.bench.timing import fitting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpustack.bench.card import Argument, Memory
+    from gpustack.bench.child import Desk
+    from gpustack.bench.lab import Job, Lab, Load
+    from gpustack.bench.timing import Train
+
+ID = "stress"
+DTYPES = (((8, 0), "bf16"), ((7, 0), "fp16"), ((0, 0), "fp32"))  # what the tensor cores of a GPU from there on take
+MARGIN = 16  # one part in so many of what is free is left to others
+LONG = 0.2
+FOUND = struct.Struct("3Q")
+NONE = (1 << 64) - 1
+UNIT, THREADS = 16, 256
+READINGS = 2  # kept of each round, so that those of a day still fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """Room for many results one behind the other, what makes each of them, and the one that they must be."""
+
+    lab: Lab
+    load: Load
+    memory: Memory
+    runs: tuple[Callable[[], None], ...]
+
+    def sums(self) -> tuple[tuple[int, int], ...]:
+        """Give the sums over the operands and over the first result."""
+        return tuple(self.lab.sums(one) for one in (*self.load.data, self.load.result))
+
+    def compare(self, count: int) -> tuple[int, int, int | None]:
+        """Give how many bits and words of so many results are not what they must be, and at which byte the first is."""
+        each = self.load.size // UNIT
+        units, apart = ctypes.c_uint64(count * each), ctypes.c_uint64(each)
+        with self.lab.memory(FOUND.size) as found:
+            self.lab.put(found, FOUND.pack(0, 0, NONE))
+            arguments: list[Argument] = [self.memory, units, self.load.result, apart, found]
+            self.lab.launcher("gemm", "differ", 8 * self.lab.multiprocessors, THREADS, arguments)()
+            bits, words, first = FOUND.unpack(self.lab.bytes_of(found, 0, FOUND.size))
+        return bits, words, None if first == NONE else first * UNIT
+
+
+def burn(desk: Desk, seconds: float) -> None:
+    """Load the GPU for so many seconds, and say how each round went; raises where it cannot, or where all is wrong."""
+    desk.outlet.say("at", ID)
+    dtype = next(dtype for least, dtype in DTYPES if desk.lab.capability >= least)
+    bench = next(bench for bench in suite.listed() if bench.id == f"gemm.{dtype}")
+    with ExitStack() as stack:
+        job, ring = _ring(desk.lab, stack.enter_context(bench.prepare(desk.lab)), stack)
+        runs, sums = fitting(LONG, desk.timer.train(ring.runs[0], 1).seconds), ring.sums()
+        sizes = {"memory": ring.memory.size, "result": ring.load.size}
+        facts = {**job.method, **sizes, "dtype": dtype, "amount": job.amount, "way": job.label}
+        begun = time.monotonic()
+        while time.monotonic() < begun + seconds:
+            told = _told(desk, ring, runs, begun + seconds)
+            state = {"spent": time.monotonic() - begun, "changed": ring.sums() != sums}
+            desk.outlet.say("state", {**facts, **told, **state})
+
+
+def _told(desk: Desk, ring: Ring, runs: int, until: float) -> dict[str, Any]:
+    """Go one round, and give what the card did meanwhile and what was wrong."""
+    begun, before = time.monotonic(), desk.watch.counters()
+    desk.watch.forget(begun)
+    trains = _round(desk, ring, runs, until)
+    seen, clocks = desk.watch.window(begun, time.monotonic()), [train.clock_mhz for _, train in trains]
+    held = [clock for clock in clocks if clock]
+    products = sum(count for count, _ in trains)
+    return {
+        "products": products,
+        "each": median(train.seconds for _, train in trains),
+        "clock": median(held) if held else None,
+        "wrong": ring.compare(products),
+        "readings": seen[:: max(1, len(seen) // READINGS)][-READINGS:],
+        "before": before,
+        "after": desk.watch.counters(),
+    }
+
+
+def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
+    """Take the memory for the first way that gives the same right product again; raises ArithmeticError for none."""
+    free = lab.free()
+    wrong: str | None = None
+    memory: Memory | None = None
+    for job in jobs:
+        if not (load := job.load) or (wrong := job.check()):
+            continue
+        size = (free - free // MARGIN) // load.size * load.size
+        if size < 2 * load.size:
+            lab.skip(f"only {free >> 20} MiB of the GPU's memory are free", "nvidia-smi")
+        memory = memory or stack.enter_context(lab.memory(size))
+        runs = tuple(load.into(memory.address + at) for at in range(0, memory.size - load.size + 1, load.size))
+        ring = Ring(lab=lab, load=load, memory=memory, runs=runs)
+        for run in runs[:2]:
+            run()
+        if not ring.compare(2)[0]:
+            return job, ring
+        wrong = "the same product of the same numbers came out different"
+    raise ArithmeticError(wrong or "there is no product to load the GPU with")
+
+
+def _round(desk: Desk, ring: Ring, runs: int, until: float) -> list[tuple[int, Train]]:
+    """Fill the ring once, or as far as the time goes; give the trains with the products in each."""
+    taken: list[tuple[int, Train]] = []
+    for at in range(0, len(ring.runs), runs):
+        some = ring.runs[at : at + runs]
+        taken.append((len(some), desk.timer.train(_in_turn(some), len(some))))
+        desk.outlet.part((at + len(some)) / len(ring.runs))
+        if time.monotonic() >= until:
+            break
+    return taken
+
+
+def _in_turn(runs: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    """Give a function that runs the next of these each time, round and round."""
+    turns = cycle(runs)
+
+    def run() -> None:
+        next(turns)()
+
+    return run

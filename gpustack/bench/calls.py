@@ -1,0 +1,147 @@
+"""Calls of the driver in loops that run in C, with arguments made beforehand: what the host's side of a work costs.
+
+What Python adds to each call is measured by the same loop over a function that does nothing, and taken off. The calls
+hold Python's lock, so that no other thread of ours comes between.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle, repeat, starmap
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from gpustack.bench.timing import Train
+
+if TYPE_CHECKING:
+    from gpustack.bench.timing import Timer
+
+LIBRARY = "libcuda.so.1"
+THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+Given = tuple[Any, ...]
+
+
+class RefusedError(Exception):
+    """The driver refused a call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """Some functions of the driver, called one after another with these arguments, again and again."""
+
+    steps: Sequence[tuple[str, Given]]
+    kept: object = None  # what must live as long as its address among the arguments
+
+    def __call__(self, count: int) -> None:
+        """Call them so many times; raises RefusedError with the first error."""
+        if code := _loop(self._functions, [given for _, given in self.steps], count):
+            raise RefusedError(f"{' and '.join(name for name, _ in self.steps)} answered {code}")
+
+    def idle(self, count: int) -> float:
+        """Give the seconds that Python alone takes for so many."""
+        begun = time.perf_counter()
+        _loop([_nothing()] * len(self.steps), [given for _, given in self.steps], count)
+        return time.perf_counter() - begun
+
+    @cached_property
+    def _functions(self) -> list[Any]:
+        library = ctypes.PyDLL(LIBRARY)
+        return [getattr(library, name) for name, _ in self.steps]
+
+
+def _loop(functions: Sequence[Any], given: Sequence[Given], count: int) -> int:
+    """Call functions in turn, so many rounds, without a line of Python between; give the first answer but nought."""
+    each = [starmap(function, repeat(one, count)) for function, one in zip(functions, given, strict=True)]
+    return next(filter(None, map(next, cycle(each))), 0)
+
+
+def _nothing() -> Any:  # noqa: ANN401 - a function of the C library
+    function = ctypes.PyDLL(None).abs  # it looks at its first argument alone, and the caller removes them all
+    function.restype = None
+    return function
+
+
+def launches(function: int, arguments: Sequence[ctypes._SimpleCData[Any]], stream: int) -> Calls:
+    """Give the launch of a kernel in one block of one thread."""
+    held = [ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments]
+    table = (ctypes.c_void_p * len(held))(*held)
+    one, none = ctypes.c_uint(1), ctypes.c_uint(0)
+    given = (ctypes.c_void_p(function), *[one] * 6, none, ctypes.c_void_p(stream), table, ctypes.c_void_p(0))
+    return Calls(steps=[("cuLaunchKernel", given)], kept=arguments)
+
+
+def pooled(size: int, stream: int) -> Calls:
+    """Give an asynchronous allocation of so many bytes from the device's pool, and its return."""
+    at, ordered = ctypes.c_uint64(0), ctypes.c_void_p(stream)
+    take = ("cuMemAllocAsync", (ctypes.byref(at), ctypes.c_size_t(size), ordered))
+    return Calls(steps=[take, ("cuMemFreeAsync", (at, ordered))])
+
+
+@contextmanager
+def captured(enqueue: Callable[[], None], stream: int) -> Iterator[Calls]:
+    """Give the replay of a graph of what this enqueues."""
+    library, ordered = ctypes.CDLL(LIBRARY), ctypes.c_void_p(stream)
+    graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
+    _must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
+    try:
+        enqueue()
+    finally:
+        _must(library, "cuStreamEndCapture", ordered, ctypes.byref(graph))
+    try:
+        _must(library, "cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
+        yield Calls(steps=[("cuGraphLaunch", (ready, ordered))])
+    finally:
+        if ready.value:
+            _must(library, "cuGraphExecDestroy", ready)
+        _must(library, "cuGraphDestroy", graph)
+
+
+def _must(library: ctypes.CDLL, name: str, *given: object) -> None:
+    if code := getattr(library, name)(*given):
+        raise RefusedError(f"{name} answered {code}")
+
+
+class Slope:
+    """Takes samples of what a call costs: what twice as many take longer, ``count`` and twice ``count`` of them.
+
+    So many as ``queued`` can lie behind the closed gate: with them the GPU's own part is known. What is dearer, the
+    host's call or the GPU's part, is what such a call costs in a program that makes one after another.
+    """
+
+    def __init__(self, calls: Calls, *, count: int, operations: int = 1, queued: int = 0) -> None:
+        """Take these calls, each of which is so many operations."""
+        self.runs = count
+        self._calls, self._operations, self._queued = calls, operations, queued
+        self._gpu: float | None = None
+        self._python: list[float] = []
+
+    def take(self, timer: Timer) -> Train:
+        """Give one sample: the seconds of one call, without Python's part."""
+        if self._gpu is None:
+            timer.first(lambda: self._calls(2 * self.runs))
+            self._gpu = self._ready(timer) if self._queued else 0.0
+        few, many = (_burst(timer.open(), self._calls, count) for count in (self.runs, 2 * self.runs))
+        self._python.append(self._calls.idle(2 * self.runs) / (2 * self.runs))
+        host = (many.seconds - few.seconds) / self.runs - median(self._python)
+        return Train(max(host, self._gpu, 1e-12), many.clock_mhz)
+
+    def told(self) -> Mapping[str, object]:
+        """Give what belongs to the method: what Python and the GPU took for an operation, in microseconds."""
+        python = round(median(self._python) * 1e6 / self._operations, 4)
+        gpu = {"gpu_us": round(self._gpu * 1e6 / self._operations, 4)} if self._gpu else {}
+        return {"calls": [self.runs, 2 * self.runs], "python_us": python, **gpu}
+
+    def _ready(self, timer: Timer) -> float:
+        """Give what a call takes of the GPU when all lie ready behind the gate; nought where the gate gave up."""
+        half = self._queued // 2
+        few, many = (_burst(timer, self._calls, count) for count in (half, 2 * half))
+        return (many.seconds - few.seconds) / half if timer.gated else 0.0
+
+
+def _burst(timer: Timer, calls: Calls, count: int) -> Train:
+    return timer.train(lambda: calls(count), 1)

@@ -1,0 +1,125 @@
+"""Why the way to the host or to another GPU was slow: lanes, generation, payload, repeats, a far processor."""
+
+from __future__ import annotations
+
+from gpustack.bench.case import Case, Reason, Weight
+from gpustack.bench.ceilings import USUAL_PAYLOAD, WRITE_OVERHEAD
+from gpustack.model.bench import Advice, Hop
+
+FAR = 0.9  # of the near processor's figure: below that the far one makes a difference
+BETWEEN_GPUS = frozenset({"p2p", "nccl", "nvlink"})
+
+SEAT = Advice(
+    "Seat the card anew, and look after riser, cable and slot; then after the slot's setting in the firmware.",
+    ("sudo lspci -vv | grep -E 'LnkCap|LnkSta'", "nvidia-smi -q | grep -A 12 'GPU Link Info'"),
+)
+REPEATS = Advice(
+    "Seat the card anew, and look after riser and cable.", ("nvidia-smi -q | grep Replay", "sudo dmesg | grep -i aer")
+)
+BIGGER = Advice(
+    "The firmware sets the payload for the whole path; the kernel parameter pci=pcie_bus_perf asks for the largest.",
+    ("sudo lspci -vv | grep MaxPayload",),
+)
+NEAR = Advice("Keep the process on the GPU's own NUMA node.", ("nvidia-smi topo -m", "numactl --cpunodebind=N COMMAND"))
+FABRIC = Advice(
+    "See which link is down; on machines with NVSwitch see whether the fabric manager runs.",
+    ("nvidia-smi nvlink -s", "nvidia-smi nvlink -e", "systemctl status nvidia-fabricmanager"),
+)
+
+
+def link(case: Case) -> Reason | None:
+    """The link is narrower or slower under load than card and slot allow."""
+    seen = case.telemetry.link
+    if case.kind != "pcie":
+        return None
+    narrow = seen.width and seen.max_width and seen.width < seen.max_width
+    slow = seen.generation and seen.max_generation and seen.generation < seen.max_generation
+    if not narrow and not slow:
+        return _above(case)
+    have = f"PCIe {seen.generation}.0 x{seen.width} under load"
+    where = f", below the bridge {seen.hops[1].address}" if len(seen.hops) > 1 and _trained_down(seen.hops[1]) else ""
+    return Reason(f"{have}, {seen.max_generation}.0 x{seen.max_width} is possible{where}", Weight.FAULT, SEAT)
+
+
+def _above(case: Case) -> Reason | None:
+    """The GPU's own link is whole, and one above it is slower than it could be, and slower than the GPU's."""
+    seen = case.telemetry.link
+    own = _speed(seen.generation, seen.width)
+    if not seen.hops or _speed(seen.hops[0].generation, seen.hops[0].width) < own:
+        return None  # the bridges were looked at when the link was at rest
+    for hop in seen.hops[1:]:
+        if own and _trained_down(hop) and _speed(hop.generation, hop.width) < own:
+            have = f"PCIe {hop.generation}.0 x{hop.width} under load at the bridge {hop.address}"
+            return Reason(f"{have}, {hop.max_generation}.0 x{hop.max_width} is possible there", Weight.FAULT, SEAT)
+    return None
+
+
+def _trained_down(hop: Hop) -> bool:
+    have, can = _speed(hop.generation, hop.width), _speed(hop.max_generation, hop.max_width)
+    return bool(have and can and have < can)
+
+
+def _speed(generation: int | None, width: int | None) -> float:
+    """Give a measure by which links can be compared: each generation has twice the rate of the one before."""
+    return (width or 0) * 2.0 ** (generation or 0) if generation and width else 0.0
+
+
+def slot(case: Case) -> Reason | None:
+    """The slot has fewer lanes or an older generation than the GPU: no fault, and the limit is that of the slot."""
+    hops = case.telemetry.link.hops
+    if case.kind != "pcie" or len(hops) < 2:  # noqa: PLR2004 - the GPU and the bridge above it
+        return None
+    own, above = hops[0], hops[1]
+    can, gives = _speed(own.max_generation, own.max_width), _speed(above.max_generation, above.max_width)
+    if not gives or gives >= can:
+        return None
+    here = f"PCIe {above.max_generation}.0 x{above.max_width}"
+    text = f"the slot (bridge {above.address}) has {here}, the GPU {own.max_generation}.0 x{own.max_width}"
+    return Reason(text, Weight.NOTE)
+
+
+def payload(case: Case) -> Reason | None:
+    """The packets are smaller than usual, so more of the link carries headers."""
+    size = case.telemetry.link.payload
+    if case.kind != "pcie" or not size or size >= USUAL_PAYLOAD:
+        return None
+    part, usual = (bytes_ / (bytes_ + WRITE_OVERHEAD) for bytes_ in (size, USUAL_PAYLOAD))
+    text = (
+        f"payloads of {size} bytes: {part:.0%} of the link carries data, with {USUAL_PAYLOAD} bytes it is {usual:.0%}"
+    )
+    return Reason(text, Weight.NOTE, BIGGER)
+
+
+def replays(case: Case) -> Reason | None:
+    """Packets had to be sent again: the slot, the riser or the cable."""
+    again = case.telemetry.link.replays
+    return Reason(f"{again} PCIe packets had to be sent again", Weight.NOTE, REPEATS) if again else None
+
+
+def numa(case: Case) -> Reason | None:
+    """The host's memory is on another processor than the GPU: it was not kept near, or the far one is clearly worse."""
+    told, far, near = case.method.get("numa"), case.method.get("far_node"), case.figures.median
+    if case.kind != "pcie":
+        return None
+    if isinstance(far, float | int) and near and far < FAR * near:
+        text = f"from the far NUMA node {far:.4g} {case.unit}, {far / near:.0%} of the near one"
+        return Reason(text, Weight.NOTE, NEAR)
+    if case.low and isinstance(told, str) and "not pinned" in told:
+        return Reason(told, Weight.NOTE, NEAR)
+    return None
+
+
+def nvlinks(case: Case) -> Reason | None:
+    """Not all links to other GPUs are up."""
+    seen = case.telemetry.nvlink
+    if case.kind not in BETWEEN_GPUS or not seen or seen.active >= seen.total:
+        return None
+    return Reason(f"{seen.active} of {seen.total} NVLinks are up", Weight.FAULT, FABRIC)
+
+
+def nvlink_errors(case: Case) -> Reason | None:
+    """The links to other GPUs made errors meanwhile."""
+    seen = case.telemetry.nvlink
+    if case.kind not in BETWEEN_GPUS or not seen or not seen.errors:
+        return None
+    return Reason(f"{seen.errors} errors and repeats on NVLinks meanwhile", Weight.NOTE, FABRIC)

@@ -1,0 +1,88 @@
+"""GPUs of one kind beside one another: the one that is clearly worse than its siblings, and in what it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpustack.model.bench import Advice, Mark, Result
+
+if TYPE_CHECKING:
+    from gpustack.model.bench import Device, Telemetry
+
+# Cards of one kind differ by 5 % through their silicon and their cooling; more than 10 % is no such difference.
+# Source: stas00/ml-engineering, compute/accelerator; huggingface/gpu-fryer marks the same 10 %.
+APART = 0.10
+FEW = 2
+GOOD = (Mark.OK, Mark.LOW, Mark.UNSTEADY)
+WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
+SWAP = Advice(
+    "Measure it alone, then let it change places with a sibling: what stays with the place is slot, supply or airflow.",
+    ("gpustack bench --gpu N -v", "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK"),
+)
+
+
+def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Result, ...]:
+    """Give the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
+    names = {device.index: device.name for device in devices}
+    found = []
+    for result in results:
+        mine = names.get(result.device) if result.device is not None else None
+        others = [
+            one
+            for one in results
+            if one.id == result.id
+            and one is not result
+            and one.device is not None
+            and names.get(one.device) == mine
+            and one.value
+            and one.verdict in GOOD
+        ]
+        found.append(_judged(result, others) if mine and others and result.value else result)
+    return tuple(found)
+
+
+def _judged(result: Result, others: Sequence[Result]) -> Result:
+    """Hold a figure against the median of its siblings' and its own; of two against the other, so that one is worse."""
+    values = [one.value for one in others if one.value]
+    usual = median([*values, result.value or 0.0]) if len(values) >= FEW else values[0]
+    reached = _reached(result, usual)
+    if reached >= 1 - APART or result.verdict not in GOOD:
+        return result
+    where = ", ".join(str(one.device) for one in others)
+    text = f"{reached:.0%} of what its siblings reach ({usual:.4g} {result.unit}; GPU {where})"
+    differs = "; ".join(_differences(result, others))
+    why = f"{text}: {differs}" if differs else text
+    return replace(result, verdict=Mark.LOW, why=(*result.why, why), advice=(*result.advice, SWAP))
+
+
+def _reached(result: Result, usual: float) -> float:
+    value = result.value or 0.0
+    return (usual / value if value else 0.0) if result.lower_is_better else value / usual
+
+
+def _differences(result: Result, others: Sequence[Result]) -> Iterator[str]:
+    """Say in which clock, temperature or link it differs from them."""
+    mine, theirs = result.telemetry, [one.telemetry for one in others if one.telemetry]
+    if mine is None or not theirs:
+        return
+    clocks = [one.clocks.held for one in theirs if one.clocks.held]
+    if mine.clocks.held and clocks and mine.clocks.held < SLOWER * median(clocks):
+        yield f"its clock held {mine.clocks.held:.0f} MHz, theirs {median(clocks):.0f}"
+    heat = [one.temperature.gpu.high for one in theirs if one.temperature.gpu]
+    if mine.temperature.gpu and heat and mine.temperature.gpu.high >= median(heat) + WARMER:
+        yield f"it was at {mine.temperature.gpu.high:.0f} °C, they at {median(heat):.0f}"
+    yield from _limits(mine, theirs)
+
+
+def _limits(mine: Telemetry, theirs: Sequence[Telemetry]) -> Iterator[str]:
+    watts = [one.power.limit for one in theirs if one.power.limit]
+    if mine.power.limit and watts and mine.power.limit < WATTS * median(watts):
+        yield f"its power limit is {mine.power.limit:.0f} W, theirs {median(watts):.0f}"
+    widths = [one.link.width for one in theirs if one.link.width]
+    if mine.link.width and widths and mine.link.width < median(widths):
+        yield f"its link has {mine.link.width} lanes, theirs {median(widths):.0f}"
+    if mine.processes and not any(one.processes for one in theirs):
+        yield f"others are on it: {', '.join(mine.processes[:2])}"

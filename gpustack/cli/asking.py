@@ -1,0 +1,201 @@
+"""The commands that ask the compatibility matrix: show, why, plan, update."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.cli.examining import taken
+from gpustack.cli.options import Formats, Output, Timeout, Verbose
+from gpustack.cli.results import look, renderer, write
+
+if TYPE_CHECKING:
+    from gpustack.asking.given import Given
+    from gpustack.cli.options import Format
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
+
+matrix = typer.Typer(
+    name="matrix",
+    help="Ask the compatibility matrix: what goes with what, why, and what would work instead.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Subjects = Annotated[
+    list[str], typer.Argument(metavar="SUBJECT...", help="Such as torch==2.7.1+cu128; more are taken as given.")
+]
+Driver = Annotated[str | None, typer.Option("--driver", metavar="RELEASE", help="Such as 550.54.15.")]
+Gpu = Annotated[str | None, typer.Option("--gpu", metavar="GPU", help="sm_90, 9.0, gfx1100 or a name, such as L40S.")]
+Python = Annotated[str | None, typer.Option("--python", metavar="VERSION", help="Such as 3.12.")]
+Glibc = Annotated[str | None, typer.Option("--glibc", metavar="VERSION", help="Such as 2.35.")]
+Cudnn = Annotated[str | None, typer.Option("--cudnn", metavar="VERSION", help="Such as 9.10.2, or 9.")]
+Gcc = Annotated[str | None, typer.Option("--gcc", metavar="VERSION", help="Such as 13.")]
+Clang = Annotated[str | None, typer.Option("--clang", metavar="VERSION", help="Such as 18.")]
+Kernel = Annotated[str | None, typer.Option("--kernel", metavar="RELEASE", help="Of Linux, such as 6.8.0-50-generic.")]
+Module = Annotated[str | None, typer.Option("--kernel-module", metavar="FLAVOUR", help="open or proprietary.")]
+System = Annotated[str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows or wsl.")]
+Here = Annotated[bool, typer.Option("--here", help="On this machine; what is given beside it counts instead.")]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option("--from", metavar="PATH", help="On a recorded machine; - is standard input (repeatable)."),
+]
+
+
+@matrix.command()
+def show(
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.")],
+    *,
+    written: Formats = "text",
+    output: Output = None,
+    verbose: Verbose = False,
+) -> None:
+    """Show all that the matrix states of a component, with its sources."""
+    from gpustack.asking.showing import show as tables
+    from gpustack.matrix import Matrix
+
+    _leave(tables(subject, Matrix()), written, output, verbose=verbose)
+
+
+@matrix.command()
+def why(
+    subjects: Subjects,
+    *,
+    driver: Driver = None,
+    gpu: Gpu = None,
+    python: Python = None,
+    glibc: Glibc = None,
+    cudnn: Cudnn = None,
+    gcc: Gcc = None,
+    clang: Clang = None,
+    kernel: Kernel = None,
+    kernel_module: Module = None,
+    system: System = None,
+    here: Here = False,
+    origins: Origins = None,
+    written: Formats = "text",
+    output: Output = None,
+    timeout: Timeout = None,
+    verbose: Verbose = False,
+) -> None:
+    """Say whether something works with what is given (else on this machine), why, and what would work instead."""
+    from gpustack.asking.answering import why as ask
+    from gpustack.asking.given import Given
+    from gpustack.matrix import Matrix
+
+    rows = Matrix()
+    given = Given(
+        driver=driver,
+        gpu=gpu,
+        python=python,
+        glibc=glibc,
+        cudnn=cudnn,
+        gcc=gcc,
+        clang=clang,
+        kernel=kernel,
+        kernel_module=kernel_module,
+        os=system,
+    )
+    answer = ask(subjects, given, _machine(subjects, given, rows, origins, timeout, here=here), rows)
+    _leave(answer, written, output, verbose=verbose)
+    raise typer.Exit(int(answer.verdict.value == "incompatible"))
+
+
+@matrix.command()
+def plan(
+    subjects: Subjects,
+    *,
+    driver: Driver = None,
+    gpu: Gpu = None,
+    python: Python = None,
+    glibc: Glibc = None,
+    cudnn: Cudnn = None,
+    gcc: Gcc = None,
+    clang: Clang = None,
+    kernel: Kernel = None,
+    kernel_module: Module = None,
+    system: System = None,
+    here: Here = False,
+    origins: Origins = None,
+    written: Formats = "text",
+    output: Output = None,
+    timeout: Timeout = None,
+    verbose: Verbose = False,
+) -> None:
+    """Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands."""
+    from gpustack.asking.answering import plan as search
+    from gpustack.asking.given import Given
+    from gpustack.matrix import Matrix
+
+    rows = Matrix()
+    given = Given(
+        driver=driver,
+        gpu=gpu,
+        python=python,
+        glibc=glibc,
+        cudnn=cudnn,
+        gcc=gcc,
+        clang=clang,
+        kernel=kernel,
+        kernel_module=kernel_module,
+        os=system,
+    )
+    machine = _machine(subjects, given, rows, origins, timeout, here=here)
+    _leave(search(subjects, given, machine, rows), written, output, verbose=verbose)
+
+
+@matrix.command()
+def update(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which components.", show_default="all")
+    ] = None,
+    *,
+    folder: Annotated[
+        Path | None, typer.Option("--write", metavar="FOLDER", help="Write the rows that differ to files in FOLDER.")
+    ] = None,
+    written: Formats = "text",
+    output: Output = None,
+    timeout: Timeout = None,
+    verbose: Verbose = False,
+) -> None:
+    """Compare rows that follow from wheels with the package index that pip is set to use, and show what differs."""
+    from gpustack.asking.updating import compare, save
+    from gpustack.matrix import Matrix
+
+    found = compare(names or (), Matrix(), timeout)
+    if folder is not None:
+        save(found, folder)
+    _leave(found, written, output, verbose=verbose)
+
+
+def _machine(
+    subjects: list[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
+) -> Facts | None:
+    """Give the facts of the machine that is asked about: recorded, this one, or None where all that counts is given."""
+    from gpustack.asking.given import checked
+    from gpustack.asking.subjects import parse
+    from gpustack.errors import UsageError
+
+    checked(given)
+    for one in subjects:
+        parse(one)
+    if here and origins:
+        raise UsageError("--here and --from are two machines: give one of them")
+    if origins:
+        from gpustack.imports import load
+
+        return load(origins, sys.stdin.buffer, rows)
+    if here or not (given.words or len(subjects) > 1):
+        return taken(None, timeout, deep=False)
+    return None
+
+
+def _leave(
+    answer: MatrixAnswer | MatrixTables | MatrixUpdate, written: Format, output: Path | None, *, verbose: bool
+) -> None:
+    render = renderer(written, "matrix_text")
+    write(render(answer, **({} if written == "json" else {**look(output), "verbose": verbose})), output)

@@ -1,0 +1,134 @@
+"""The commands that measure a GPU: bench and stress."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpustack.cli.examining import without_secrets
+from gpustack.cli.keeping import compared, kept, regressed, wanted
+from gpustack.cli.options import Fail, Formats, Output, Pythons, Redacted, Timeout, Verbose
+from gpustack.cli.results import INTERRUPTED, counts, shown, write
+
+NOTHING = 3  # was loaded, so nothing is known
+
+
+class Data(str, Enum):
+    """What can be computed with."""
+
+    RANDOM = "random"
+    ZEROS = "zeros"
+
+
+def bench(
+    *,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure less long, within a few seconds.")] = False,
+    gpus: Annotated[
+        list[int] | None,
+        typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="0"),
+    ] = None,
+    sustain: Annotated[
+        float,
+        typer.Option("--sustain", min=0, max=3600, metavar="SECONDS", help="Go on with each product without rest."),
+    ] = 0.0,
+    data: Annotated[
+        list[Data] | None,
+        typer.Option(
+            "--data",
+            help="What is computed with (twice for both: what zeros gain is how far power is the limit).",
+            show_default="random",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, max=1000, metavar="N", help="Run the suite so often; medians are shown.")
+    ] = 1,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the report as JSON too, to compare with later.")
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare", metavar="FILE", help="Hold the figures against a saved report; worse is exit code 1."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option("--tolerance", min=0, max=100, metavar="PERCENT", help="By how much figures may be worse."),
+    ] = 3.0,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the figures under their limits: FILE.svg, .html or .png."),
+    ] = None,
+    pythons: Pythons = None,
+    written: Formats = "text",
+    output: Output = None,
+    redacted: Redacted = False,
+    fail_on: Fail = "error",
+    timeout: Timeout = None,
+    verbose: Verbose = False,
+) -> None:
+    """Measure the GPU against the limit that follows from what it reports, and say why a figure is low."""
+    from gpustack.bench import measure, shown_on
+
+    asked = wanted(save, compare, tolerance, plot)
+    report = measure(
+        names or (),
+        quick=quick,
+        gpus=gpus or (0,),
+        data="both" if len(set(data or ())) > 1 else (data or [Data.RANDOM])[0].value,
+        sustain=sustain,
+        repeat=repeat,
+        pythons=[str(path) for path in pythons or ()],
+        timeout=timeout,
+        progress=shown_on(sys.stderr),
+    )
+    report = without_secrets(compared(report, asked), wanted=redacted)
+    kept(report, asked)
+    write(shown(report, written, output, verbose=verbose), output)
+    above = counts(fail_on, None, report.findings) or regressed(report)
+    raise typer.Exit(INTERRUPTED if report.interrupted else int(above))
+
+
+def stress(
+    *,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, max=604800, metavar="N", help="How long the load lasts.")
+    ] = 60.0,
+    gpus: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--gpu",
+            min=0,
+            metavar="N",
+            help="A GPU by CUDA's number (repeatable: all at the same time).",
+            show_default="0",
+        ),
+    ] = None,
+    pythons: Pythons = None,
+    written: Formats = "text",
+    output: Output = None,
+    redacted: Redacted = False,
+    fail_on: Fail = "error",
+    verbose: Verbose = False,
+) -> None:
+    """Load the GPU over most of its free memory and compare every result bit by bit: a wrong bit is a failure."""
+    from gpustack.bench import Ticker
+    from gpustack.bench import stress as burn
+
+    report = burn(
+        seconds,
+        gpus=gpus or (0,),
+        pythons=[str(path) for path in pythons or ()],
+        ticker=Ticker(sys.stderr, seconds),
+    )
+    write(shown(without_secrets(report, wanted=redacted), written, output, verbose=verbose), output)
+    above = counts(fail_on, None, report.findings)
+    loaded = any(result.stress or result.verdict.value == "failed" for result in report.results)
+    raise typer.Exit(INTERRUPTED if report.interrupted else int(above) if loaded else NOTHING)

@@ -1,0 +1,32 @@
+"""The options that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+Format: TypeAlias = Literal["text", "json"]
+Threshold: TypeAlias = Literal["error", "warning", "unknown", "never"]
+Pythons = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--python",
+        metavar="PATH",
+        help="A Python to look at, or its folder (repeatable).",
+        show_default="the active one",
+    ),
+]
+Formats = Annotated[Format, typer.Option("--format", help="How the result is written.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Where the result goes.", show_default="standard output"),
+]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", min=1.5, max=86400, metavar="SECONDS", help="Time for the whole command.")
+]
+Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 from this severity on.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say where each fact comes from and how long it took.")]
+Redacted = Annotated[bool, typer.Option("--redact/--no-redact", help="Take names, serials, UUIDs and addresses out.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Import the frameworks and run them, in children.")]

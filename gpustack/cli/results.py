@@ -1,0 +1,82 @@
+"""How a result leaves: its form, its place, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpustack.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpustack.cli.options import Format, Threshold
+    from gpustack.model.bench import BenchReport
+    from gpustack.model.report import Finding, Report
+
+INTERRUPTED = 130
+
+
+def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
+    """Give a report as text or JSON, as wide and as coloured as its place can be."""
+    measured = hasattr(report, "results")
+    render = renderer(written, "bench_text" if measured else "text")
+    if written == "json":
+        return render(report)
+    more = {} if measured else {"example": example()}
+    return render(report, verbose=verbose, **look(output), **more)
+
+
+def example() -> str:
+    """Give a recorded broken machine, by the path that can be typed here."""
+    from gpustack.assets import EXAMPLES
+
+    near = Path("examples", "driver-too-old.json")
+    return str(near if near.is_file() else EXAMPLES / near.name)
+
+
+def renderer(written: Format, text: str) -> Callable[..., str]:
+    """Give the function that writes such a report; importing it is most of the work, and can be done early."""
+    from importlib import import_module
+
+    render: Callable[..., str] = import_module(f"gpustack.render.{'plain' if written == 'json' else text}").render
+    return render
+
+
+def look(output: Path | None) -> dict[str, int | bool]:
+    """Give how wide, with which letters and whether in colour text may be written."""
+    import shutil
+
+    terminal = output is None and sys.stdout.isatty()
+    encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
+    return {
+        "width": shutil.get_terminal_size((80, 24)).columns if terminal or "COLUMNS" in os.environ else 80,
+        "colour": terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+        "ascii": not encoding.lower().startswith("utf"),
+    }
+
+
+def counts(fail_on: Threshold, verdict: str | None, findings: Sequence[Finding]) -> bool:
+    """Tell whether anything stands at or above the threshold; info never counts."""
+    order = ("error", "warning", "unknown")
+    counted = order[: order.index(fail_on) + 1] if fail_on in order else ()
+    return verdict in counted or any(finding.severity.value in counted for finding in findings)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write the result where it was asked for; a reader that has gone away is no error, a full disk is."""
+    try:
+        if output is not None:
+            output.write_text(text, "utf-8")
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if output is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        message = f"{output or 'standard output'} cannot be written: {error.strerror}"
+        raise OutputError(message) from error

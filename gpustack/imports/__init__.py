@@ -1,0 +1,152 @@
+"""What ``--from`` is given: files, folders or standard input, each recognised by what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from gpustack import snapshots
+from gpustack.errors import InputError
+from gpustack.model.facts import Unseen
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+MOST_BYTES = 50_000_000
+WHOLE = 1_000_000  # bytes of a text that is read as it is
+STANDARD_INPUT = "-"
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+
+
+def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> Facts:
+    """Give the facts of the one machine that all these speak of; raises InputError for what cannot be read."""
+    recorded: dict[str, Facts] = {}
+    told: list[tuple[str, str]] = []
+    sifted: list[str] = []
+    for origin, data in _given(paths, stdin):
+        plain = _utf8(data)
+        facts = _recorded(origin, plain)
+        if facts is None:
+            text, less = _decoded(plain)
+            told.append((origin, text))
+            sifted += [origin] * less
+        else:
+            recorded[origin] = facts
+    if len(recorded) > 1:
+        raise InputError(f"{' and '.join(recorded)} are snapshots of two machines; one report speaks of one")
+    if not told:
+        return next(iter(recorded.values()))
+    from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
+
+    facts, unrecognised = take(sorted(told), matrix)  # the same whatever order they were named in
+    for snapshot in recorded.values():
+        facts = _joined(snapshot, facts)
+    return replace(facts, not_seen=(*facts.not_seen, *map(_unrecognised, unrecognised), *map(_unread, sifted)))
+
+
+def _joined(snapshot: Facts, told: Facts) -> Facts:
+    """Give a snapshot with what texts tell of the same machine: what was recorded stands, the rest is added."""
+    known = {one.id for one in snapshot.components}
+    more = tuple(one for one in told.components if one.id not in known)
+    return replace(snapshot, components=(*snapshot.components, *more), messages=(*snapshot.messages, *told.messages))
+
+
+def _recorded(origin: str, data: bytes) -> Facts | None:
+    """Give the facts of a snapshot, or None for any other text."""
+    if not data.lstrip().startswith(b"{"):
+        return None
+    said = snapshots.decode(data.decode("utf-8", "replace"), origin)
+    schema = said.get("schema")
+    ours = isinstance(schema, str) and schema.startswith(snapshots.FAMILY)
+    return snapshots.take(said, origin) if ours else None
+
+
+def _unrecognised(origin: str) -> Unseen:
+    return Unseen(what=origin, why="nothing in it was recognised", enable_by="a file made by gpustack snapshot")
+
+
+def _unread(origin: str) -> Unseen:
+    why = "it is large: beside its ends, only the lines in it that speak of GPUs were read, repeated ones not all"
+    return Unseen(what=origin, why=why, enable_by="a shorter file with the lines around the fault")
+
+
+def _given(paths: Sequence[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    """Give name and content of everything that was named, a folder being all the files in it."""
+    left = MOST_BYTES
+    for path in paths:
+        for origin, data in _contents(path, stdin, left):
+            left -= len(data)
+            if left < 0:
+                raise InputError(f"{origin}: more than {MOST_BYTES // 1_000_000} MB is too much to read")
+            yield origin, data
+
+
+def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes]]:
+    if path == STANDARD_INPUT:
+        yield "standard input", _full("standard input", stdin.read(left + 1))
+    elif _is_folder(Path(path)):
+        yield from _inside(Path(path), left)
+    else:
+        yield path, _full(path, _bytes(Path(path), left))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long, a way denied: reading it will say so
+        return False
+
+
+def _inside(folder: Path, left: int) -> Iterator[tuple[str, bytes]]:
+    """Give the files of a folder that can be read and hold something."""
+    found = False
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error.strerror}") from error
+    for path in files:
+        try:
+            data = _bytes(path, left)
+        except InputError:
+            continue
+        if data.strip():
+            found = True
+            yield str(path), data
+    if not found:
+        raise InputError(f"{folder} holds no file that can be read")
+
+
+def _bytes(path: Path, left: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(left + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path} cannot be read: {why}") from error
+
+
+def _full(origin: str, data: bytes) -> bytes:
+    if not data.strip():
+        raise InputError(f"{origin} is empty")
+    return data
+
+
+def _utf8(data: bytes) -> bytes:
+    """Give the same text in UTF-8, without the mark that Windows puts in front."""
+    mark = next((mark for mark in BYTE_ORDER_MARKS if data.startswith(mark)), b"")
+    if mark and BYTE_ORDER_MARKS[mark] == "utf-16":
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data[len(mark) :]
+
+
+def _decoded(data: bytes) -> tuple[str, bool]:
+    """Give the text, and whether something of it was left out since it is large."""
+    less = False
+    if len(data) > WHOLE:
+        from gpustack.imports.sifting import sift  # noqa: PLC0415 - only large inputs need it
+
+        data, less = sift(data)
+    return data.decode("utf-8", "replace"), less

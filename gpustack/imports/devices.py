@@ -1,0 +1,120 @@
+"""GPUs as programs list them when they start: TensorFlow, llama.cpp, Ollama, numba, deviceQuery, Lightning, MMCV."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpustack.imports import platforms, torch_build
+
+if TYPE_CHECKING:
+    from gpustack.imports.gathered import Gathered
+
+LAYOUTS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"\bpciBusID: (?P<pci>[0-9a-f:.]{7,16}) name: (?P<name>[^\n]{3,60}?) computeCapability: (?P<cc>\d{1,2}\.\d)",
+        r"\bname: (?P<name>[^\n:]{3,60}) major: (?P<major>\d{1,2}) minor: (?P<minor>\d)\b",
+        (
+            r"\bdevice: (?P<index>\d{1,2}), name: (?P<name>[^\n,]{3,60}), pci bus id: (?P<pci>[0-9a-fA-F:.]{7,16}),"
+            r" compute capability: (?P<cc>\d{1,2}\.\d)"
+        ),
+        r"StreamExecutor device \((?P<index>\d{1,2})\): (?P<name>[^\n,]{3,60}), Compute Capability (?P<cc>\d{1,2}\.\d)",
+        r"^[^\n]{0,60}\bDevice (?P<index>\d{1,2}): (?P<name>[^\n,]{3,60}), compute capability (?P<cc>\d{1,2}\.\d)",
+        r"\blibrary=(?:CUDA|cuda)\b[^\n]{0,80}\bcompute=(?P<cc>\d{1,2}\.\d)[^\n]{0,80}\bname=\"(?P<name>[^\"\n]{3,60})\"",
+        (
+            r"^ *id (?P<index>\d{1,2}) +b'(?P<name>[^'\n]{3,60})' +\[\w+[^\n]*\n +[Cc]ompute [Cc]apability: "
+            r"(?P<cc>\d{1,2}\.\d)"
+        ),
+        (
+            r"^ *Device (?P<index>\d{1,2}): \"(?P<name>[^\"\n]{3,60})\"\n(?:[^\n]{0,200}\n){0,2}"
+            r" *CUDA Capability Major/Minor version number: +(?P<cc>\d{1,2}\.\d)"
+        ),
+        (
+            r"^ *GPU (?P<indices>\d{1,2}(?:,\d{1,2})*)(?::|  ) *(?P<name>[A-Z][^\n:(|]{2,60}?) *(?:\(arch="
+            r"(?P<cc>\d{1,2}\.\d)\))?$"
+        ),
+    )
+)
+# A name of a report of PyTorch's builds (MMCV, detectron2) and the component whose version stands beside it.
+BUILT = re.compile(r"PyTorch built with:\n(?P<rows>(?:[ \t]{0,8}- [^\n]*\n?){1,40})", re.MULTILINE)
+RUNTIME = re.compile(r"- (?P<kind>CUDA|HIP) Runtime (?P<version>\d{1,2}\.\d{1,2})")
+FLAGS = re.compile(r"- NVCC architecture flags: (?P<flags>[^\n]*)")
+ARCH = re.compile(r"code=\[?(?P<arch>(?:sm|compute)_\d{2,3}[af]?)")
+TABLE = re.compile(
+    r"^(?P<name>PyTorch|Python|GCC|TorchVision|torchvision|GPU available|Driver version)  +(?P<value>\S[^\n]{0,80})$",
+    re.MULTILINE,
+)
+LIGHTNING = re.compile(r"^[ \t]*[*-] CUDA:[ \t]*\n(?P<rows>(?:[ \t]+[*-] ?[^\n]*(?:\n|$)){1,80})", re.MULTILINE)
+ROW = re.compile(r"^[ \t]+[*-] (?P<name>[^:\n]{1,60})(?::[ \t]*(?P<value>[^\n]*))?$", re.MULTILINE)
+MOST = 64
+
+
+def read(origin: str, text: str, into: Gathered) -> None:
+    """Take in the GPUs, and of what MMCV and detectron2 print also the build of PyTorch."""
+    for layout in LAYOUTS:
+        for place, match in enumerate(islice(layout.finditer(text), MOST)):
+            _device(origin, match.groupdict(), place, into)
+    built = BUILT.search(text)
+    if built:
+        _built(origin, built["rows"], into)
+    block = LIGHTNING.search(text)
+    if block:
+        _lightning(origin, block["rows"], into)
+    if "sys.platform" in text:
+        for match in islice(TABLE.finditer(text), MOST):
+            _table(origin, match["name"], match["value"], into)
+
+
+def _lightning(origin: str, rows: str, into: Gathered) -> None:
+    """Take in the block "CUDA" of Lightning's report: GPUs by their names, and the CUDA version of PyTorch's build."""
+    names = []
+    for match in ROW.finditer(rows):
+        name, value = match["name"].strip(), (match["value"] or "").strip()
+        if name == "available" and value in {"True", "False"}:
+            into.tell("pytorch", origin, available=value == "True")
+        elif name == "version" and re.fullmatch(r"\d{1,2}\.\d{1,2}", value):
+            into.tell("pytorch", origin, cuda=value, accelerator="cuda")
+        elif match["value"] is None and name != "GPU":
+            names.append(name)
+    for number, name in enumerate(names):
+        platforms.gpu(origin, name, into, str(number))
+
+
+def _device(origin: str, said: dict[str, str | None], place: int, into: Gathered) -> None:
+    cc = said.get("cc") or (f"{said['major']}.{said['minor']}" if said.get("major") else None)
+    pci = said.get("pci")
+    keys = (said.get("indices") or said.get("index") or _at(pci, into) or str(place)).split(",")
+    for key in keys:
+        platforms.gpu(origin, said["name"] or "", into, key)
+        if key in into.copies.get("gpu", {}):
+            into.tell("gpu", origin, key, cc=cc, pci=pci.lower() if pci else None)
+
+
+def _at(pci: str | None, into: Gathered) -> str | None:
+    """Give the key of the GPU at this address, where it is known."""
+    held = into.copies.get("gpu", {})
+    return next((key for key, told in held.items() if pci and told.facts.get("pci") == pci.lower()), None)
+
+
+def _built(origin: str, rows: str, into: Gathered) -> None:
+    runtime, flags = RUNTIME.search(rows), FLAGS.search(rows)
+    if runtime and runtime["kind"] == "CUDA":
+        into.tell("pytorch", origin, cuda=runtime["version"], accelerator="cuda")
+    elif runtime:
+        into.tell("pytorch", origin, hip=runtime["version"], accelerator="rocm")
+    archs = tuple(dict.fromkeys(match["arch"] for match in ARCH.finditer(flags["flags"]))) if flags else ()
+    if archs:
+        into.tell("pytorch", origin, archs=archs)
+
+
+def _table(origin: str, name: str, value: str, into: Gathered) -> None:
+    """Take in a row of detectron2's table, whose columns stand apart by spaces."""
+    version = re.match(r"(?:gcc[^\d\n]*\([^)\n]*\) )?v?(\d+\.\d[\w.+]*)", value)
+    build = torch_build.named(version[1] if version and name == "PyTorch" else "")
+    component = {"PyTorch": "pytorch", "Python": "python", "GCC": "gcc", "Driver version": "nvidia-driver"}.get(name)
+    if component and version:
+        into.tell(component, origin, version=version[1], build=build.tag)
+    if name == "GPU available" and value.split(maxsplit=1)[0] in {"Yes", "True", "No", "False"}:
+        into.tell("pytorch", origin, available=value.split(maxsplit=1)[0] in {"Yes", "True"})

@@ -1,0 +1,260 @@
+"""Packages as their managers list them: pip, uv, conda, and the distribution's own."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpustack.imports import torch_build
+from gpustack.imports.gathered import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.imports.gathered import Gathered
+    from gpustack.model.facts import JsonValue
+
+FROZEN = re.compile(
+    r"^(?:\[(?:pip3?|conda)\] |[+~ \t-]{0,4})?(?P<name>[A-Za-z][\w.-]{0,60})==(?P<version>\d[\w.+!-]{0,60})(?:"
+    r"[ \t]*[;#\\][^\n]*)?[ \t]*$",
+    re.MULTILINE,
+)
+HEADER = re.compile(r"^Package +Version[^\n]*\n-{3,}[ -]*\n(?P<rows>(?:[A-Za-z][\w.-]* +\d[^\n]*\n?)+)", re.MULTILINE)
+COLUMNS = re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,60}) +(?P<version>\d[\w.+!-]{0,60})(?: [^\n]*)?$", re.MULTILINE)
+SHOWN = re.compile(
+    r"^Name: (?P<name>[\w.-]+)\nVersion: (?P<version>\d[\w.+!-]*)(?:\n[^\n]+){0,12}?(?:\nLocation: (?P<path>[^\n]+))?",
+    re.MULTILINE,
+)
+LABELLED = re.compile(
+    r"^[ \t*-]*(?P<name>[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)(?: [Vv]ersion)?[ \t]*[:=][ \t]*"
+    r"(?P<version>\d+\.\d[\w.+]{0,40})[ \t]*$",
+    re.MULTILINE,
+)
+SOLVED = re.compile(
+    r"::(?P<name>[a-z_][\w.-]{0,60}?)-(?P<version>\d[\w.]{0,30})-(?P<build>[\w.]{2,60})[ \t]*$", re.MULTILINE
+)
+NO_PACKAGES = re.compile(r"(?:nvidia|cuda|linux|driver|python|os|gpu)[-_]")
+CONDA = re.compile(
+    r"^(?:\[conda\] )?(?P<name>[a-z_][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+]{0,40})[ \t]+(?P<build>[\w.]*?(?:p"
+    r"y|cuda|cpu|cu\d|h[0-9a-f]{5}|_\d+|mkl|pypi_)[\w.+]*|<pip>)(?:[ \t]+(?P<channel>\S+))?[ \t]*$",
+    re.MULTILINE,
+)
+# Rows of "conda list" below its head, and those that PyTorch's report quotes: a build may be any word, or missing.
+CONDA_LIST = re.compile(r"^# Name +Version +Build", re.MULTILINE)
+CONDA_ROW = re.compile(
+    r"^(?P<name>[a-z_][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+!]{0,40})[ \t]+(?P<build>[\w.]{1,60}|<pip>)"
+    r"(?:[ \t]+\S+)?[ \t]*$",
+    re.MULTILINE,
+)
+CONDA_REPORTED = re.compile(
+    r"^\[conda\] (?P<name>[a-z_][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+!]{0,40})(?:[ \t]+(?P<build>[\w.]{1,60}"
+    r"|<pip>))?(?:[ \t]+\S+)?[ \t]*$",
+    re.MULTILINE,
+)
+# A wheel that pip freeze names by its address, what pip says it has installed, and lists in JSON.
+WHEEL = re.compile(
+    r"^(?P<name>[A-Za-z][\w.-]{0,60}) @ \S{1,300}/[\w.]{1,60}-(?P<version>\d(?:[\w.+!]|%2B){0,80})-(?:cp"
+    r"|py)\d[^\s/]*\.whl",
+    re.MULTILINE,
+)
+DONE = re.compile(r"^Successfully installed (?P<rows>[^\n]{1,4000})$", re.MULTILINE)
+PART = re.compile(r"(?P<name>[A-Za-z][\w.-]{0,60}?)-(?P<version>\d[\w.+!]{0,60})(?= |$)")
+JSON = re.compile(
+    r'\{(?:\s*"(?:base_url|build_number|channel|dist_name|platform|build_string)": ?[^,{}\n]{1,120},){0,8}'
+    r'(?:\s*"build_string": ?"(?P<build>[\w.]{1,60})",)?'
+    r'(?:\s*"(?:channel|dist_name)": ?"[^"\n]{0,120}",){0,3}\s*"name": ?"(?P<name>[A-Za-z][\w.-]{0,60})",'
+    r'(?:\s*"platform": ?"[^"\n]{0,40}",)?'
+    r'\s*"version": ?"(?P<version>\d[\w.+!-]{0,60})"'
+)
+MOST = 5000
+DEB = re.compile(
+    r"^(?:ii|iU|iF|iH|hi)[ \t]+(?P<name>[a-z0-9][\w.+-]*)(?::\w+)?[ \t]+(?P<version>\d[\w.+:~-]*)", re.MULTILINE
+)
+APT = re.compile(
+    r"^(?P<name>[a-z0-9][\w.+-]{1,60})/(?:[\w,.-]+,now[\w,.-]* (?P<version>\d[\w.+:~-]*)|[\w,.-]+ "
+    r"(?P<version2>\d[\w.+:~-]*)"
+    r" \w+ \[installed)",
+    re.MULTILINE,
+)
+POLICY = re.compile(r"^(?P<name>[a-z0-9][\w.+-]{1,60}):\n[ \t]*Installed: (?P<version>\d[\w.+:~-]*)$", re.MULTILINE)
+PACMAN = re.compile(
+    r"^(?:local/)?(?P<name>(?:lib32-|opencl-)?(?:nvidia|cuda|cudnn|nccl|rocm|hip|linux|python-pytorch|intel-compute-runtime)"
+    r"[\w+-]{0,40}) (?P<version>(?:\d:)?\d[\w.+~]{0,40}-\d{1,3}(?:\.\d{1,2})?)$",
+    re.MULTILINE,
+)
+DNF = re.compile(
+    r"^(?P<name>[a-zA-Z][\w+-]{1,60})\.(?:x86_64|aarch64|noarch|i686)[ \t]+(?P<version>"
+    r"(?:\d:)?\d[\w.+~^]{0,40})-[\w.+~^]{1,40}[ \t]+"
+    r"@?\S{1,80}[ \t]*$",
+    re.MULTILINE,
+)
+INSTALLED = re.compile(r"^(?P<name>[a-z][\w+-]{1,50}) (?P<version>\d[\w.+:~-]{1,50}) \(installed\)", re.MULTILINE)
+RPM = re.compile(
+    r"^(?P<name>(?:[a-z]*-)?(?:nvidia|cuda|xorg-x11-drv-nvidia|kmod-nvidia|akmod-nvidia|dkms-nvidia"
+    r"|kernel-devel|rocm|libcudnn)[\w+-]*?)-(?:\d:)?(?P<version>\d{1,4}\.[\d.]+)(?:-[\w.~+]+)?[ \t]*$",
+    re.MULTILINE,
+)
+DRIVER = re.compile(
+    r"^(?:nvidia-(?:driver|utils|smi|kernel-(?:common|source|dkms|open)|dkms|compute-utils|open|headless)"
+    r"|libnvidia-(?:compute|gl|ml)|cuda-drivers|nvidia$|nvidia-driver-cuda|xorg-x11-drv-nvidia|kmod-nvidia"
+    r"|akmod-nvidia)"
+)
+TAG = re.compile(r"\+(?P<tag>(?:cu\d+|rocm[\d.]+|cpu|xpu)\w*)")
+CONDA_CUDA = re.compile(r"cuda(?P<cuda>\d+(?:\.\d+)+|\d{2,3})")
+# The distribution and the component that it is.
+COMPONENTS = {"torch": "pytorch", "pytorch": "pytorch", "pytorch-cpu": "pytorch", "pytorch-gpu": "pytorch"}
+SYSTEMS = frozenset({"vllm", "tensorflow", "triton", "deepspeed", "sglang", "openvino", "cuda-core", "cuda-bindings"})
+
+
+class Package(NamedTuple):
+    """One installed distribution, its name as indexes compare it."""
+
+    name: str
+    version: str
+    build: str | None = None
+    path: str | None = None
+
+
+def read(origin: str, text: str, into: Gathered) -> None:
+    """Take in every list of packages that stands in this text."""
+    found: dict[str, list[str]] = {}
+    for package in (*_pip(text), *_conda(text)):
+        versions = found.setdefault(package.name, [])
+        if package.version not in versions:
+            versions.append(package.version)
+        _component(origin, package, into)
+    if found:
+        first: dict[str, JsonValue] = {name: versions[0] for name, versions in found.items()}
+        double: dict[str, JsonValue] = {name: tuple(held) for name, held in found.items() if len(held) > 1}
+        held = into.fact("packages", "distributions")
+        into.tell("packages", origin)
+        facts = into.copies["packages"][HERE].facts
+        facts["distributions"] = {**first, **(held if isinstance(held, dict) else {})}
+        facts["duplicates"] = double
+        _frameworks(origin, first, into)
+    for name, version in _system(text):
+        _package(origin, name, version, into)
+
+
+def _pip(text: str) -> Iterator[Package]:
+    for match in islice(FROZEN.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"])
+    for match in islice(WHEEL.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"].replace("%2B", "+"))
+    for block in islice(DONE.finditer(text), MOST):
+        for match in PART.finditer(block["rows"]):
+            yield Package(_normal(match["name"]), match["version"])
+    for match in islice(JSON.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"], build=match["build"])
+    for block in HEADER.finditer(text):
+        for match in COLUMNS.finditer(block["rows"]):
+            yield Package(_normal(match["name"]), match["version"])
+    for match in SHOWN.finditer(text):
+        yield Package(_normal(match["name"]), match["version"], path=match["path"])
+    yield from _labelled(text)
+
+
+def _labelled(text: str) -> Iterator[Package]:
+    """Give packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line."""
+    for match in LABELLED.finditer(text):
+        if not NO_PACKAGES.match(match["name"]):
+            yield Package(_normal(match["name"]), match["version"])
+
+
+def _conda(text: str) -> Iterator[Package]:
+    for match in SOLVED.finditer(text):
+        yield Package(_normal(match["name"]), match["version"], build=match["build"])
+    listed = CONDA_LIST.search(text)
+    for match in islice(CONDA.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"], build=match["build"])
+    for match in islice(CONDA_ROW.finditer(text, listed.end() if listed else len(text)), MOST):
+        yield Package(_normal(match["name"]), match["version"], build=match["build"])
+    for match in islice(CONDA_REPORTED.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"], build=match["build"])
+
+
+def _component(origin: str, package: Package, into: Gathered) -> None:
+    """Take in a package that is a component of the stack."""
+    name, version, build = package.name, package.version, package.build
+    component = COMPONENTS.get(name) or (name if name in SYSTEMS else None)
+    if component is None:
+        return
+    tag = torch_build.named(version)
+    accelerator = tag.accelerator
+    cuda = CONDA_CUDA.search(build or "")
+    number = _dotted(cuda["cuda"]) if cuda else tag.cuda
+    if component == "pytorch" and build and not tag.tag:
+        accelerator = "cuda" if cuda else "cpu" if "cpu" in build else None
+    known = into.copies.get(component, {}).get(HERE)
+    same = known is None or not known.version or known.version.partition("+")[0] == version.partition("+")[0]
+    into.tell(
+        component,
+        origin,
+        HERE if same else f"{name} {version}",
+        version=version,
+        build=tag.tag,
+        path=package.path,
+        accelerator=accelerator,
+        cuda=number,
+        conda_build=build,
+    )
+
+
+def _frameworks(origin: str, found: dict[str, JsonValue], into: Gathered) -> None:
+    """Take in the frameworks that come in several distributions."""
+    named: dict[str, JsonValue] = {
+        name: held for name, held in found.items() if name.startswith(("onnxruntime", "ort-nightly"))
+    }
+    if named:
+        gpu = any("gpu" in name for name in named)
+        version = str(next(iter(named.values())))
+        into.tell(
+            "onnxruntime",
+            origin,
+            version=version,
+            distributions=named,
+            accelerator="cuda" if gpu and len(named) == 1 else None if gpu else "cpu",
+        )
+    jax = {name: held for name, held in found.items() if name.startswith("jax")}
+    if "jaxlib" in jax or "jax" in jax:
+        plugins: dict[str, JsonValue] = {name: held for name, held in jax.items() if "cuda" in name or "rocm" in name}
+        major = next((part for name in plugins if (part := re.search(r"cuda\d+", name))), None)
+        into.tell(
+            "jax",
+            origin,
+            version=str(jax.get("jax") or jax["jaxlib"]),
+            build=major[0] if major else None,
+            jaxlib=jax.get("jaxlib"),
+            plugins=plugins,
+        )
+
+
+def _system(text: str) -> Iterator[tuple[str, str]]:
+    for pattern in (DEB, APT, POLICY, INSTALLED, RPM, PACMAN, DNF):
+        for match in islice(pattern.finditer(text), MOST):
+            yield match["name"], match["version"] or match["version2"]
+
+
+def _package(origin: str, name: str, version: str, into: Gathered) -> None:
+    """Take in a package of the distribution: those of the driver say of which release its libraries are."""
+    plain = re.sub(r"^\d+:", "", version)
+    into.tell("system-packages", origin)
+    held = into.copies["system-packages"][HERE].facts
+    known = held.get("packages")
+    held["packages"] = {**(known if isinstance(known, dict) else {}), name: plain}
+    release = re.match(r"\d{3}\.\d+(?:\.\d+)?", plain)
+    if DRIVER.match(name) and release:
+        into.tell("nvidia-driver", origin, package=f"{name} {plain}", package_version=release[0])
+    kind = re.match(r"libcudnn(\d+)?", name)
+    if kind:
+        into.tell("cudnn", origin, f"package {name}", version=plain.partition("-")[0])
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _dotted(cuda: str) -> str:
+    """Give the CUDA version that a conda build names: 11.8 as it is, 118 as 11.8, 112 as 11.2."""
+    return cuda if "." in cuda else f"{cuda[:2]}.{cuda[2:] or '0'}"

@@ -1,0 +1,130 @@
+"""What somebody asked a Python of its frameworks, and its answers: "torch.__version__", "torch.cuda.is_available()"."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.imports import platforms
+from gpustack.imports.gathered import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.imports.gathered import Gathered
+
+ASKED = re.compile(
+    r"torch\.(?:__version__|__file__|version\.|cuda\.)|\barch_list\b|(?:tf|torchvision|torchaudio)\.__version__"
+    r"|is_built_with_cuda"
+)
+PROMPT = re.compile(r"^(?:>>>|\.\.\.|\$|%|#|>|(?:In|Out) ?\[\d+\]:|!)+\s*")
+VERSION = re.compile(r"(?<![\w.])\d+\.\d+(?:\.\d+)?(?:\.?(?:post|dev|rc|a|b)\w*)?(?:\+[\w.]+)?(?![\w.]*x)")
+TAG = re.compile(r"\+(?P<tag>(?:cu|rocm|cpu|xpu)[\w.]*)")
+ARCHS = re.compile(r"\b(?:sm|compute)_\d{2,3}[af]?\b")
+CAPABILITY = re.compile(r"\((\d{1,2}), ?(\d)\)")
+ANSWER = re.compile(r"^['\"]?(?:\d+\.\d[\w.+]*|True|False|None|\(\d+, ?\d+\)|<?torch)\b")
+COMPANION = re.compile(r"\b(torchvision|torchaudio)\.__version__")
+IN_WORDS = re.compile(
+    r"(?P<asked>torch(?:vision|audio)?\.(?:__version__|version\.cuda|cuda\.is_available)(?:\(\))?)[`'\"]*"
+    r"(?: is|:| ?[=-]+>?| returns?"
+    r"| gives?| prints?| shows?| says?) *[`'\"]*(?P<answer>\d+\.\d[\w.+]*|True|False|None)\b"
+)
+TAGGED = re.compile(
+    r"^['\"]?(?P<version>[1-9]\.\d+\.\d+(?:\.dev\d+)?\+(?:cu\d{2,3}|cpu|rocm[\d.]+))['\"]?$", re.MULTILINE
+)
+MOST, LONGEST = 200, 600  # lines that are longer are no session
+
+
+def read(origin: str, text: str, into: Gathered) -> None:
+    """Take in the answers of a Python; a question without an answer says nothing."""
+    for (asked, answer), _ in zip(_answers(text), range(MOST), strict=False):
+        if companion := COMPANION.search(asked):
+            _companion(origin, companion[1], answer, into)
+        elif "torch.__version__" in asked or "torch.version.__version__" in asked or "tf.__version__" in asked:
+            _version(origin, "tensorflow" if "tf." in asked else "pytorch", answer, into)
+        if "torch.version.cuda" in asked:
+            _cuda(origin, answer, into)
+        if "is_available" in asked:
+            available = re.search(r"\b(True|False)\b", answer)
+            if available:
+                into.tell("pytorch", origin, available=available[1] == "True", asked=True)
+        if "arch_list" in asked and ARCHS.search(answer):
+            into.tell("pytorch", origin, archs=tuple(ARCHS.findall(answer)))
+        if "torch.__file__" in asked and "/torch/" in answer.replace("\\", "/"):
+            into.tell("pytorch", origin, imported_from=re.sub(r"['\"()]", "", answer).strip())
+        _device(origin, asked, answer, into)
+    alone = TAGGED.search(text)
+    if alone and not into.version("pytorch"):
+        _version(origin, "pytorch", alone["version"], into)
+
+
+def _answers(text: str) -> Iterator[tuple[str, str]]:
+    """Give each line with a question, and what stands behind it or, where nothing does, in the next line."""
+    lines = text.split("\n")
+    together = {number: (asked, answer) for number, asked, answer in _together(lines)}
+    yield from together.values()
+    for number, line in enumerate(lines):
+        if number in together:
+            continue
+        matches = list(ASKED.finditer(line)) if len(line) < LONGEST else []
+        if not matches:
+            continue
+        told = [(one["asked"], one["answer"]) for one in IN_WORDS.finditer(line)]
+        if len(told) > 1:
+            yield from told
+            continue
+        behind = re.sub(r"^[\w.]*(?:\([^()]*\))?['\")\]};, ]*", "", line[matches[-1].end() :])
+        behind = behind.lstrip(" :=->#")
+        after = next((PROMPT.sub("", one).strip() for one in lines[number + 1 : number + 3] if one.strip()), "")
+        yield line, behind or ("" if ASKED.search(after) else after)
+
+
+def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
+    """Give the questions of lines that follow each other, each with its number and its line of the answers below."""
+    plain = [PROMPT.sub("", line).strip() for line in lines]
+    block: list[int] = []
+    for number, line in enumerate(plain):
+        if ASKED.search(line) and len(line) < LONGEST:
+            block.append(number)
+            continue
+        wanted = len(block)
+        answers = [one for one in plain[number : number + wanted * 2 + 2] if one][:wanted] if wanted > 1 else []
+        if answers and len(answers) == wanted and all(map(ANSWER.match, answers)):
+            for one, answer in zip(block, answers, strict=True):
+                yield one, plain[one], answer
+        block = []
+
+
+def _companion(origin: str, package: str, answer: str, into: Gathered) -> None:
+    """Take in the version of torchvision or torchaudio that is imported."""
+    found = VERSION.search(answer)
+    if found:
+        held = into.fact("packages", "distributions")
+        into.tell("packages", origin)
+        known = held if isinstance(held, dict) else {}
+        into.copies["packages"][HERE].facts["distributions"] = {package: found[0], **known}
+
+
+def _version(origin: str, component: str, answer: str, into: Gathered) -> None:
+    found = VERSION.search(answer)
+    if not found:
+        return
+    tag = TAG.search(found[0])
+    into.tell(component, origin, version=found[0], build=tag["tag"] if tag else None, imported=found[0])
+
+
+def _cuda(origin: str, answer: str, into: Gathered) -> None:
+    found = re.search(r"(?<![\w.])(\d{1,2}\.\d)(?![\d.])|\bNone\b", answer)
+    if found and found[1]:
+        into.tell("pytorch", origin, cuda=found[1], accelerator="cuda")
+    elif found and not str(into.version("pytorch") or "").count("rocm"):
+        into.tell("pytorch", origin, accelerator="cpu")
+
+
+def _device(origin: str, asked: str, answer: str, into: Gathered) -> None:
+    capability = CAPABILITY.search(answer) if "get_device_capability" in asked else None
+    name = re.search(r"['\"]?(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD|Radeon)[^'\"\n)]{2,60})", answer)
+    if "get_device_name" in asked and name:
+        platforms.gpu(origin, name["name"], into, "0")
+    if capability:
+        into.tell("gpu", origin, "0", cc=f"{capability[1]}.{capability[2]}")

@@ -1,0 +1,236 @@
+"""What commands and files of a shell session show: versions of compilers, modules, DKMS, devices, variables."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpustack.imports import platforms
+
+if TYPE_CHECKING:
+    from gpustack.imports.gathered import Gathered
+    from gpustack.model.facts import JsonValue
+
+UNAME = re.compile(
+    r"^(?:\S*[$#] ?uname [^\n]*\n)?Linux \S{1,64} (?P<release>\d+\.\d+\S*) #\d+(?:[^\n]{0,160}? (?P<machine>x86_64"
+    r"|aarch64|ppc64le)\b)?[^\n]*$",
+    re.MULTILINE,
+)
+RELEASE = re.compile(
+    r"^[^\n]{0,80}[$#>%] ?uname -r[ \t]*\n(?P<release>[2-9]\.\d{1,2}\.?[\w.+~-]{1,80})[ \t]*$", re.MULTILINE
+)
+COMMAND_LINE = re.compile(r"^(?:Kernel )?(?:[Cc]ommand line: )?(?P<words>BOOT_IMAGE=[^\n]{1,2000})$", re.MULTILINE)
+# What the live probe keeps of the kernel's command line.
+BOOTED = re.compile(
+    r"(?:\S*iommu\S*|pci|nomodeset|nomodule|lockdown|module\.sig_enforce|\S*blacklist|(?:nvidia|nouveau|nova)\S*)(?:=|$)"
+)
+OS = re.compile(r'^PRETTY_NAME="?(?P<os>[^"\n]+)"?', re.MULTILINE)
+NVCC = re.compile(r"Cuda compilation tools, release (?P<cuda>\d+\.\d+)(?:, V(?P<version>[\d.]+\d))?")
+GCC = re.compile(
+    r"^(?:[-*] )?(?P<name>gcc|g\+\+|cc|clang)(?:-\d+)?(?: version)? (?:\([^)\n]*\) )?(?P<version>\d+\.\d+(?:\.\d+)?)\b",
+    re.MULTILINE,
+)
+LDD = re.compile(r"^ldd \([^)\n]*\) (?P<version>\d+\.\d+)", re.MULTILINE)
+PYTHON = re.compile(r"^Python (?P<version>\d\.\d+(?:\.\d+)?)\b", re.MULTILINE)
+DKMS = re.compile(
+    r"^(?P<module>nvidia[\w-]*|amdgpu)(?:/|, )(?P<version>\d[\w.~-]*)(?:, (?P<kernel>\d[\w.+~-]*), (?P<machine"
+    r">\w+))?: (?P<state>added|built|installed|broken)[^\n]*",
+    re.MULTILINE,
+)
+BANNER = re.compile(
+    r"NVIDIA UNIX (?P<open>Open Kernel Module for )?(?:x86_64|aarch64|ppc64le)(?: Kernel Module)? {1,3}"
+    r"(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
+)
+MODULE = re.compile(
+    r"^(?P<name>nvidia|nvidia_uvm|nvidia_modeset|nvidia_drm|nvidia_peermem|nouveau|nova_core|amdgpu|i915"
+    r"|xe)[ \t]+\d{4,}[ \t]+\d+\b",
+    re.MULTILINE,
+)
+NO_MODULE = re.compile(
+    r"^[^\n]{0,80}[$#>%] ?lsmod *\| *grep (?:-\S+ )?[\"']?(?P<name>nvidia|amdgpu|nouveau)[\"']?[ \t]*\n(?=\s*$"
+    r"|\(empty\)|[^\n]{0,60}[$#] |\Z)",
+    re.MULTILINE,
+)
+MODINFO = re.compile(
+    r"^filename:[ \t]+(?P<path>/\S{1,200}/(?P<name>nvidia|nvidia-uvm|nvidia_uvm|amdgpu|nouveau)\.ko\S*)\n(?P<rows>"
+    r"(?:[a-z_]+:[^\n]*\n?){1,200})",
+    re.MULTILINE,
+)
+FIELD = re.compile(r"^(?P<name>version|license|vermagic|signer):[ \t]+(?P<value>[^\n]+)$", re.MULTILINE)
+LINK = re.compile(
+    r"\b(?P<kind>LnkCap|LnkSta):[^\n]{0,60}?\bSpeed (?P<speed>\d{1,2}(?:\.\d)?)GT/s[^\n]{0,30}?, Width x"
+    r"(?P<width>\d{1,2})"
+)
+LSPCI = re.compile(
+    r"^(?P<pci>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d)?[ \t]*(?P<kind>VGA compatible controller"
+    r"|3D controller|Display controller|Processing accelerators)"
+    r"(?: \[(?P<class>[0-9a-f]{4})\])?: (?P<name>[^\n]+)$",
+    re.MULTILINE,
+)
+IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]|Device (?P<plain>[0-9a-f]{4})\b")
+IN_USE = re.compile(r"Kernel driver in use: (?P<driver>[\w-]+)")
+VARIABLE = re.compile(
+    r"(?:^|[ \t\"'`(;]|export |-e |ENV |environ\[['\"])(?P<name>(?:CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES"
+    r"|LD_LIBRARY_PATH|LD_PRELOAD|CUDA_HOME|CUDA_PATH|HSA_OVERRIDE_GFX_VERSION|NVIDIA_DRIVER_CAPABILITIES"
+    r"|NVIDIA_REQUIRE_CUDA|CUDA_MODULE_LOADING|TORCH_CUDA_ARCH_LIST"
+    r"|NCCL_P2P_DISABLE)['\"]?\]?[ ]?=[ ]?['\"]?(?P<value>[^\s'\"`;]*)",
+    re.MULTILINE,
+)
+SECURE = re.compile(
+    r"SecureBoot (?P<state>enabled|disabled)|Secure Boot(?: is|:)? ?(?P<words>enabled|disabled|on|off)\b", re.IGNORECASE
+)
+GROUPS = re.compile(
+    r"^(?:[^\n]{0,60}[$#>%] ?(?:groups|id)\b[^\n]*|groups[ \t]*)\n(?P<groups>[^\n]+)$"
+    r"|\buid=\d+(?:\([^)\n]{1,64}\))? gid=\S{1,80} (?P<all>groups=[^\s;]+)",
+    re.MULTILINE,
+)
+CACHE = re.compile(r"^[ \t]*(?P<soname>lib[\w+-]+\.so[\w.]*) \([^)\n]*\) => (?P<path>/\S+)", re.MULTILINE)
+MODULES = {
+    "nvidia": "nvidia.ko",
+    "amdgpu": "amdgpu.ko",
+    "i915": "i915",
+    "xe": "xe",
+    "nouveau": "nouveau",
+    "nova_core": "nova_core",
+}
+CLASSES = {"VGA": "0x030000", "3D ": "0x030200", "Pro": "0x120000"}
+VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
+MOST = 200
+
+
+def read(origin: str, text: str, into: Gathered) -> None:
+    """Take in what the commands in this text show."""
+    _machine(origin, text, into)
+    _compilers(origin, text, into)
+    _modules(origin, text, into)
+    _devices(origin, text, into)
+    _variables(origin, text, into)
+
+
+def _machine(origin: str, text: str, into: Gathered) -> None:
+    uname, system, secure = UNAME.search(text), OS.search(text), SECURE.search(text)
+    if uname:
+        platforms.kernel(origin, uname["release"], into)
+        into.machine(machine=uname["machine"])
+    release, booted = RELEASE.search(text), COMMAND_LINE.search(text)
+    if release:
+        platforms.kernel(origin, release["release"], into)
+    if booted:
+        into.tell("linux-kernel", origin, cmdline=tuple(word for word in booted["words"].split() if BOOTED.match(word)))
+    if system:
+        platforms.system(origin, system["os"], into)
+    if secure:
+        into.tell("linux-kernel", origin, secure_boot=(secure["state"] or secure["words"]).lower() in {"enabled", "on"})
+    groups = GROUPS.search(text)
+    if groups:
+        listed = (groups["groups"] or groups["all"]).rpartition("groups=")[2]
+        names = re.findall(r"\d+\(([\w-]+)\)", listed) or listed.split()
+        into.tell("user", origin, groups=tuple(names))
+
+
+def _compilers(origin: str, text: str, into: Gathered) -> None:
+    for match in NVCC.finditer(text):
+        into.tell(
+            "cuda-toolkit", origin, f"nvcc {match['cuda']}", version=match["version"] or match["cuda"], in_use=True
+        )
+    for match in GCC.finditer(text):
+        into.tell("clang" if match["name"] == "clang" else "gcc", origin, version=match["version"])
+    for match in LDD.finditer(text):
+        into.tell("python", origin, glibc=match["version"])
+    for match in PYTHON.finditer(text):
+        into.tell("python", origin, version=match["version"])
+
+
+def _modules(origin: str, text: str, into: Gathered) -> None:
+    for match in DKMS.finditer(text):
+        key = f"{match['module']} {match['version']} {match['kernel'] or ''}".strip()
+        into.tell(
+            "dkms",
+            origin,
+            key,
+            version=match["version"],
+            module=match["module"],
+            kernel=match["kernel"],
+            state=match["state"],
+        )
+    banner = BANNER.search(text)
+    if banner:
+        release, flavour = banner["release"], "open" if banner["open"] else "proprietary"
+        into.tell("nvidia.ko", origin, version=release, version_loaded=release, loaded=True, flavour=flavour)
+    for match in MODULE.finditer(text):
+        into.tell(_module(match["name"]), origin, loaded=True)
+    for match in NO_MODULE.finditer(text):
+        if not into.knows(_module(match["name"])):
+            into.tell(_module(match["name"]), origin, loaded=False)
+    for match in islice(MODINFO.finditer(text), MOST):
+        said = {field["name"]: field["value"].strip() for field in FIELD.finditer(match["rows"])}
+        into.tell(
+            _module(match["name"]),
+            origin,
+            path=match["path"],
+            version=said.get("version"),
+            version_on_disk=said.get("version"),
+            vermagic=said.get("vermagic"),
+            signer=said.get("signer"),
+            flavour_on_disk=_flavour(said.get("license")) if match["name"].startswith("nvidia") else None,
+        )
+
+
+def _module(name: str) -> str:
+    return MODULES.get(name) or f"{name.replace('_', '-')}.ko"
+
+
+def _flavour(license_: str | None) -> str | None:
+    """Give which of NVIDIA's two modules has this licence, as the live probe does."""
+    return None if license_ is None else "open" if "MIT" in license_ else "proprietary"
+
+
+def _devices(origin: str, text: str, into: Gathered) -> None:
+    matches = list(islice(LSPCI.finditer(text), MOST))
+    for number, match in enumerate(matches):
+        end = matches[number + 1].start() if number + 1 < len(matches) else match.end() + 2000
+        below = text[match.end() : end]
+        ids, driver = IDS.search(match["name"]), IN_USE.search(below)
+        vendor = VENDORS.get((ids["vendor"] or "") if ids else "") or _maker(match["name"])
+        if vendor is None:
+            continue
+        device = (ids["device"] or ids["plain"]) if ids else None
+        into.tell(
+            "pci-display",
+            origin,
+            platforms.pci(match["pci"]) if match["pci"] else f"device {number}",
+            vendor=vendor,
+            device_id=f"0x{device}" if device else None,
+            name=match["name"].strip(),
+            driver=driver["driver"] if driver else None,
+            link=_link(below),
+            also={"class": CLASSES.get(match["kind"][:3], "0x038000")},
+        )
+
+
+def _link(below: str) -> JsonValue:
+    """Give the link of a device as lspci -vv tells it, in GT/s and lanes: now, and the most of this end."""
+    said: dict[str, JsonValue] = {}
+    for match in LINK.finditer(below):
+        most = "max_" if match["kind"] == "LnkCap" else ""
+        said.setdefault(f"{most}speed", float(match["speed"]))
+        said.setdefault(f"{most}width", int(match["width"]))
+    return said or None
+
+
+def _maker(name: str) -> str | None:
+    makers = {"NVIDIA": "nvidia", "Advanced Micro Devices": "amd", "AMD/ATI": "amd", "Intel": "intel"}
+    return next((maker for word, maker in makers.items() if word in name), None)
+
+
+def _variables(origin: str, text: str, into: Gathered) -> None:
+    said: dict[str, JsonValue] = {}
+    for match in islice(VARIABLE.finditer(text), MOST):
+        said.setdefault(match["name"], match["value"].rstrip(",)"))
+    if said:
+        held = into.fact("environment", "variables")
+        into.tell("environment", origin)
+        into.copies["environment"][""].facts["variables"] = {**said, **(held if isinstance(held, dict) else {})}
+    for match in islice(CACHE.finditer(text), MOST):
+        into.tell("ld-cache", origin, match["soname"], path=match["path"])

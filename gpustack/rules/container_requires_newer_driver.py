@@ -1,0 +1,95 @@
+"""The image asks for a driver of a newer CUDA than the machine has.
+
+NVIDIA's images name what they need in NVIDIA_REQUIRE_CUDA, such as cuda>=12.8. The container toolkit compares that
+with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver belongs
+to the machine, not to the image. Bring it up to date there, or take an image for an older CUDA.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.versions import CudaVersion
+from gpustack.rules import fixes, naming
+from gpustack.rules.saying import grounds, heard, value
+from gpustack.rules.seen import on_windows
+from gpustack.subjects import toolkits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Row
+
+SAID = ("cuda-requirement", "image-wants-driver")
+ENVIRONMENT, TOLD, FAILS = "cuda-requirement-env", "image-requires-said", "container-fails-said"
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where the container toolkit or the image itself says so."""
+    if not heard(facts, *SAID) and not _refused(facts, matrix):
+        return
+    cuda = CudaVersion.parse(_cuda(facts))
+    driver = naming.driver_name(facts, matrix) or "an older driver"
+    yield Finding(
+        id="container-requires-newer-driver",
+        severity=Severity.ERROR,
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        title=f"The image asks for {_wanted(facts)}, and the machine has {driver}",
+        detail=f"It needs {_needs(cuda, facts, matrix)}." + _gpus(facts),
+        because=(*grounds(facts, *SAID, ENVIRONMENT, TOLD), *naming.of_driver(facts)),
+        row=_row(cuda, matrix),
+        fix=_fix(cuda, facts, matrix),
+    )
+
+
+def _refused(facts: Facts, matrix: Matrix) -> bool:
+    """Tell whether an image is said to ask for a newer CUDA than the driver has, and its container not to start."""
+    cuda, highest = CudaVersion.parse(value(facts, TOLD, "needs")), naming.cuda_of_driver(facts, matrix)
+    return bool(cuda and highest and cuda > highest and heard(facts, FAILS))
+
+
+def _cuda(facts: Facts) -> str | None:
+    """Give the CUDA version that the image asks for: what was refused, else what stands beside it."""
+    beside = value(facts, ENVIRONMENT, "needs") or value(facts, TOLD, "needs")
+    return value(facts, SAID[0], "needs", "image") or beside
+
+
+def _wanted(facts: Facts) -> str:
+    """Give what the image asks for, as it says it."""
+    cuda, driver = _cuda(facts), value(facts, SAID[0], "driver") or value(facts, SAID[1], "needs")
+    if cuda:
+        below = value(facts, SAID[0], "below")
+        return f"a driver of CUDA {cuda} or newer (cuda>={cuda}){f', or one below {below}' if below else ''}"
+    return f"driver {driver} or newer" if driver else f"another driver or GPU ({value(facts, SAID[0], 'other')})"
+
+
+def _needs(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> str:
+    return naming.native_driver(cuda, facts, matrix) if cuda else _wanted(facts)
+
+
+def _gpus(facts: Facts) -> str:
+    names = naming.gpu_names(facts)
+    return f" GPU: {names}." if names else ""
+
+
+def _row(cuda: CudaVersion | None, matrix: Matrix) -> Row | None:
+    return next((one.row for one in toolkits.releases(matrix) if one.cuda == cuda), None)
+
+
+def _fix(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
+    highest = naming.cuda_of_driver(facts, matrix)
+    older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
+    windows = ("# install the newest driver for Windows from nvidia.com",)
+    return Fix(
+        text=f"On the machine itself, install {_needs(cuda, facts, matrix)}. Or take {older}. Within a CUDA major an "
+        "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
+        commands=windows if on_windows(facts) else fixes.driver(facts),
+        needs_root=True,
+        needs_reboot=True,
+        verify="nvidia-smi",
+    )

@@ -1,0 +1,57 @@
+"""Containers as texts tell of them: how one was started, and what in it shows that the GPU was not passed on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.rules.saying import heard, said
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts
+
+ASKS = re.compile(
+    r"--gpus\b|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
+    re.IGNORECASE,
+)
+TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
+TOLD = "gpu-not-passed-said"
+NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing")
+NOT_WORKING = (
+    *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running"),
+)
+# A word by which a line shows which engine it is.
+ENGINES = {"podman": "podman", "apptainer": "apptainer", "--nv": "apptainer", "nvidia.com/gpu": "kubernetes"}
+COMMANDS = {
+    "podman": "podman run --device nvidia.com/gpu=all …",
+    "kubernetes": "kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1",
+    "apptainer": "apptainer exec --nv …",
+}
+
+
+def inside(facts: Facts) -> bool:
+    """Tell whether what was said was said in a container."""
+    return bool(facts.host.container) or heard(facts, "docker-run", "ngc-no-gpu", "container-no-smi", TOLD)
+
+
+def asked_for_gpu(facts: Facts) -> bool | None:
+    """Tell whether the container was started with a GPU; None where nobody shows how it was started."""
+    if heard(facts, TOLD):
+        return False
+    started = said(facts, "docker-run")
+    if heard(facts, "docker-compose-gpu") or any(ASKS.search(_command(one.line, one.values)) for one in started):
+        return True
+    return False if started else None
+
+
+def without_gpu(facts: Facts) -> bool:
+    """Tell whether texts show a container to which no GPU was given."""
+    asked = asked_for_gpu(facts)
+    if not inside(facts) or asked or heard(facts, *TOOLKIT):
+        return False
+    return heard(facts, *NOT_FOUND) or (asked is False and heard(facts, *NOT_WORKING))
+
+
+def _command(line: str, values: object) -> str:
+    return f"{line} {values}"

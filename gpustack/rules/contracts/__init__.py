@@ -1,0 +1,20 @@
+"""The contracts between the layers of the stack: what each thing needs of another, and whether it has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.rules.contracts import driver, extension, framework, gpu, kernel, library, python, runtime
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract
+
+ROOMS = (kernel, driver, gpu, runtime, library, framework, python, extension)
+
+
+def draw(facts: Facts, matrix: Matrix) -> tuple[Contract, ...]:
+    """Give every contract whose two ends were seen, bottom layer first, each once."""
+    drawn = (contract for room in ROOMS for contract in room.draw(facts, matrix))
+    return tuple({(one.from_, one.to, one.kind, one.needs, one.found, one.environment): one for one in drawn}.values())

@@ -1,0 +1,257 @@
+"""Builds for the CPU alone by the words of programs, where the build itself was not seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules import fixes
+from gpustack.rules.frameworks import (
+    because_package,
+    because_torch,
+    embedded,
+    gpu_unused,
+    gpu_used,
+    installed,
+    torch,
+    torch_version,
+)
+from gpustack.rules.reading import because, copies, flag, table, text, told, version
+from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.seen import from_text, nvidia_here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+ORT_GPU = ("onnxruntime-gpu", "ort-nightly-gpu", "onnxruntime-rocm", "onnxruntime-directml")
+TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
+KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
+KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
+PACKAGES = {
+    "ctranslate2": "ctranslate2",
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
+    "paddlepaddle": "paddlepaddle-gpu",
+}
+
+
+def heard_builds(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each framework of which a program says that it is a build without GPU code."""
+    yield from _torch(facts, matrix)
+    yield from _jetson(facts)
+    yield from _other_maker(facts, matrix)
+    yield from _nixpkgs(facts)
+    yield from _jax(facts)
+    yield from _tensorflow(facts)
+    yield from _onnxruntime(facts)
+    yield from _others(facts)
+
+
+def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
+    complaints = complaints or (said(facts, "torch-cpu-index") if gpu_unused(facts) and nvidia_here(facts) else ())
+    if not complaints or (facts.host.os or "").startswith("macOS") or _for_intel(facts):
+        return
+    release = torch_version(facts)
+    what = next((one.values.get("what") for one in complaints if one.values.get("what")), None) or "CUDA"
+    build = torch(facts)
+    tagged = bool(build and build.accelerator == "cuda" and "+cu" in (build.copy.version or ""))
+    listed = f" The package list shows {release}, so another copy is imported." if tagged else ""
+    yield Finding(
+        id="cpu-only-build",
+        instance="pytorch",
+        severity=Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component="pytorch",
+        title=f"PyTorch {release or 'here'} is a CPU-only build: it was not compiled with {what}",
+        detail=f"PyTorch says so itself; GPU and driver are not at fault.{listed}",
+        because=(*map(because_said, complaints[:3]), *because_torch(facts), *_driver(facts)),
+        fix=_torch_fix(facts, matrix, what),
+    )
+
+
+def _for_intel(facts: Facts) -> bool:
+    """Tell whether PyTorch may be the build for the Intel GPU that is here: it has no CUDA either."""
+    build = torch(facts)
+    known = build is not None and build.accelerator == "cpu" and not text(build.copy.facts, "build_from")
+    return (
+        bool(copies(facts, "intel-gpu")) and not nvidia_here(facts) and not known and not heard(facts, "torch-cpu-only")
+    )
+
+
+def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give a PyTorch for CUDA, which alone looks for NVIDIA's driver, beside a GPU of another maker."""
+    maker = next((one for one in ("intel", "amd") if copies(facts, f"{one}-gpu")), None)
+    build = torch(facts)
+    if not heard(facts, "no-driver-found") or maker is None or nvidia_here(facts) or copies(facts, "gpu"):
+        return
+    if build and build.accelerator not in {"cuda", None}:
+        return
+    release = torch_version(facts) or value(facts, "pip-torch-command", "version") or "here"
+    name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
+    yield Finding(
+        id="cpu-only-build",
+        instance="pytorch",
+        severity=Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component="pytorch",
+        title=f"PyTorch {release} is a build for CUDA: it does not use the {name}",
+        detail="Only a build for CUDA looks for NVIDIA's driver. On a GPU of another maker it computes on the CPU.",
+        because=(*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
+        confidence=Confidence.LIKELY,
+        fix=fixes.any_torch(build, matrix, "rocm" if maker == "amd" else "xpu"),
+    )
+
+
+def _nixpkgs(facts: Facts) -> Iterator[Finding]:
+    """Give the PyTorch of nixpkgs, which is built without CUDA where nobody switched that on."""
+    if not (heard(facts, "nix-torch") and heard(facts, "cuda-available-false")):
+        return
+    yield Finding(
+        id="cpu-only-build",
+        instance="pytorch",
+        severity=Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component="pytorch",
+        title="The PyTorch of nixpkgs here is a CPU-only build: it has no CUDA inside",
+        detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is the wheel"
+        " of PyTorch itself, which has it.",
+        because=grounds(facts, "nix-torch", "cuda-available-false", most=3),
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text="Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
+            commands=("nix-shell -p python3Packages.torch-bin",),
+            verify=fixes.TORCH_SEES,
+        ),
+    )
+
+
+def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
+    build = torch(facts)
+    if build and embedded(facts):
+        return fixes.jetson(build)
+    wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
+    if wheel is None or what != "CUDA":
+        return fixes.any_torch(build, matrix, KINDS.get(what, "cuda"))
+    return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+
+
+def _driver(facts: Facts) -> Iterator[Because]:
+    if version(facts, "nvidia-driver"):
+        yield because(facts, "nvidia-driver", "version")
+
+
+def _jetson(facts: Facts) -> Iterator[Finding]:
+    """Give a PyTorch on a Jetson that does not see the GPU, and of which no build for CUDA is told."""
+    build = torch(facts)
+    unused = build is not None and flag(build.copy.facts, "available") is False
+    guessed = build is not None and text(build.copy.facts, "build_from") is not None
+    plain = build is not None and (guessed or build.accelerator not in {"cuda", "cpu"})
+    if not (from_text(facts) and build and unused and plain and embedded(facts)) or heard(facts, "no-kernel-image"):
+        return
+    yield Finding(
+        id="cpu-only-build",
+        instance="pytorch",
+        severity=Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component="pytorch",
+        title=f"{build.name} on this Jetson (Orin and the like, aarch64) does not use the GPU: a generic wheel",
+        detail="Wheels of the package index for aarch64 are CPU-only or for server GPUs; the integrated GPU of a Jetson"
+        " (tegra kernel, nvgpu) needs the build that NVIDIA makes for its JetPack.",
+        because=(because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
+        confidence=Confidence.LIKELY,
+        fix=fixes.jetson(build),
+    )
+
+
+def _jax(facts: Facts) -> Iterator[Finding]:
+    plugins = table(told(facts, "jax"), "plugins")
+    fell = heard(facts, "jax-falls-back") and nvidia_here(facts) and bool(version(facts, "jax"))
+    if plugins or not (heard(facts, "jax-cpu-only") or fell):
+        return
+    yield _plain(
+        facts,
+        "jax",
+        f"JAX {version(facts, 'jax') or installed(facts, 'jax') or ''}".strip(),
+        ("jax-cpu-only", "jax-falls-back"),
+        Fix(
+            text="Install JAX with its CUDA plugin.",
+            commands=('python -m pip install --upgrade "jax[cuda12]"',),
+            verify='python -c "import jax; print(jax.devices())"',
+        ),
+    )
+
+
+def _tensorflow(facts: Facts) -> Iterator[Finding]:
+    cpu = installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU)
+    without = any(one.values.get("answer") == "False" for one in said(facts, "tf-built-with-cuda"))
+    if heard(facts, "tf-cpu-build") or without or (cpu and nvidia_here(facts)):
+        release = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-cpu") or ""
+        yield _plain(
+            facts,
+            "tensorflow",
+            f"TensorFlow {release}".strip(),
+            ("tf-cpu-build", "tf-built-with-cuda"),
+            Fix(
+                text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+                commands=("python -m pip uninstall -y tensorflow-cpu", 'python -m pip install "tensorflow[and-cuda]"'),
+                verify="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
+            ),
+        )
+
+
+def _onnxruntime(facts: Facts) -> Iterator[Finding]:
+    missing = [one for one in said(facts, "ort-provider-unavailable") if "CUDA" in one.values.get("provider", "")]
+    if not missing or installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
+        return
+    yield _plain(
+        facts,
+        "onnxruntime",
+        f"onnxruntime {version(facts, 'onnxruntime') or ''}".strip(),
+        ("ort-provider-unavailable",),
+        Fix(
+            text="Install onnxruntime-gpu in the place of onnxruntime.",
+            commands=("python -m pip uninstall -y onnxruntime", "python -m pip install onnxruntime-gpu"),
+            verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+        ),
+    )
+
+
+def _others(facts: Facts) -> Iterator[Finding]:
+    for one in said(facts, "not-built-for-gpu")[:1]:
+        program = one.values.get("program") or "MXNet"
+        package = PACKAGES.get(program.lower())
+        yield _plain(
+            facts,
+            program.lower(),
+            program,
+            ("not-built-for-gpu",),
+            Fix(
+                text=f"Install {program} as a build with CUDA, or build it with CUDA switched on.",
+                commands=(f"python -m pip install --force-reinstall {package or program.lower()}",),
+            ),
+        )
+
+
+def _plain(facts: Facts, component: str, name: str, kinds: tuple[str, ...], fix: Fix) -> Finding:
+    because_ = (*grounds(facts, *kinds), *because_package(facts, component))
+    likely = Confidence.LIKELY if gpu_used(facts) else Confidence.CERTAIN
+    return Finding(
+        id="cpu-only-build",
+        instance=component,
+        severity=Severity.ERROR if _complaint(facts, kinds) else Severity.WARNING,
+        layer=Layer.FRAMEWORK,
+        component=component,
+        title=f"{name} is a CPU-only build: it has no CUDA inside and does not use the GPU",
+        because=because_,
+        confidence=likely,
+        fix=fix,
+    )
+
+
+def _complaint(facts: Facts, kinds: tuple[str, ...]) -> Message | None:
+    return next(iter(said(facts, *kinds)), None)

@@ -1,0 +1,172 @@
+"""A wheel beside torch is built for another CUDA major than torch is.
+
+torch brings the CUDA libraries of its own major. A server or extension whose wheel is built for the next, or the last
+one, looks for names that nothing here brings ("libcudart.so.13: cannot open shared object file" beside a torch for
+CUDA 12). Package indexes serve one CUDA for each release: take the wheel of this release for torch's CUDA, or the torch
+for the wheel's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.extensions import MODULES, SERVING, Extension, listed, of_file, of_name
+from gpustack.rules.fixes import TORCH_INDEX
+from gpustack.rules.frameworks import because_package, because_torch, distributions, torch, torch_cuda, torch_version
+from gpustack.rules.linking import cuda_majors, soname_library
+from gpustack.rules.reading import text, version
+from gpustack.rules.saying import because_said, heard, said
+from gpustack.rules.wanting import missing
+from gpustack.subjects import torch as wheels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+ID = "cuda-major-mismatch-wheel"
+ASK = 'python -c "import torch; print(torch.__version__, torch.version.cuda)"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """A library of CUDA that a wheel looked for in vain, and the majors that it belongs to."""
+
+    soname: str
+    majors: tuple[int, ...]
+    message: Message
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the wheel that wants another CUDA major than torch's."""
+    own = torch_cuda(facts)
+    if heard(facts, "bnb-missing-binary"):
+        return
+    if own is None:
+        yield from _imported(facts, matrix)
+        return
+    found = next((one for one in _sought(facts, matrix) if own.major not in one.majors), None)
+    if found:
+        yield _finding(found, str(own), facts, matrix)
+
+
+def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the wheel whose import looks in vain for a library that torch, which it loads first, would have brought."""
+    for one in said(facts, "extension-import"):
+        name = next((name for start, name in MODULES if one.values["module"].lower().startswith(start)), None)
+        found = next((found for found in _sought(facts, matrix) if found.soname == one.values["soname"]), None)
+        if name and found and not _same_major(found, facts):
+            yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)
+            return
+
+
+def _same_major(found: Sought, facts: Facts) -> bool:
+    """Tell whether wheels of the library's own CUDA major are listed, so that torch is not of another."""
+    names = distributions(facts)
+    return any(name.startswith("nvidia-") and name.endswith(f"-cu{major}") for name in names for major in found.majors)
+
+
+def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    major, release = found.majors[-1], torch_version(facts)
+    beside = f"torch {release}" if release else "the torch"
+    return Finding(
+        id=ID,
+        instance=wheel.name,
+        severity=Severity.ERROR,
+        layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
+        component=wheel.name,
+        title=f"{wheel.words} is built for CUDA {major} ({found.soname}), and {beside} beside it brings none of it",
+        detail=f"{wheel.name} loads torch first, whose wheels bring the CUDA libraries of their own major alone."
+        + (f" This release asks for torch {wheel.torch}." if wheel.torch else ""),
+        because=(because_said(message), *because_torch(facts), *because_package(facts, wheel.name)),
+        row=wheel.row,
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text=f"Take the torch for CUDA {major}"
+            + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
+            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
+            commands=(ASK, *_torches(wheel, major, matrix)),
+            verify=f'python -c "import torch, {wheel.name.replace("-", "_")}; print(torch.version.cuda)"',
+        ),
+    )
+
+
+def _torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[str, ...]:
+    """Give the command that installs the torch of this CUDA major that a wheel asks for, where one is known."""
+    release = (wheel.torch or "").lstrip("=").partition("+")[0]
+    tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
+    return (f"python -m pip install torch=={release} --index-url {TORCH_INDEX}/{tags[-1].tag}",) if tags else ()
+
+
+def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
+    for one in missing(facts, matrix):
+        if one.majors and one.asker is None:
+            yield Sought(soname=one.soname, majors=one.majors, message=one.message)
+    for message in said(facts, "library-sought"):
+        soname = message.values.get("soname", "")
+        majors = cuda_majors(soname, matrix)
+        if majors and soname_library(soname):
+            yield Sought(soname=soname, majors=majors, message=message)
+
+
+def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
+    wheel = _wheel(found.message, facts, matrix)
+    release, major = torch_version(facts), found.majors[-1]
+    guessed = bool((build := torch(facts)) and text(build.copy.facts, "build_from"))
+    name = wheel.words if wheel else "A wheel here"
+    return Finding(
+        id=ID,
+        instance=wheel.name if wheel else None,
+        severity=Severity.ERROR,
+        layer=Layer.SERVING if wheel is None or wheel.name in SERVING else Layer.FRAMEWORK,
+        component=wheel.name if wheel else "pytorch",
+        title=f"{name} is built for CUDA {major} ({found.soname}), and torch {release} beside it for CUDA {own}",
+        detail=f"torch brings the libraries of CUDA {own.partition('.')[0]} alone; {found.soname} is of CUDA {major}.",
+        because=(
+            because_said(found.message),
+            *because_torch(facts),
+            *(because_package(facts, wheel.name) if wheel else ()),
+        ),
+        row=wheel.row if wheel else None,
+        confidence=Confidence.LIKELY if guessed else Confidence.CERTAIN,
+        fix=_fix(wheel, own, major, facts, matrix),
+    )
+
+
+def _wheel(message: Message, facts: Facts, matrix: Matrix) -> Extension | None:
+    """Give the wheel that looked for the library: as the message names its file, else the server that is listed."""
+    by = message.values.get("by", "")
+    if ("/" in by and "packages/" in by) or ".so" in by:
+        return of_file(by, facts, matrix)
+    held = [one for one in listed(facts, matrix) if one.name in message.line.replace("_", "-").lower()]
+    found = held or [one for one in listed(facts, matrix) if one.name in SERVING] or list(listed(facts, matrix))
+    if found:
+        return found[0]
+    named = next((name for name in sorted(SERVING) if name in message.line.lower() or version(facts, name)), None)
+    return of_name(named, facts, matrix) if named else None
+
+
+def _fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:
+    release = (torch_version(facts) or "").partition("+")[0]
+    tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
+    name = wheel.name if wheel else "the wheel"
+    commands = []
+    if wheel:
+        pinned = f"{wheel.name}=={wheel.version}" if wheel.version else wheel.name
+        tag = f"cu{own.replace('.', '')}"
+        commands.append(f"python -m pip install --force-reinstall {pinned} --extra-index-url {TORCH_INDEX}/{tag}")
+    if tags:
+        torch_command = (
+            f"python -m pip install --force-reinstall torch=={release} --index-url {TORCH_INDEX}/{tags[-1].tag}"
+        )
+        commands.append(f"{torch_command}  # or torch for CUDA {major}")
+    return Fix(
+        text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
+        f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",
+        commands=tuple(commands) or (ASK,),
+        verify=f'python -c "import torch, {name.replace("-", "_")}; print(torch.version.cuda)"' if wheel else None,
+    )

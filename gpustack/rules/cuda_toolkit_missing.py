@@ -1,0 +1,42 @@
+"""There is no CUDA toolkit (nvcc), or no host compiler, on a machine with an NVIDIA GPU.
+
+Frameworks bring the CUDA that they need, so nothing is missing to run them. Who builds extensions (flash-attn,
+vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules.reading import because, status
+from gpustack.rules.seen import builds, nvidia_here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give a remark where somebody looked for nvcc beside an NVIDIA GPU and found none."""
+    if not nvidia_here(facts) or status(facts, "cuda-toolkit") is not Status.ABSENT:
+        return
+    cuda = next((build.cuda for build in builds(facts) if build.component == "pytorch" and build.cuda), None)
+    wanted = f" of CUDA {cuda}, which PyTorch here was built with" if cuda else ""
+    command = f"conda install -c nvidia cuda-toolkit={cuda}" if cuda else "conda install -c nvidia cuda-toolkit"
+    yield Finding(
+        id="cuda-toolkit-missing",
+        severity=Severity.INFO,
+        layer=Layer.RUNTIME,
+        component="cuda-toolkit",
+        title="There is no CUDA toolkit (nvcc): programs run, extensions cannot be built",
+        because=(because(facts, "cuda-toolkit", "version"),),
+        fix=Fix(
+            text=f"To build extensions, install the toolkit{wanted}.",
+            commands=(command, "export CUDA_HOME=$CONDA_PREFIX"),
+            verify="nvcc --version",
+        ),
+    )

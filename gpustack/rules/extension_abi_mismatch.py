@@ -1,0 +1,169 @@
+"""A compiled extension was built against another release of torch, or another C++ ABI, than the torch here.
+
+An extension (flash-attn, vLLM's kernels, mamba, xFormers …) calls torch's C++ by mangled names that change from
+release to release; with another torch one is missing ("undefined symbol: _ZN3c10…"). Names that end in
+__cxx1112basic_string or Ss tell of the C++ ABI. Install the build of the extension for this torch, the torch that it
+was built for, or build it here with --no-build-isolation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.extensions import SERVING, Extension, listed, of_file, of_name
+from gpustack.rules.frameworks import because_package, because_torch, torch_version
+from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
+from gpustack.rules.saying import because_said, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+ID, UNNAMED = "extension-abi-mismatch", "a compiled extension"
+TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
+COMPANIONS = ("torchvision", "torchaudio", "torchtext")
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the extension that does not fit this torch, by the symbol that it misses or by its own words."""
+    for message in said(facts, "xformers-built-for", "torch-built-for"):
+        if not message.values.get("have", "+cpu").endswith("+cpu"):
+            yield _built_for(message, facts, matrix)
+            return
+    found = _missing(facts)
+    if found:
+        yield _finding(found, facts, matrix)
+        return
+    for message in said(facts, "pip-torch-conflict"):
+        package = message.values.get("package", "").replace("_", "-")
+        if package and package not in COMPANIONS:
+            yield _pinned(message, package, facts, matrix)
+            return
+
+
+def _missing(facts: Facts) -> Message | None:
+    """Give the first message of an extension that lacks something of torch."""
+    for one in said(facts, "undefined-symbol"):
+        file, own = one.values.get("file", ""), any(name in one.line for name in COMPANIONS)
+        torch_itself = any(part in file for part in TORCH_OWN)
+        if symbol_owner(one.values.get("symbol", "")) == TORCH and not own and not torch_itself:
+            return one
+    for one in said(facts, "missing-library"):
+        library = soname_library(one.values.get("soname", ""))
+        if library and library[0] == "pytorch" and not any(name in one.line for name in COMPANIONS):
+            return one
+    for one in said(facts, "dll-procedure"):
+        if not any(name in one.line for name in (*COMPANIONS, "torch._C")):
+            return one
+    return None
+
+
+def _finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    values = message.values
+    extension = _extension(message, facts, matrix)
+    release, symbol, soname = torch_version(facts), values.get("symbol"), values.get("soname")
+    lacks = f"torch has no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
+    lacks = lacks or (f"it wants {soname}, which this torch does not bring" if soname else "a procedure was not found")
+    abi = " The name tells of the C++11 ABI of strings." if symbol and "__cxx11" in symbol else ""
+    return Finding(
+        id=ID,
+        instance=extension.name,
+        severity=Severity.ERROR,
+        layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
+        component=extension.name,
+        title=f"{_first(extension.words)} was built for another torch than {_torch(release)}",
+        detail=f"In it, {lacks}.{abi}{_asks(extension)}",
+        because=(because_said(message), *because_torch(facts), *because_package(facts, extension.name)),
+        row=extension.row,
+        confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
+        fix=_fix(extension, release),
+    )
+
+
+def _extension(message: Message, facts: Facts, matrix: Matrix) -> Extension:
+    """Give whose file it is; where the message does not say, the compiled package that is listed."""
+    values = message.values
+    file = values.get("file") or values.get("module") or values.get("by") or ""
+    if "/" in file or ".so" in file or "\\" in file or (message.kind != "missing-library" and file):
+        return of_file(file, facts, matrix)
+    return next(iter(listed(facts, matrix)), None) or Extension(name=UNNAMED)
+
+
+def _torch(release: str | None) -> str:
+    return f"torch {release}" if release else "the one here"
+
+
+def _first(words: str) -> str:
+    return f"A{words[1:]}" if words == UNNAMED else words
+
+
+def _asks(extension: Extension) -> str:
+    if not extension.torch:
+        return ""
+    if extension.name == "flash-attn":
+        return f" Its wheels are for torch {extension.torch}."
+    return f" This release asks for torch {extension.torch}."
+
+
+def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    values = message.values
+    extension = of_name(values.get("package", "xformers").replace("_", "-"), facts, matrix)
+    built = values.get("built")
+    return Finding(
+        id=ID,
+        instance=extension.name,
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component=extension.name,
+        title=f"{extension.words} was built for torch {built or 'another'}, and torch {values['have']} is here",
+        detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
+        because=(because_said(message), *because_package(facts, extension.name)),
+        row=extension.row,
+        fix=_fix(extension, values["have"], built),
+    )
+
+
+def _pinned(message: Message, package: str, facts: Facts, matrix: Matrix) -> Finding:
+    values = message.values
+    extension, needs, found = (
+        of_name(package, facts, matrix),
+        values.get("needs", "another"),
+        values.get("found", "another"),
+    )
+    return Finding(
+        id=ID,
+        instance=package,
+        severity=Severity.WARNING,
+        layer=Layer.SERVING if package in SERVING else Layer.LIBRARY,
+        component=package,
+        title=f"{package} {values.get('version', '')} asks for torch {needs}, and torch {found} is here",
+        detail="Where it has compiled parts, they are for the torch that it asks for.",
+        because=(because_said(message), *because_torch(facts)),
+        row=extension.row,
+        confidence=Confidence.POSSIBLE,
+        fix=_fix(extension, found, needs.lstrip("=")),
+    )
+
+
+def _fix(extension: Extension, release: str | None, built: str | None = None) -> Fix:
+    name = extension.name
+    package = name if name != UNNAMED else "PACKAGE"
+    wanted = built or (extension.torch or "").lstrip("=")
+    plain = wanted.partition("+")[0]
+    exact = plain.replace(".", "").isdigit() and plain.count(".") == len("..")
+    commands = [
+        f"python -m pip install --force-reinstall --no-deps {package}  # its release for torch {release or 'here'}"
+    ]
+    if exact:
+        commands.append(f"python -m pip install torch=={plain}  # or the torch that it was built for")
+    commands.append(f"python -m pip install --no-build-isolation --no-binary :all: {package}  # or built here")
+    return Fix(
+        text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
+        + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
+        commands=tuple(commands),
+        verify=f'python -c "import torch, {package.replace("-", "_")}"',
+    )

@@ -1,0 +1,117 @@
+"""Which package a compiled extension belongs to, by the name of its module or file, and what it is built against."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.rules.frameworks import distributions, installed
+from gpustack.subjects import training, vllm
+from gpustack.subjects.spans import is_version
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Row
+
+# How modules of compiled extensions begin, and the distribution that brings them.
+MODULES = (
+    ("flash_attn_3", "flash-attn-3"),
+    ("flash_attn", "flash-attn"),
+    ("dropout_layer_norm", "flash-attn"),
+    ("rotary_emb", "flash-attn"),
+    ("fused_dense_lib", "flash-attn"),
+    ("xentropy_cuda", "flash-attn"),
+    ("selective_scan", "mamba-ssm"),
+    ("causal_conv1d", "causal-conv1d"),
+    ("vllm_flash_attn", "vllm"),
+    ("vllm", "vllm"),
+    ("sgl_kernel", "sgl-kernel"),
+    ("sglang", "sglang"),
+    ("xformers", "xformers"),
+    ("exllamav2", "exllamav2"),
+    ("exllama", "auto-gptq"),
+    ("autogptq", "auto-gptq"),
+    ("awq", "autoawq"),
+    ("transformer_engine", "transformer-engine"),
+    ("flashinfer", "flashinfer"),
+    ("lmdeploy", "lmdeploy"),
+    ("deep_ep", "deep-ep"),
+    ("deep_gemm", "deep-gemm"),
+    ("deepspeed", "deepspeed"),
+    ("apex", "apex"),
+    ("amp_c", "apex"),
+    ("fused_layer_norm_cuda", "apex"),
+    ("mmcv_full", "mmcv-full"),
+    ("mmcv", "mmcv"),
+    ("detectron2", "detectron2"),
+    ("pytorch3d", "pytorch3d"),
+    ("torch_scatter", "torch-scatter"),
+    ("torch_sparse", "torch-sparse"),
+    ("torch_cluster", "torch-cluster"),
+    ("torch_spline_conv", "torch-spline-conv"),
+    ("pyg_lib", "pyg-lib"),
+    ("fbgemm", "fbgemm-gpu"),
+    ("torchao", "torchao"),
+    ("torchtext", "torchtext"),
+    ("torchcodec", "torchcodec"),
+    ("torch_tensorrt", "torch-tensorrt"),
+    ("natten", "natten"),
+    ("gsplat", "gsplat"),
+    ("tinycudann", "tinycudann"),
+    ("spconv", "spconv"),
+    ("dgl", "dgl"),
+    ("horovod", "horovod"),
+    ("bitsandbytes", "bitsandbytes"),
+)
+SERVING = frozenset(
+    {"vllm", "sglang", "sgl-kernel", "lmdeploy", "text-generation-inference", "tensorrt-llm", "xinference"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """One compiled package: its name, its version where it is listed, and the torch that its release asks for."""
+
+    name: str
+    version: str | None = None
+    torch: str | None = None
+    row: Row | None = None
+
+    @property
+    def words(self) -> str:
+        """Its name and version."""
+        return f"{self.name} {self.version or ''}".strip()
+
+
+def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
+    """Give the package that a file or module belongs to; the module's own name where it is not known."""
+    path = file.replace("\\", "/")
+    inside = re.search(r"(?:site|dist)-packages/([A-Za-z0-9_]+)", path)
+    stem = re.sub(r"\.(?:cpython|cp\d|abi3|so|pyd|dll).*$", "", path.rpartition("/")[2])
+    for word in (stem, inside[1] if inside else "", *path.split("/")):
+        found = next((name for start, name in MODULES if word.lower().startswith(start)), None)
+        if found:
+            return of_name(found, facts, matrix)
+    return of_name((inside[1] if inside else stem) or file, facts, matrix)
+
+
+def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
+    """Give a package by its name, with what the matrix knows of its release."""
+    version = installed(facts, name, name.replace("-", "_"))
+    if not version or not is_version(version):
+        return Extension(name=name, version=version)
+    if name == "vllm" and (release := vllm.release_of(matrix, version)):
+        return Extension(name=name, version=version, torch=str(release.torch), row=release.row)
+    if name == "xformers" and (pin := training.xformers_of(matrix, version)):
+        return Extension(name=name, version=version, torch=str(pin.torch), row=pin.row)
+    if name == "flash-attn" and (wheels := training.flash_wheels_of(matrix, version)):
+        return Extension(name=name, version=version, torch=", ".join(wheels.torches), row=wheels.row)
+    return Extension(name=name, version=version)
+
+
+def listed(facts: Facts, matrix: Matrix) -> tuple[Extension, ...]:
+    """Give the compiled packages that are listed, servers first."""
+    known = dict.fromkeys((*sorted(SERVING), *(name for _, name in MODULES)))
+    return tuple(of_name(name, facts, matrix) for name in known if name in distributions(facts))

@@ -1,0 +1,57 @@
+"""The fabric manager, which joins the GPUs of NVSwitch machines: what was said of it, and how it is installed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.model.report import Fix
+from gpustack.model.versions import DriverRelease
+from gpustack.rules import fixes
+from gpustack.rules.reading import version
+from gpustack.rules.saying import heard
+from gpustack.rules.seen import driver_release, gpus, user_release
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts
+
+SAID = ("cuda-802", "fabric-waiting", "fabric-manager-failed")
+# GPUs that sit on NVSwitch boards, by their names. Source: NVIDIA Fabric Manager user guide, "Supported Platforms".
+SWITCHED = re.compile(
+    r"\b(?:A100|A800|H100|H800)[- ](?:SXM|80GB HBM)|\b(?:H200|H20|H800|B200|B300)\b(?! (?:NVL|PCIe))|\b(?:HGX|DGX)\b"
+)
+NO_GPU = ("cuda-available-false", "no-device", "init-error")
+
+
+def refused(facts: Facts) -> bool:
+    """Tell whether CUDA said 802, or the fabric manager failed where the GPUs need it and CUDA does not start."""
+    if heard(facts, "cuda-802", "fabric-waiting"):
+        return True
+    named = gpus(facts)
+    needed = not named or any(SWITCHED.search(gpu.name) for gpu in named)
+    needed = needed and not heard(facts, "fabric-nothing-to-do")
+    return needed and heard(facts, "fabric-manager-failed") and heard(facts, *NO_GPU)
+
+
+def manager_release(facts: Facts) -> DriverRelease | None:
+    """Give the release of the fabric manager."""
+    return DriverRelease.parse(version(facts, "fabric-manager"))
+
+
+def install(facts: Facts) -> Fix:
+    """Give how the fabric manager of the driver's release is installed and started."""
+    release = user_release(facts) or driver_release(facts)
+    package = f"nvidia-fabricmanager-{release.branch}" if release else "nvidia-fabricmanager"
+    commands = {"apt": f"sudo apt-get install {package}", "dnf": "sudo dnf install nvidia-fabricmanager"}
+    command = commands.get(fixes.manager(facts) or "", "# install the nvidia-fabricmanager of the driver's release")
+    exact = (
+        f"fabric manager {release}, exactly the driver's release,"
+        if release
+        else "the fabric manager of the driver's release"
+    )
+    return Fix(
+        text=f"{fixes.place(facts)}Install {exact} and start it.",
+        commands=(command, "sudo systemctl enable --now nvidia-fabricmanager"),
+        needs_root=True,
+        verify="systemctl is-active nvidia-fabricmanager",
+    )

@@ -1,0 +1,58 @@
+"""The kernel does not take this AMD GPU in for computing.
+
+ROCm reaches a GPU through KFD, a part of the kernel's amdgpu driver. KFD knows no GPU older than Hawaii (GCN 2) and
+leaves out some later ones (Topaz), and older chips need PCI Express atomics from the slot and the processor. Such a GPU
+shows pictures and cannot compute with ROCm: use another GPU, another slot for atomics, or a newer kernel where the GPU
+is newer than the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.reading import text
+from gpustack.rules.saying import because_said, grounds, heard, said
+from gpustack.rules.seen import on_bus
+from gpustack.rules.told_machine import kernel, machine, more
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where KFD refused a GPU; only a remark where it took another in."""
+    refused = said(facts, "kfd-not-supported", "kfd-pcie-atomics")
+    if not refused:
+        return
+    names = [name for copy in on_bus(facts, "amd") if (name := text(copy.facts, "name"))]
+    chip = next((one.values["gpu"] for one in refused if one.values.get("gpu")), None)
+    whole = " / ".join(dict.fromkeys(part for part in (chip, *names[:1]) if part)) or "this AMD GPU"
+    atomics = heard(facts, "kfd-pcie-atomics")
+    yield Finding(
+        id="gpu-unsupported-by-kfd",
+        severity=Severity.INFO if heard(facts, "kfd-added") else Severity.ERROR,
+        layer=Layer.HARDWARE,
+        component="amdgpu.ko",
+        title=f"KFD, the kernel's compute driver for AMD GPUs, does not support {whole}"
+        + (" in this slot (no PCIe atomics)" if atomics else ""),
+        detail=machine(facts, matrix, "ROCm cannot use a GPU without KFD."),
+        because=(*map(because_said, refused[:3]), *grounds(facts, "kfd-added", most=1), *more(facts)),
+        fix=_fix(refused, facts, atomics=atomics),
+        confidence=Confidence.CERTAIN,
+    )
+
+
+def _fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fix:
+    new = any((one.values.get("gpu") or "").startswith("GC IP") for one in refused)
+    if atomics:
+        words = "Put the GPU in a slot that is wired to the processor and gives PCIe 3.0 atomics, or use a newer GPU."
+    elif new:
+        words = f"Install a newer kernel than {kernel(facts) or 'this one'}, whose KFD knows this GPU."
+    else:
+        words = "No setting changes that: use a GPU that ROCm supports, or compute by OpenCL of Mesa or by Vulkan."
+    return Fix(text=words, commands=("dmesg | grep -i kfd", "uname -r"), verify="rocminfo | grep gfx")

@@ -1,0 +1,146 @@
+"""A ROCm build has no code for this AMD GPU.
+
+Code for AMD's GPUs is made for each target (gfx1030, gfx1100 …) and runs on that alone; builds carry those that AMD
+supports. Other GPUs get "hipErrorNoBinaryForGpu", "HIP error: invalid device function" or "Cannot read
+TensileLibrary.dat … for GPU arch". Take a build that has the target; where a near relative is supported, the variable
+HSA_OVERRIDE_GFX_VERSION makes ROCm take the GPU for it, which AMD does not support and which often works.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules.frameworks import because_torch, installed, torch_version
+from gpustack.rules.reading import because, because_of, copies, table, text, told, version
+from gpustack.rules.saying import grounds, heard, said
+from gpustack.subjects import rocm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.subjects.rocm import TorchRocmBuild
+
+ID = "rocm-gfx-unsupported"
+CERTAIN = ("tensile-missing", "hip-no-binary", "hip-invalid-function", "ollama-amdgpu-unsupported")
+PARTS = re.compile(
+    r"flash|attention|fp8|hipblaslt|triton|composable|aotriton|miopen|warning|experimental", re.IGNORECASE
+)
+WHOLE = re.compile(r"supported by (?:this |the |your )?(?:ROCm|HIP|PyTorch|build)", re.IGNORECASE)
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+# Where no row names an override: the first target of each family, as AMD numbers them.
+FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the AMD GPU for which a build has no code: by the words of programs, else by the build's own list."""
+    gfx = target(facts, matrix)
+    build = torch_build(facts, matrix)
+    spoken = said(facts, "gfx-unsupported")
+    complaints = [one for one in spoken if WHOLE.search(one.line) or not PARTS.search(one.line)]
+    listed = gfx and build and build.archs and gfx not in build.archs
+    overridden = text(table(told(facts, "environment"), "variables"), OVERRIDE)
+    if heard(facts, *CERTAIN):
+        yield _finding(facts, matrix, gfx, Confidence.CERTAIN)
+    elif (complaints and copies(facts, "amd-gpu")) or (
+        not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx)))
+    ):
+        yield _finding(facts, matrix, gfx, Confidence.LIKELY)
+
+
+def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
+    """Tell whether somebody says that a program of ROCm does not use a GPU for which no usual build has code."""
+    of_rocm = heard(facts, "rocm-named", "gfx-unsupported") or bool(version(facts, "rocm"))
+    builds_ = [one for one in rocm.torch_builds(matrix) if one.archs]
+    usual = any(gfx in one.archs for one in builds_)
+    return (
+        of_rocm
+        and bool(builds_ and copies(facts, "amd-gpu"))
+        and not usual
+        and heard(facts, "gpu-unused-said", "cuda-available-false")
+    )
+
+
+def target(facts: Facts, matrix: Matrix) -> str | None:
+    """Give the target of the AMD GPU: as a message names it, as ROCm lists it, or by the product's name."""
+    for one in said(facts, *CERTAIN, "gfx-unsupported"):
+        named = one.values.get("gfx") or one.values.get("gfx2")
+        if named:
+            return named
+    for copy in copies(facts, "amd-gpu"):
+        gfx = text(copy.facts, "gfx")
+        known = None if gfx else rocm.gfx_of(matrix, text(copy.facts, "name") or "")
+        if gfx or known:
+            return gfx or (known.gfx if known else None)
+    return None
+
+
+def torch_build(facts: Facts, matrix: Matrix) -> TorchRocmBuild | None:
+    """Give what is known of the PyTorch for ROCm that is here."""
+    match = re.match(r"(?P<torch>\d+\.\d+)[^+]*\+rocm(?P<rocm>[\d.]+\d)$", torch_version(facts) or "")
+    return rocm.torch_build_of(matrix, match["torch"], match["rocm"]) if match else None
+
+
+def _finding(facts: Facts, matrix: Matrix, gfx: str | None, confidence: Confidence) -> Finding:
+    name, build = _name(facts), torch_build(facts, matrix)
+    what = _what(facts)
+    gpu = " ".join(part for part in (name, f"({gfx})" if gfx and name else gfx) if part) or "this AMD GPU"
+    listed = list(dict.fromkeys(one.values.get("gfx", "") for one in said(facts, "tensile-list")))
+    archs = listed or (list(build.archs) if build else [])
+    has = f"It has code for {' '.join(archs)}." if archs else ""
+    return Finding(
+        id=ID,
+        severity=Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component="rocm",
+        title=f"{what} has no code for {gpu}",
+        detail=has,
+        because=(*grounds(facts, *CERTAIN, "gfx-unsupported"), *_gpu(facts), *because_torch(facts)),
+        row=build.row if build else None,
+        confidence=confidence,
+        fix=_fix(gfx, matrix),
+    )
+
+
+def _what(facts: Facts) -> str:
+    release = torch_version(facts)
+    if release and ("rocm" in release or not heard(facts, "tensile-missing")):
+        return f"PyTorch {release}"
+    tensorflow = installed(facts, "tensorflow-rocm") or version(facts, "tensorflow")
+    if tensorflow:
+        return f"TensorFlow {tensorflow} for ROCm"
+    found = version(facts, "rocm")
+    of = f" of ROCm {found}" if found else ""
+    return f"rocBLAS{of}" if heard(facts, "tensile-missing") else f"The ROCm build{of}"
+
+
+def _name(facts: Facts) -> str | None:
+    return next((name for copy in copies(facts, "amd-gpu") if (name := text(copy.facts, "name"))), None)
+
+
+def _gpu(facts: Facts) -> Iterator[Because]:
+    for copy in copies(facts, "amd-gpu")[:1]:
+        yield because_of(facts, "amd-gpu", copy, "gfx")
+        yield because_of(facts, "amd-gpu", copy, "name")
+    if version(facts, "rocm"):
+        yield because(facts, "rocm", "version")
+
+
+def _fix(gfx: str | None, matrix: Matrix) -> Fix:
+    row = rocm.override_of(matrix, gfx) if gfx else None
+    value = (
+        row.value if row else next((held for family, held in FAMILIES.items() if (gfx or "").startswith(family)), None)
+    )
+    having = [one for one in rocm.torch_builds(matrix) if gfx in one.archs]
+    newest = f" The newest of PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
+    outcome = f" ({row.outcome})" if row else ""
+    override = f" Or let ROCm take it for its nearest relative with {OVERRIDE}={value}{outcome}." if value else ""
+    return Fix(
+        text=f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
+        commands=(f"export {OVERRIDE}={value}",) if value else ("rocminfo | grep gfx",),
+        verify="python -c \"import torch; print(torch.ones(1, device='cuda'))\"",
+    )

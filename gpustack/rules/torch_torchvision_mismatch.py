@@ -1,0 +1,159 @@
+"""torch and torchvision (or torchaudio) are of releases, or of builds, that do not belong together.
+
+torchvision and torchaudio are compiled against exactly one release of torch. With another, their operators are missing
+("operator torchvision::nms does not exist"), their libraries do not load (undefined symbol), or they notice another
+CUDA. It comes from installing one of them alone, or each from another index. Install all in one command from one index.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.fixes import TORCH_INDEX
+from gpustack.rules.frameworks import because_package, because_torch, distributions, installed, torch, torch_version
+from gpustack.rules.linking import TORCH, symbol_owner
+from gpustack.rules.reading import text
+from gpustack.rules.saying import grounds, heard, said, value
+from gpustack.subjects import torch as rows
+from gpustack.subjects.spans import is_version, minor, within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+    from gpustack.subjects.torch_rows import Companions
+
+ID = "torch-torchvision-mismatch"
+VISION = ("torchvision-nms", "torchvision-cpu", "torchvision-circular", "torchvision-load", "torchvision-cuda-mismatch")
+AUDIO = ("torchaudio-load",)
+PACKAGES = ("torchvision", "torchaudio", "torchtext")
+LAST_AUDIO = "2.11"  # since then one torchaudio serves every torch
+PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu))?")
+
+
+def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the package that does not belong to this torch: by the words of programs, else by their releases."""
+    package = next((name for name in PACKAGES if _complained(facts, name)), None)
+    if package:
+        yield _finding(facts, matrix, package, Severity.ERROR)
+        return
+    for name in ("torchvision", "torchaudio"):
+        if _apart(facts, matrix, name):
+            yield _finding(facts, matrix, name, Severity.WARNING)
+
+
+def _complained(facts: Facts, package: str) -> bool:
+    kinds = {"torchvision": VISION, "torchaudio": AUDIO}.get(package, ())
+    named = [one for one in said(facts, "torchvision-cuda-mismatch") if one.values.get("package") == package]
+    conflict = any(
+        one.values.get("package", "").replace("_", "-") == package for one in said(facts, "pip-torch-conflict")
+    )
+    other = [kind for kind in kinds if kind != "torchvision-cuda-mismatch"]
+    return heard(facts, *other) or bool(named) or conflict or bool(_symbols(facts, package))
+
+
+def _symbols(facts: Facts, package: str) -> tuple[Message, ...]:
+    """Give the symbols of torch that a library of this package lacks."""
+    return tuple(
+        one
+        for one in said(facts, "undefined-symbol")
+        if package in one.line and symbol_owner(one.values.get("symbol", "")) == TORCH
+    )
+
+
+def _apart(facts: Facts, matrix: Matrix, package: str) -> bool:
+    """Tell whether plain releases of both are listed that belong to different minor releases of torch."""
+    release, found = torch_version(facts), installed(facts, package)
+    if not (release and found and PLAIN.fullmatch(release) and PLAIN.fullmatch(found)):
+        return False
+    made = _made_for(matrix, package, found)
+    if package == "torchaudio" and within(found, f">={LAST_AUDIO}"):
+        return False  # it pins no torch any more
+    return bool(made and rows.release_of(matrix, release) and minor(made.torch) != minor(release) and _pinned(made))
+
+
+def _pinned(made: Companions) -> bool:
+    return made.pin.startswith("==")
+
+
+def _made_for(matrix: Matrix, package: str, version: str) -> Companions | None:
+    if package == "torchvision":
+        return rows.torch_for_torchvision(matrix, version)
+    return rows.torch_for_torchaudio(matrix, version) if package == "torchaudio" else None
+
+
+def _finding(facts: Facts, matrix: Matrix, package: str, severity: Severity) -> Finding:
+    release = torch_version(facts) or value(facts, "pip-torch-conflict", "found")
+    found = installed(facts, package) or _conflicting(facts, package)
+    other, own = value(facts, "torchvision-cuda-mismatch", "found"), value(facts, "torchvision-cuda-mismatch", "torch")
+    cudas = f" (CUDA {own} and CUDA {other})" if other and own else ""
+    made = _made_for(matrix, package, found) if found else None
+    right = rows.companions(matrix, release) if release and is_version(release) else None
+    return Finding(
+        id=ID,
+        instance=package,
+        severity=severity,
+        layer=Layer.FRAMEWORK,
+        component=package,
+        title=f"torch {release or 'here'} and {package} {found or 'here'} do not belong together{cudas}",
+        detail=" ".join(_details(package, found, made, right, release)),
+        because=(
+            *grounds(facts, *VISION, *AUDIO, "pip-torch-conflict"),
+            *grounds(facts, *(("undefined-symbol",) if _symbols(facts, package) else ()), most=2),
+            *because_torch(facts),
+            *because_package(facts, package),
+        ),
+        row=right.row if right else made.row if made else None,
+        confidence=Confidence.CERTAIN if severity is Severity.ERROR else Confidence.LIKELY,
+        fix=_fix(facts, package, right, own),
+    )
+
+
+def _conflicting(facts: Facts, package: str) -> str | None:
+    return next(
+        (
+            one.values.get("version")
+            for one in said(facts, "pip-torch-conflict")
+            if one.values.get("package") == package
+        ),
+        None,
+    )
+
+
+def _details(
+    package: str, found: str | None, made: Companions | None, right: Companions | None, release: str | None
+) -> Iterator[str]:
+    if made:
+        yield f"{package} {found} was made for torch {made.torch}."
+    fitting = _of(right, package)
+    if right and fitting:
+        yield f"torch {right.torch} goes with {package} {fitting}."
+    elif release is None:
+        yield f"Each release of {package} is compiled against one release of torch."
+
+
+def _of(right: Companions | None, package: str) -> str | None:
+    if right is None:
+        return None
+    return {"torchvision": right.torchvision, "torchaudio": right.torchaudio}.get(package)
+
+
+def _fix(facts: Facts, package: str, right: Companions | None, cuda: str | None) -> Fix:
+    build = torch(facts)
+    tag = build.copy.build if build and build.copy.build else f"cu{cuda.replace('.', '')}" if cuda else None
+    index = f" --index-url {TORCH_INDEX}/{tag}" if tag and re.fullmatch(r"(?:cu\d+|cpu|xpu|rocm[\d.]+)", tag) else ""
+    fitting = _of(right, package)
+    wanted = f"torch=={right.torch} {package}=={fitting}" if right and fitting else f"torch {package}"
+    also = " torchaudio" if package != "torchaudio" and text(distributions(facts), "torchaudio") and not fitting else ""
+    return Fix(
+        text=f"Install torch and {package} of one release, in one command, from one index.",
+        commands=(
+            f"python -m pip uninstall -y torch {package}",
+            f"python -m pip install {wanted}{also}{index}",
+        ),
+        verify=f'python -c "import torch, {package}"',
+    )

@@ -1,0 +1,56 @@
+"""A driver for Linux was installed inside WSL, where the driver is that of Windows.
+
+In WSL the GPU is reached through Windows: its driver puts libcuda and nvidia-smi into /usr/lib/wsl/lib, and the Linux
+kernel has no NVIDIA module. Packages such as nvidia-driver, nvidia-utils, libnvidia-compute or cuda-drivers bring files
+of the same names that cannot work there. Remove them, install toolkits without a driver (cuda-toolkit), restart WSL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules import naming, wsl
+from gpustack.rules.saying import grounds, heard, value
+from gpustack.rules.seen import DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+
+def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where such a package is there and the GPU is not, or NVML is blocked."""
+    if not wsl.linux_driver(facts):
+        return
+    package = value(facts, "linux-driver-package", "package", "listed")
+    smi = wsl.foreign_smi(facts)
+    what = package or (f"of nvidia-smi {smi[0]}" if smi else "such as nvidia-utils")
+    yield Finding(
+        id="wsl-linux-driver-installed",
+        severity=Severity.ERROR,
+        layer=Layer.ENVIRONMENT,
+        component="nvidia-driver",
+        title=f"A Linux driver ({what}) inside WSL hides that of Windows in {wsl.FOLDER}",
+        detail="In WSL only the driver of Windows works; a package of the Linux driver (nvidia-driver, nvidia-utils, "
+        "libnvidia-compute) puts a libcuda, libnvidia-ml and nvidia-smi before it that cannot reach the GPU."
+        + (f" Here nvidia-smi is {smi[0]}, the driver of Windows {smi[1]}." if smi else ""),
+        confidence=Confidence.LIKELY if package or smi or heard(facts, *wsl.PACKAGE) else Confidence.POSSIBLE,
+        because=(
+            *grounds(facts, *wsl.PACKAGE, wsl.SMI, wsl.WINDOWS, wsl.BLOCKED, *wsl.FAILS, wsl.CRASH, most=6),
+            *naming.known(facts, (DRIVER, "package"), ("gpu", "name")),
+        ),
+        fix=Fix(
+            text="Remove every package of the Linux driver inside WSL, and restart WSL; keep the driver on Windows.",
+            commands=(
+                "sudo apt-get purge 'nvidia-driver-*' 'nvidia-utils-*' 'nvidia-dkms-*' 'libnvidia-*' 'cuda-drivers*'",
+                "sudo ldconfig",
+                "wsl.exe --shutdown",
+            ),
+            needs_root=True,
+            verify=f"{wsl.FOLDER}/nvidia-smi",
+        ),
+    )

@@ -1,0 +1,56 @@
+"""Names as people type them: case, spaces, hyphens, underscores, a plural and a library's suffix do not count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Sequence
+
+SMALL = frozenset(
+    {"a", "an", "and", "are", "can", "do", "does", "explain", "for", "from", "how", "i", "in", "is", "it", "me", "mean"}
+    | {"means", "my", "of", "on", "or", "please", "term", "the", "this", "to", "was", "what", "whats", "why", "with"}
+)
+LONGEST_NAME = 5  # words
+SUFFIX = re.compile(r"\.(?:so|ko)(?:\.\d+)*$|[-_](?:cu|cuda)\d+x?$|\(\)$")
+SHORTEST_PLURAL = 4
+
+
+def squash(text: str) -> str:
+    """Give the letters, digits and pluses of a text in lower case."""
+    return re.sub(r"[^a-z0-9+]", "", text.lower())
+
+
+def spellings(text: str) -> tuple[str, ...]:
+    """Give the squashed forms under which the text may be known, its own first."""
+    plain = text.strip().strip("\"'`?!,;:.")
+    short = SUFFIX.sub("", plain, count=1)
+    forms = [squash(plain), squash(short), squash(re.sub(r"^(?:nvidia|lib)[-_]?", "", short, flags=re.IGNORECASE))]
+    forms += [form[:-1] for form in forms if form.endswith("s") and len(form) >= SHORTEST_PLURAL]
+    return tuple(dict.fromkeys(filter(None, forms)))
+
+
+def find(text: str, known: Container[str]) -> str | None:
+    """Give the known form of a text, or None where it is not known."""
+    return next((form for form in spellings(text) if form in known), None)
+
+
+def cut(words: Sequence[str], known: Container[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the longest known names in a row of words, and the words that belong to none and are not small."""
+    names: list[str] = []
+    left: list[str] = []
+    at = 0
+    while at < len(words):
+        name, taken = next(_from(words, at, known), ("", 1))
+        if name:
+            names.append(name)
+        elif squash(words[at]) and squash(words[at]) not in SMALL:
+            left.append(words[at])
+        at += taken
+    return tuple(dict.fromkeys(names)), tuple(left)
+
+
+def _from(words: Sequence[str], at: int, known: Container[str]) -> Iterator[tuple[str, int]]:
+    for taken in range(min(LONGEST_NAME, len(words) - at), 0, -1):
+        single = taken == 1 and words[at].lower() in SMALL
+        name = None if single else find(" ".join(words[at : at + taken]), known)
+        if name:
+            yield name, taken

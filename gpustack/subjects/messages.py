@@ -1,0 +1,69 @@
+"""What programs and the kernel say when something is wrong: how each message is recognised and what it points to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpustack import tables
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.report import Row
+
+TABLES = (
+    *("messages_kernel", "messages_hardware", "messages_driver", "messages_library", "messages_framework"),
+    *("messages_compiler", "messages_container", "messages_environment", "messages_harmless"),
+)
+
+
+_SPACE = re.compile(r"(?P<behind>\(\?<[!=][^()]*\))| (?P<many>[?*+]?)")
+
+
+def _spaced(found: re.Match[str]) -> str:
+    if found["behind"]:
+        return found["behind"].replace(" ", r"\s")
+    return r"\s*" if found["many"] in {"?", "*"} else r"\s+"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One message: a word that stands in it in lower case, the expression that takes it apart, and what it means.
+
+    ``values`` are what the message says without saying it, such as the number of an error that it spells out.
+    ``finding`` is the id of the finding that it mostly leads to, None where that depends on everything else.
+    """
+
+    kind: str
+    has: str
+    match: str
+    says: str
+    row: Row
+    finding: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def compiled(self) -> re.Pattern[str]:
+        """Give the expression: case does not count, and where it has a space a line may be wrapped.
+
+        What stands before (a look-behind) has one width, so a space in it is one white space.
+        """
+        return re.compile(_SPACE.sub(_spaced, self.match), re.IGNORECASE | re.MULTILINE)
+
+
+def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
+    """Give every message that is known, in the order of the tables."""
+    return tuple(one for table in TABLES for one in matrix.rows(table, "messages", _pattern))
+
+
+def _pattern(line: Mapping[str, Any]) -> Pattern:
+    return Pattern(
+        kind=line["kind"],
+        has=line["has"],
+        match=line["match"],
+        says=line["says"],
+        row=tables.row("messages", line["says"], line),
+        finding=line.get("finding"),
+        values={name: str(value) for name, value in line.get("values", {}).items()},
+    )

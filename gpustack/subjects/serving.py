@@ -1,0 +1,106 @@
+"""Inference servers beside vLLM: what releases of SGLang, TGI and TensorRT-LLM pin, and what Triton's images hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.model.versions import CodeArch, CudaVersion, DriverRelease
+from gpustack.subjects.ranges import VersionRange, version_of
+from gpustack.tables import needed, row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.report import Row
+    from gpustack.tables import Line
+
+PARTS = {"sglang": "sglang", "tgi": "tgi", "tensorrt-llm": "tensorrt_llm"}
+_INSIDE = ("vllm", "onnxruntime", "tensorrt_llm", "tensorrt", "torch", "python")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingRelease:
+    """One release of a server; ``archs`` is the GPU code inside, empty where no row states it."""
+
+    component: str
+    version: str
+    torch: VersionRange
+    python: VersionRange
+    row: Row
+    cuda: CudaVersion | None = None
+    archs: tuple[CodeArch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonImage:
+    """One image of Triton Inference Server, by month and flavour (vllm, trtllm); ``inside`` are versions by name."""
+
+    container: str
+    flavour: str
+    cuda: CudaVersion
+    driver: DriverRelease
+    row: Row
+    inside: Mapping[str, str] = field(default_factory=dict)
+
+
+def releases(matrix: Matrix, component: str) -> tuple[ServingRelease, ...]:
+    """Give every release of sglang, tgi or tensorrt-llm that was read, oldest first; of anything else nothing."""
+    if component not in PARTS:
+        return ()
+    return matrix.rows("serving", PARTS[component], lambda line: _release(line, component))
+
+
+def release_of(matrix: Matrix, component: str, version: str) -> ServingRelease | None:
+    """Give the release of exactly this version, or None where no row states it."""
+    wanted = version_of(version.partition("+")[0])
+    found = (one for one in releases(matrix, component) if wanted is not None and version_of(one.version) == wanted)
+    return next(found, None)
+
+
+def images(matrix: Matrix) -> tuple[TritonImage, ...]:
+    """Give every image of Triton Inference Server, those with vLLM first, oldest first."""
+    return (
+        *matrix.rows("serving", "containers", lambda line: _image(line, "vllm")),
+        *matrix.rows("serving", "trtllm_containers", lambda line: _image(line, "trtllm")),
+    )
+
+
+def image_of(matrix: Matrix, container: str, flavour: str = "vllm") -> TritonImage | None:
+    """Give the image of a month (26.07), or None where no row states it."""
+    return next((one for one in images(matrix) if (one.container, one.flavour) == (container, flavour)), None)
+
+
+def _release(line: Line, component: str) -> ServingRelease:
+    text = f"{component} {line['version']} asks for torch {line.get('torch', 'of any version')}"
+    return ServingRelease(
+        component=component,
+        version=line["version"],
+        torch=VersionRange.parse(line.get("torch", "")),
+        python=VersionRange.parse(line.get("python", "")),
+        row=row("serving", text, line),
+        cuda=CudaVersion.parse(line.get("cuda")),
+        archs=tuple(arch for text in line.get("archs", ()) for arch in _archs(text)),
+    )
+
+
+def _archs(text: str) -> Iterator[CodeArch]:
+    digits = text.removesuffix("+PTX").replace(".", "")
+    yield needed(CodeArch.parse(f"sm_{digits}"))
+    if text.endswith("+PTX"):
+        yield needed(CodeArch.parse(f"compute_{digits}"))
+
+
+def _image(line: Line, flavour: str) -> TritonImage:
+    inside = {name: line[name] for name in _INSIDE if name in line}
+    said = ", ".join(f"{name} {version}" for name, version in inside.items())
+    text = f"tritonserver {line['container']} ({flavour}): CUDA {line['cuda']} with driver {line['driver']}, {said}"
+    return TritonImage(
+        container=line["container"],
+        flavour=flavour,
+        cuda=needed(CudaVersion.parse(line["cuda"])),
+        driver=needed(DriverRelease.parse(line["driver"])),
+        row=row("serving", text, line),
+        inside=inside,
+    )

@@ -1,0 +1,64 @@
+"""Questions as tests ask them: subjects and flags in, the answer out, of the shipped matrix."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+
+from gpustack import assets
+from gpustack.asking import answering
+from gpustack.asking.given import Given
+from gpustack.matrix import Matrix
+from gpustack.render.plain import render
+
+if TYPE_CHECKING:
+    from gpustack.model.matrix_answer import MatrixAnswer
+
+MATRIX = Matrix()
+REPO = Path(__file__).resolve().parent.parent.parent
+
+
+def why(*subjects: str, **given: str) -> MatrixAnswer:
+    """Give the answer to ``matrix why``."""
+    return answering.why(subjects, Given(**given), None, MATRIX)
+
+
+def plan(*subjects: str, **given: str) -> MatrixAnswer:
+    """Give the answer to ``matrix plan``."""
+    return answering.plan(subjects, Given(**given), None, MATRIX)
+
+
+def verdict(*subjects: str, **given: str) -> str:
+    """Give the verdict alone."""
+    return why(*subjects, **given).verdict.value
+
+
+def written(answer: object, schema: str) -> dict[str, Any]:
+    """Give an answer as its JSON, held to its schema."""
+    held: dict[str, Any] = json.loads(render(answer))
+    validate(held, schema)
+    return held
+
+
+def validate(held: object, schema: str) -> None:
+    """Hold a JSON to the shipped schema of this name."""
+    jsonschema.Draft202012Validator(json.loads((assets.SCHEMAS / f"{schema}.json").read_text("utf-8"))).validate(held)
+
+
+def command(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run ``gpustack matrix`` as its users do."""
+    return subprocess.run(
+        [sys.executable, "-m", "gpustack", "matrix", *arguments],
+        env={**os.environ, **environ},
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

@@ -1,0 +1,132 @@
+"""Which processors and which memory a measurement gets, by a told sysfs; what cannot be had is told, never raised."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpustack.bench.numa import RefusedError, near, prefer_node, processor, processors
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NUMA nodes are Linux's")
+PCI = "0000:17:00.0"
+HERE = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Callable[[str, str], str]:
+    """Give a function that writes the node of the GPU and the processors of node 1."""
+
+    def write(node: str, cpus: str) -> str:
+        card, folder = tmp_path / "bus/pci/devices" / PCI, tmp_path / "devices/system/node/node1"
+        for one in (card, folder):
+            one.mkdir(parents=True)
+        (card / "numa_node").write_text(f"{node}\n")
+        (folder / "cpulist").write_text(f"{cpus}\n")
+        return str(tmp_path)
+
+    return write
+
+
+class Memory:
+    """A memory policy that remembers what was asked, or refuses."""
+
+    def __init__(self, refusal: str | None = None) -> None:
+        self.asked: list[int | None] = []
+        self.refusal = refusal
+
+    def __call__(self, node: int | None) -> None:
+        self.asked.append(node)
+        if self.refusal:
+            raise RefusedError(self.refusal)
+
+
+def test_the_process_is_moved_to_the_node_and_back(sysfs: Callable[[str, str], str]) -> None:
+    memory = Memory()
+    with near(PCI, sysfs("1", f"{HERE[-1]},4000-4003"), memory) as said:
+        assert os.sched_getaffinity(0) == {HERE[-1]}
+        assert memory.asked == [1]
+    assert sorted(os.sched_getaffinity(0)) == HERE
+    assert memory.asked == [1, None]
+    assert said == f"NUMA: node 1, 1 of {len(HERE)} processors, memory from there too"
+
+
+def test_it_is_moved_back_after_an_error_too(sysfs: Callable[[str, str], str]) -> None:
+    root = sysfs("1", str(HERE[-1]))
+    with pytest.raises(ArithmeticError), near(PCI, root, Memory()):
+        raise ArithmeticError
+    assert sorted(os.sched_getaffinity(0)) == HERE
+
+
+def test_refused_memory_is_said_and_the_processors_are_taken(sysfs: Callable[[str, str], str]) -> None:
+    with near(PCI, sysfs("1", str(HERE[0])), Memory("Operation not permitted")) as said:
+        assert os.sched_getaffinity(0) == {HERE[0]}
+    assert said.endswith("processors; memory from where the kernel likes (Operation not permitted)")
+
+
+@pytest.mark.parametrize(
+    ("node", "cpus", "why"),
+    [
+        ("-1", "0-7", f"the kernel tells no node of {PCI}"),
+        ("what", "0-7", f"the kernel tells no node of {PCI}"),
+        ("1", "4000-4003", "no processor of node 1 may be used here"),
+        ("1", "", "no processor of node 1 may be used here"),
+        ("7", "0", "no processor of node 7 may be used here"),
+    ],
+)
+def test_without_a_node_nothing_is_done_and_why_is_said(
+    sysfs: Callable[[str, str], str], node: str, cpus: str, why: str
+) -> None:
+    memory = Memory()
+    with near(PCI, sysfs(node, cpus), memory) as said:
+        assert sorted(os.sched_getaffinity(0)) == HERE
+    assert said == f"NUMA: not pinned, {why}"
+    assert not memory.asked
+
+
+def test_a_refusal_to_choose_processors_is_said(
+    sysfs: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with near(PCI, sysfs("1", str(HERE[0])), Memory()) as said:
+        pass
+    assert said == "NUMA: not pinned, choosing processors was refused: Operation not permitted"
+
+
+def test_lists_of_processors_are_read_as_the_kernel_writes_them(sysfs: Callable[[str, str], str]) -> None:
+    assert processors(1, sysfs("1", "0-2,64-65,7")) == {0, 1, 2, 7, 64, 65}
+
+
+@pytest.mark.skipif(not Path("/sys/devices/system/node/node0").exists(), reason="a kernel without NUMA")
+def test_the_kernel_takes_our_policy_or_says_why_not() -> None:
+    said = ""
+    try:
+        prefer_node(0)
+        prefer_node(None)
+    except RefusedError as error:
+        said = str(error)
+    assert said != os.strerror(22)  # an invalid argument would be our fault, and no refusal
+
+
+def test_a_node_that_is_not_there_is_refused_by_the_kernel_or_by_us() -> None:
+    with pytest.raises((RefusedError, IndexError)):
+        prefer_node(1023)
+
+
+def test_an_unknown_machine_has_no_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(RefusedError, match="riscv64"):
+        prefer_node(0)
+
+
+def test_the_processor_is_named_by_the_kernel_or_by_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Stand-in 9000\n")
+    assert processor(str(tmp_path)) == "Stand-in 9000"
+    assert processor(str(tmp_path / "nowhere")) == platform.machine()

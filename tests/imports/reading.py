@@ -1,0 +1,64 @@
+"""Texts read as ``doctor --from`` reads them, and what came of it in a form that is short to compare."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from gpustack.imports import load
+from gpustack.imports.texts import take
+from gpustack.matrix import Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpustack.model.facts import Component, Facts, Instance, JsonValue
+
+MATRIX = Matrix()
+
+
+def read(*texts: str) -> Facts:
+    """Give the facts that texts tell of one machine."""
+    facts, _ = take([(f"text {number}", text) for number, text in enumerate(texts)], MATRIX)
+    return facts
+
+
+def given(data: bytes) -> Facts:
+    """Give the facts of what standard input holds."""
+    return load(["-"], io.BytesIO(data), MATRIX)
+
+
+def component(facts: Facts, name: str) -> Component:
+    """Give a component that must have been told of."""
+    found = facts.find(name)
+    assert found is not None, f"{name} was not read"
+    return found
+
+
+def copies(facts: Facts, name: str) -> dict[str, Instance]:
+    """Give every copy of a component by its key."""
+    return {copy.key: copy for copy in component(facts, name).instances}
+
+
+def held(facts: Facts, name: str, key: str | None = None) -> Mapping[str, JsonValue]:
+    """Give version, build and facts of a component's copy."""
+    copy = copies(facts, name)[key] if key is not None else component(facts, name).instances[0]
+    return {"version": copy.version, "build": copy.build, "path": copy.path, **copy.facts}
+
+
+def version(facts: Facts, name: str) -> str | None:
+    """Give the version of a component, or None where nothing told of it."""
+    found = facts.find(name)
+    return found.version if found else None
+
+
+def packages(facts: Facts) -> Mapping[str, JsonValue]:
+    """Give the distributions that were listed."""
+    said = held(facts, "packages").get("distributions")
+    assert isinstance(said, dict)
+    return said
+
+
+def kinds(facts: Facts) -> set[str]:
+    """Give the kinds of the messages that were recognised."""
+    return {message.kind for message in facts.messages}

@@ -1,0 +1,207 @@
+"""nvidia-smi in its layouts since 2018: what stands in the table, in -L, in -q and in a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.model.facts import Status
+from tests.imports.reading import copies, held, read, version
+
+OLD = """+-----------------------------------------------------------------------------+
+| NVIDIA-SMI 390.87                 Driver Version: 390.87                    |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  GeForce GTX 108...  Off  | 00000000:01:00.0  On |                  N/A |
+|  0%   43C    P8    13W / 250W |    319MiB / 11177MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+|   1  Tesla V100-SXM2...  On   | 00000000:02:00.0 Off |                    3 |
+| N/A   43C    P0    43W / 300W |     11MiB / 16160MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+|   2  ERR!                ERR! | 00000000:03:00.0 ERR! |                 ERR! |
+"""
+MIG = """| NVIDIA-SMI 535.129.03             Driver Version: 535.129.03   CUDA Version: 12.2     |
+|   0  NVIDIA A100-SXM4-80GB          On  | 00000000:07:00.0 Off |                   On |
+| N/A   34C    P0              61W / 400W |     87MiB / 81920MiB |     N/A      Default |
+|                                         |                      |              Enabled |
++-----------------------------------------+----------------------+----------------------+
+|   1  NVIDIA A100-SXM4-80GB          On  | 00000000:0F:00.0 Off |                    0 |
+| N/A   34C    P0              61W / 400W |      4MiB / 81920MiB |      0%      Default |
+|                                         |                      |             Disabled |
++---------------------------------------------------------------------------------------+
+| MIG devices:                                                                          |
++------------------+--------------------------------+-----------+-----------------------+
+"""
+MIG_ROW = "|  0    1   0   0  |              37MiB / 40192MiB  | 42      0 |  3   0    2    0    0 |\n"
+QUERY = """==============NVSMI LOG==============
+
+Timestamp                                 : Tue Jun 10 10:00:00 2025
+Driver Version                            : 550.54.15
+CUDA Version                              : 12.4
+
+Attached GPUs                             : 1
+GPU 00000000:0F:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+    Product Architecture                  : Hopper
+    Persistence Mode                      : Enabled
+    MIG Mode
+        Current                           : Disabled
+        Pending                           : Enabled
+    Serial Number                         : 1654923012345
+    GPU UUID                              : GPU-01234567-89ab-cdef-0123-456789abcdef
+    GPU Recovery Action                   : Drain and Reset
+    PCI
+        GPU Link Info
+            PCIe Generation
+                Max                       : 5
+                Current                   : 3
+            Link Width
+                Max                       : 16x
+                Current                   : 8x
+    Clocks {word} Reasons
+        Idle                              : Not Active
+        SW Power Cap                      : Active
+        HW Slowdown                       : Active
+            HW Thermal Slowdown           : Active
+        Sync Boost                        : Not Active
+    FB Memory Usage
+        Total                             : 81559 MiB
+        Used                              : 2 MiB
+    ECC Mode
+        Current                           : Enabled
+    ECC Errors
+        Volatile
+            SRAM Uncorrectable SEC-DED    : 1
+            DRAM Uncorrectable            : 2
+        Aggregate
+            DRAM Uncorrectable            : 5
+    Remapped Rows
+        Correctable Error                 : 0
+        Uncorrectable Error               : 2
+        Pending                           : Yes
+        Remapping Failure Occurred        : No
+    Temperature
+        GPU Current Temp                  : 41 C
+    Fabric
+        State                             : In Progress
+"""
+
+
+def test_the_table_of_2018_has_driver_gpus_and_what_stands_below_their_names() -> None:
+    facts = read(OLD)
+    assert version(facts, "nvidia-driver") == "390.87"
+    assert held(facts, "nvml")["code"] == 0
+    gpus = copies(facts, "gpu")
+    assert [gpu.facts.get("pci") for gpu in gpus.values()] == ["0000:01:00.0", "0000:02:00.0", "0000:03:00.0"]
+    assert gpus["0"].facts["memory"] == {"total_mib": 11177, "used_mib": 319}
+    assert gpus["1"].facts["ecc"] == {"enabled": True, "uncorrected_volatile": 3}
+    assert "ecc" not in gpus["0"].facts
+
+
+def test_a_name_that_is_cut_is_not_taken_for_another_gpu() -> None:
+    gpus = copies(read(OLD), "gpu")
+    assert gpus["0"].facts["name"] == "GeForce GTX"  # 108... may be a 1080 or a 1080 Ti
+    assert gpus["1"].facts["name"] == "Tesla V100-SXM2"
+
+
+def test_a_gpu_that_cannot_be_asked_has_failed() -> None:
+    assert copies(read(OLD), "gpu")["2"].status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("rows", "instances"),
+    [(MIG_ROW, ({"gpu_instance": 1, "compute_instance": 0},)), ("|  No MIG devices found      |\n", ())],
+)
+def test_mig_is_of_the_gpu_below_whose_name_it_stands(rows: str, instances: object) -> None:
+    gpus = copies(read(MIG + rows), "gpu")
+    assert gpus["0"].facts["mig"] == {"enabled": True, "instances": instances}
+    assert gpus["1"].facts["mig"] == {"enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("banner", "release", "cuda"),
+    [
+        ("| NVIDIA-SMI 566.36      Driver Version: 566.36      CUDA Version: 12.7  |", "566.36", 12070),
+        ("| NVIDIA-SMI 595.10       KMD Version: 595.10       CUDA UMD Version: 13.2     |", "595.10", 13020),
+        ("NVIDIA-SMI 475.14       Driver Version: 475.14       CUDA Version: 11.4", "475.14", 11040),
+        ("| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: N/A |", "550.54.15", None),
+        (
+            (
+                "NVIDIA-SMI version  : 555.42.02\nNVML version        : 555.42\nDRIVER version      : 555.42.02\n"
+                "CUDA Version        : 12.5"
+            ),
+            "555.42.02",
+            12050,
+        ),
+    ],
+)
+def test_the_release_and_the_cuda_version_of_the_driver(banner: str, release: str, cuda: int | None) -> None:
+    facts = read(banner)
+    assert version(facts, "nvidia-driver") == release
+    assert held(facts, "nvml").get("cuda_version") == cuda
+    assert facts.find("cuda-toolkit") is None  # the CUDA version of the driver is none of a toolkit
+
+
+def test_only_in_wsl_the_tool_and_the_driver_are_of_different_releases() -> None:
+    row = "| NVIDIA-SMI 535.98       Driver Version: {}       CUDA Version: 12.2     |"
+    assert read(row.format("536.40")).host.wsl
+    assert not read(row.format("535.98")).host.wsl
+
+
+def test_the_driver_models_of_windows_tell_the_system() -> None:
+    table = (
+        "| NVIDIA-SMI 566.36                 Driver Version: 566.36         CUDA Version: 12.7     |\n"
+        "| GPU  Name                  Driver-Model | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
+        "|   0  NVIDIA GeForce RTX 4090      WDDM  |   00000000:01:00.0  On |                  Off |\n"
+    )
+    facts = read(table)
+    assert facts.host.os == "Windows"
+    assert copies(facts, "gpu")["0"].facts["name"] == "NVIDIA GeForce RTX 4090"
+
+
+@pytest.mark.parametrize("word", ["Event", "Throttle"])
+def test_the_long_form_gives_what_the_live_probe_gives(word: str) -> None:
+    gpu = held(read(QUERY.format(word=word)), "gpu")
+    assert gpu["pci"] == "0000:0f:00.0"
+    assert gpu["architecture"] == "Hopper"
+    assert gpu["mig"] == {"enabled": False, "pending": True}
+    assert gpu["pcie"] == {"generation": 3, "max_generation": 5, "width": 8, "max_width": 16}
+    assert gpu["throttle"] == {
+        "mask": 0x4 | 0x8 | 0x40,
+        "reasons": ("sw_power_cap", "hw_slowdown", "hw_thermal_slowdown"),
+    }
+    assert gpu["ecc"] == {"enabled": True, "uncorrected_volatile": 3, "uncorrected_aggregate": 5}
+    assert gpu["remap"] == {"correctable": 0, "uncorrectable": 2, "pending": True, "failed": False}
+    assert gpu["fabric"] == {"state": "in-progress"}
+    assert gpu["recovery_action_name"] == "drain-and-reset"
+    assert gpu["memory"] == {"total_mib": 81559, "used_mib": 2}
+
+
+def test_a_long_form_that_is_cut_says_what_it_says() -> None:
+    facts = read(QUERY.format(word="Event")[:700])
+    assert version(facts, "nvidia-driver") == "550.54.15"
+    assert held(facts, "gpu")["name"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_a_query_in_rows_is_read_by_its_head() -> None:
+    facts = read(
+        "index, name, driver_version, memory.total [MiB], compute_cap, pci.bus_id\n"
+        "0, NVIDIA L40S, 550.90.07, 46068 MiB, 8.9, 00000000:01:00.0\n"
+        "1, NVIDIA L40S, 550.90.07, 46068 MiB, 8.9, 00000000:02:00.0\n"
+    )
+    assert version(facts, "nvidia-driver") == "550.90.07"
+    assert {key: gpu.facts["cc"] for key, gpu in copies(facts, "gpu").items()} == {"0": "8.9", "1": "8.9"}
+
+
+def test_a_list_has_the_instances_of_each_gpu() -> None:
+    facts = read(
+        "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)\n"
+        "  MIG 3g.20gb     Device  0: (UUID: MIG-01234567-89ab-cdef-0123-456789abcdee)\n"
+        "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-removed)\n"
+    )
+    gpus = copies(facts, "gpu")
+    name, uuid = "MIG 3g.20gb", "MIG-01234567-89ab-cdef-0123-456789abcdee"
+    assert gpus["0"].facts["mig"] == {"enabled": True, "instances": ({"name": name, "uuid": uuid},)}
+    assert "mig" not in gpus["1"].facts
+    assert gpus["1"].facts.get("uuid") is None  # what somebody took out is no UUID

@@ -1,0 +1,57 @@
+"""Each torch asks for one Triton, and CuPy and Numba for their CUDA."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.matrix import Matrix
+from gpustack.model.versions import CudaVersion
+from gpustack.subjects import compilers
+
+MATRIX = Matrix()
+
+
+@pytest.mark.parametrize(
+    ("torch", "triton", "other"),
+    [
+        ("2.6.0+cu124", "3.2.0", "3.3.0"),
+        ("2.7.0", "3.3.0", "3.3.1"),
+        ("2.7.1", "3.3.1", "3.3.0"),
+        ("2.8.0", "3.4.0", "3.5.0"),
+        ("2.10.0", "3.6.0", "3.1.0"),
+    ],
+)
+def test_the_triton_of_a_torch(torch: str, triton: str, other: str) -> None:
+    found = compilers.triton_pin_of(MATRIX, torch)
+    assert found is not None
+    assert found.triton.holds(triton)
+    assert not found.triton.holds(other)
+
+
+def test_a_torch_that_no_row_states() -> None:
+    assert compilers.triton_pin_of(MATRIX, "1.4.0") is None
+    assert len({one.torch for one in compilers.triton_pins(MATRIX)}) == len(compilers.triton_pins(MATRIX))
+
+
+def test_a_package_of_cupy_serves_one_major_of_cuda() -> None:
+    found = {one.package: one for one in compilers.cupy_packages(MATRIX)}
+    assert len(found) == len(compilers.cupy_packages(MATRIX))
+    twelve = found["cupy-cuda12x"]
+    assert twelve.cuda is not None
+    assert twelve.cuda.holds("12.9")
+    assert not twelve.cuda.holds("13.0")
+    assert all((one.cuda is None) != (one.rocm is None) for one in found.values())
+
+
+def test_the_releases_of_cupy_state_cuda_python_and_numpy() -> None:
+    found = compilers.cupy_releases(MATRIX)
+    assert all(one.cuda.text and one.python.text and one.numpy.text for one in found)
+    assert len({one.row.text for one in found}) == len(found)
+
+
+def test_numba_cuda_states_a_lowest_gpu_by_major() -> None:
+    found = compilers.numba_cuda(MATRIX)
+    assert {one.cuda for one in found} == {12, 13}
+    thirteen = next(one for one in found if CudaVersion(one.cuda) == CudaVersion(13))
+    assert thirteen.capabilities.holds("7.5")
+    assert not thirteen.capabilities.holds("7.0")

@@ -1,0 +1,67 @@
+"""cuDNN's rows: ranges without overlap, and what is known to be true of single releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.matrix import Matrix
+from gpustack.model.versions import ComputeCapability, DriverRelease
+from gpustack.subjects import cudnn, libraries
+from gpustack.subjects.spans import within
+
+MATRIX = Matrix()
+SEEN = (
+    *("7.6.0", "7.6.3", "7.6.5.32", "8.0.5.39", "8.1.1.33", "8.2.4.15", "8.3.2.44", "8.4.1.50", "8.5.0.96"),
+    *("8.6.0.163", "8.7.0.84", "8.8.1.3", "8.9.7.29", "9.1.0.70", "9.5.1.17", "9.10.2.21", "9.11.0.98", "9.26.0.51"),
+)
+
+
+@pytest.mark.parametrize("version", SEEN)
+def test_a_version_lies_in_one_range_alone(version: str) -> None:
+    assert len([one for one in cudnn.releases(MATRIX) if within(version, one.versions)]) == 1
+
+
+def test_every_range_has_a_known_name_and_its_drivers() -> None:
+    for one in cudnn.releases(MATRIX):
+        known = libraries.soname_of(MATRIX, one.soname)
+        assert known is not None
+        assert set(one.drivers) == set(one.cuda)
+        assert {int(cuda.partition(".")[0]) for cuda in one.cuda} <= set(known.majors)
+
+
+def test_every_cudnn_that_a_torch_wheel_pins_is_known() -> None:
+    for line in MATRIX.table("torch_wheels")["patches"]:
+        pinned = line.get("pins", {}).get("cudnn")
+        assert pinned is None or cudnn.release_of(MATRIX, pinned) is not None, line["torch"]
+
+
+def test_pascal_and_volta_end_with_cudnn_9_10() -> None:
+    volta = cudnn.newest_for_gpu(MATRIX, ComputeCapability(7, 0))
+    assert volta is not None
+    assert within("9.10.2.21", volta.versions)
+    assert cudnn.oldest_gpu(MATRIX, "9.11.0.98") == ComputeCapability(7, 5)
+    assert cudnn.oldest_gpu(MATRIX, "8.2.0", 11) == ComputeCapability(3, 5)
+    assert cudnn.oldest_gpu(MATRIX, "8.2.0", 10) == ComputeCapability(3, 0)
+    assert cudnn.oldest_gpu(MATRIX, "99.0") is None
+    assert cudnn.newest_for_gpu(MATRIX, ComputeCapability(2, 0)) is None
+
+
+def test_cuda_of_a_release() -> None:
+    assert cudnn.runs_with_cuda(MATRIX, "9.10.2.21", "11.8")
+    assert cudnn.runs_with_cuda(MATRIX, "9.11.0.98", "11.8") is False
+    assert cudnn.runs_with_cuda(MATRIX, "9.12.0.46", "13.0")
+    assert cudnn.runs_with_cuda(MATRIX, "7.6.5", "10.2")
+    assert cudnn.runs_with_cuda(MATRIX, "7.6.0", "10.2") is False
+    assert cudnn.runs_with_cuda(MATRIX, "99.0", "13.0") is None
+    newest = cudnn.release_of(MATRIX, "9.20.0.48")
+    assert newest is not None
+    assert newest.drivers["13"] == DriverRelease(580, 65, 6)
+
+
+def test_cudnn_9_has_libraries_beside_itself_and_codes_of_four_figures() -> None:
+    assert "libcudnn_engines_precompiled.so.9" in cudnn.sublibraries(MATRIX, "libcudnn.so.9")
+    assert "libcudnn_cnn_infer.so.8" in cudnn.sublibraries(MATRIX, "libcudnn.so.8")
+    assert cudnn.sublibraries(MATRIX, "libcudnn.so.7") == ()
+    found = cudnn.statuses(MATRIX)
+    assert found[1002].name == "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"
+    assert len(found) == len(MATRIX.table("cudnn")["statuses"])

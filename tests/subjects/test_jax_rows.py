@@ -1,0 +1,76 @@
+"""JAX's rows: releases and builds in order, and what is known to be true of single ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from gpustack.matrix import Matrix
+from gpustack.model.versions import ComputeCapability, CudaVersion
+from gpustack.subjects import cudnn, jax
+from gpustack.subjects.spans import numbers, within
+
+MATRIX = Matrix()
+
+
+def test_releases_go_from_old_to_new_and_builds_are_of_releases_and_their_majors() -> None:
+    found = {one.version: one for one in jax.releases(MATRIX)}
+    assert all(numbers(old) < numbers(new) for old, new in pairwise(found))
+    keys = [(line["jax"], line["cuda"]) for line in MATRIX.table("jax")["builds"]]
+    assert len(set(keys)) == len(keys)
+    for version, cuda in keys:
+        assert cuda in found[version].cuda
+        build = jax.build_of(MATRIX, version, cuda)
+        assert build is not None
+        assert build.version == version
+
+
+def test_a_build_asks_for_no_older_driver_than_its_cuda_family() -> None:
+    for release in jax.releases(MATRIX):
+        for cuda in release.cuda:
+            build = jax.build_of(MATRIX, release.version, cuda)
+            if build and build.driver:
+                assert build.driver.branch >= MATRIX.families[cuda].floor.branch
+
+
+def test_the_cudnn_that_a_build_wants_is_one_that_there_is() -> None:
+    for release in jax.releases(MATRIX):
+        for cuda in release.cuda:
+            build = jax.build_of(MATRIX, release.version, cuda)
+            if build and build.built_cudnn:
+                assert cudnn.release_of(MATRIX, build.built_cudnn) is not None
+                assert build.cudnn is None or within(build.built_cudnn, build.cudnn)
+
+
+def test_what_a_version_needs() -> None:
+    old, new = jax.build_of(MATRIX, "0.6.0", 12), jax.build_of(MATRIX, "0.8.1", 13)
+    assert old is not None
+    assert new is not None
+    assert old.cudnn == ">=9.8,<10"
+    assert old.oldest_cuda == CudaVersion(12, 1)
+    assert new.version == "0.8.0"
+    assert new.oldest_gpu == ComputeCapability(7, 5)
+    assert new.driver is not None
+    assert new.driver.branch == 580
+
+
+def test_cuda_13_begins_with_0_7_2_and_cuda_11_ends_before_0_4_26() -> None:
+    assert next(one.version for one in jax.releases(MATRIX) if 13 in one.cuda) == "0.7.2"
+    assert [one.version for one in jax.releases(MATRIX) if 11 in one.cuda][-1] == "0.4.25"
+    assert jax.build_of(MATRIX, "0.5.0", 13) is None
+
+
+def test_a_version_that_nobody_read_is_not_guessed() -> None:
+    assert jax.release_of(MATRIX, "99.0") is None
+    assert jax.release_of(MATRIX, "0.1.0") is None
+    assert jax.build_of(MATRIX, "99.0", 13) is None
+
+
+def test_a_plugin_names_its_libraries() -> None:
+    assert jax.plugin_requires(MATRIX, "jax-cuda13-plugin", "0.9.0")["cudnn"] == ">=9.12.0.46,<10"
+    assert jax.plugin_requires(MATRIX, "jax-cuda12-plugin", "0.4.31") == {}
+
+
+def test_cudnn_9_10_0_is_known_to_go_wrong() -> None:
+    assert any(one.library == "cudnn" and within("9.10.0.56", one.versions) for one in jax.known(MATRIX))
+    blackwell = next(one for one in jax.known(MATRIX) if one.library == "cublas")
+    assert blackwell.first_gpu == ComputeCapability(10, 0)

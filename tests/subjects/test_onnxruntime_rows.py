@@ -1,0 +1,72 @@
+"""ONNX Runtime's rows: releases without a gap that agree with what the doctor reads, feeds, and opsets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gpustack.matrix import Matrix
+from gpustack.subjects import libraries, onnxruntime
+from gpustack.subjects.spans import numbers
+
+MATRIX = Matrix()
+
+
+def test_releases_leave_no_gap_and_agree_with_the_spans_that_the_doctor_reads() -> None:
+    found = onnxruntime.releases(MATRIX)
+    assert all(numbers(new.version)[1] - numbers(old.version)[1] == 1 for old, new in pairwise(found))
+    for span in MATRIX.onnxruntime:
+        for one in found:
+            first, last = numbers(span.first or "0"), numbers(span.last or "99")
+            if first <= numbers(one.version) <= last:
+                assert one.cuda == span.cuda, one.version
+
+
+def test_the_libraries_it_links_are_of_its_cuda() -> None:
+    for one in onnxruntime.releases(MATRIX):
+        for name in one.sonames:
+            assert one.cuda in libraries.cuda_of_soname(MATRIX, name), (one.version, name)
+        assert not one.sonames or f"libcudnn.so.{one.cudnn}" in one.sonames
+
+
+@pytest.mark.parametrize(("version", "cuda", "cudnn"), [("1.18.1", 11, 8), ("1.19.2", 12, 9), ("1.27.0", 13, 9)])
+def test_what_a_version_needs(version: str, cuda: int, cudnn: int) -> None:
+    found = onnxruntime.release_of(MATRIX, version)
+    assert found is not None
+    assert (found.cuda, found.cudnn) == (cuda, cudnn)
+    assert onnxruntime.release_of(MATRIX, "99.0") is None
+
+
+def test_the_feed_for_cuda_12_changes_its_cudnn_with_1_18_1() -> None:
+    assert [one.cudnn for one in onnxruntime.feeds_of(MATRIX, "1.18.0")] == [8]
+    assert [one.cudnn for one in onnxruntime.feeds_of(MATRIX, "1.18.1")] == [9]
+    assert [one.cuda for one in onnxruntime.feeds_of(MATRIX, "1.20.0")] == [11]
+    assert onnxruntime.feeds_of(MATRIX, "1.27.0") == ()
+
+
+def test_the_newest_for_a_cuda_major() -> None:
+    found = onnxruntime.newest_for_cuda(MATRIX, 12)
+    assert found is not None
+    assert found.version == "1.26"
+    assert onnxruntime.newest_for_cuda(MATRIX, 10) is None
+
+
+def test_one_module_comes_from_many_distributions() -> None:
+    assert {"onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"} <= set(onnxruntime.modules(MATRIX))
+    assert "onnxruntime-qnn" not in onnxruntime.modules(MATRIX)
+
+
+def test_opsets_only_grow_and_a_runtime_reads_that_of_its_onnx() -> None:
+    lines = MATRIX.table("onnx")["runtimes"]
+    assert all(old["opset"] <= new["opset"] for old, new in pairwise(lines))
+    for line in lines:
+        runtime = onnxruntime.opset_of(MATRIX, line["onnxruntime"])
+        model = onnxruntime.opset_of_onnx(MATRIX, line["onnx"])
+        assert runtime is not None
+        assert model is not None
+        assert runtime.opset == model.opset, line["onnxruntime"]
+    assert onnxruntime.opset_of(MATRIX, "1.21.0") is None
+    newest = onnxruntime.opset_of_onnx(MATRIX, "1.20.1")
+    assert newest is not None
+    assert (newest.opset, newest.ir) == (25, 13)

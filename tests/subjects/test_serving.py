@@ -1,0 +1,64 @@
+"""Inference servers pin torch, and their images hold one CUDA each."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gpustack.matrix import Matrix
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
+from gpustack.subjects import serving
+from gpustack.subjects.ranges import version_of
+
+MATRIX = Matrix()
+
+
+@pytest.mark.parametrize("component", ["sglang", "tgi", "tensorrt-llm"])
+def test_every_release_stands_once_oldest_first(component: str) -> None:
+    found = serving.releases(MATRIX, component)
+    assert found
+    versions = [version_of(one.version) for one in found]
+    assert all(old and new and old < new for old, new in pairwise(versions))
+    assert len({one.row.text for one in found}) == len(found)
+
+
+def test_sglang_went_to_cuda_13_with_torch_2_11() -> None:
+    old, new = (serving.release_of(MATRIX, "sglang", version) for version in ("0.5.10", "0.5.12"))
+    assert old is not None
+    assert new is not None
+    assert (old.cuda, new.cuda) == (CudaVersion(12, 8), CudaVersion(13, 0))
+    assert old.torch.holds("2.9.1+cu128")
+    assert new.torch.holds("2.11.0")
+    assert not new.torch.holds("2.9.1")
+
+
+def test_tgi_holds_ptx_of_its_newest_target() -> None:
+    found = serving.release_of(MATRIX, "tgi", "3.3.0")
+    assert found is not None
+    assert [CodeArch.parse(text) for text in ("sm_80", "sm_86", "sm_90", "compute_90")] == list(found.archs)
+    assert any(one.runs_on(ComputeCapability(12, 0)) for one in found.archs)
+
+
+def test_an_image_names_its_cuda_and_what_is_inside() -> None:
+    found = serving.images(MATRIX)
+    assert len({(one.container, one.flavour) for one in found}) == len(found)
+    newest = serving.image_of(MATRIX, "26.07")
+    assert newest is not None
+    assert newest.inside["vllm"].startswith("0.24.0")
+    assert newest.cuda >= CudaVersion(13)
+    assert all(one.driver.branch >= 450 for one in found)
+
+
+def test_a_release_may_leave_torch_open() -> None:
+    found = serving.release_of(MATRIX, "sglang", "0.4.0")
+    assert found is not None
+    assert found.torch.text == ""
+    assert found.row.text == "sglang 0.4.0 asks for torch of any version"
+
+
+def test_what_no_row_states() -> None:
+    assert serving.releases(MATRIX, "bentoml") == ()
+    assert serving.release_of(MATRIX, "sglang", "99.0") is None
+    assert serving.image_of(MATRIX, "17.01") is None
+    assert serving.image_of(MATRIX, "26.07", "nothing") is None

@@ -1,0 +1,115 @@
+"""Toolkits and drivers go together as NVIDIA's tables say, on Linux and Windows, with and without compat packages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gpustack.matrix import Matrix
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
+from gpustack.subjects import toolkits
+
+MATRIX = Matrix()
+
+
+def test_every_toolkit_stands_once_oldest_first_with_a_newer_driver_for_a_newer_one() -> None:
+    found = toolkits.releases(MATRIX)
+    assert len({one.version for one in found}) == len(found) == 72
+    assert all(old.cuda <= new.cuda for old, new in pairwise(found))
+    assert all(old.branch <= new.branch for old, new in pairwise(found) if new.version != "13.4.0")
+    windows = [one.windows for one in found if one.windows]
+    assert all(old <= new for old, new in pairwise(windows))
+    assert all(one.branch == one.driver.branch for one in found if one.driver)
+
+
+def test_the_driver_of_a_toolkit_on_linux_and_windows() -> None:
+    found = toolkits.release_of(MATRIX, "12.4.1")
+    assert found is not None
+    assert (found.driver, found.windows) == (DriverRelease(550, 54, 15), DriverRelease(551, 78))
+    refreshed = toolkits.release_of(MATRIX, "12.8.2")
+    assert refreshed is not None
+    assert (refreshed.driver, refreshed.branch) == (None, 570)
+    assert toolkits.release_of(MATRIX, "12.7.0") is None
+
+
+def test_the_floor_of_a_family_is_below_the_drivers_of_its_toolkits() -> None:
+    for one in toolkits.floors(MATRIX):
+        later = [release for release in toolkits.releases(MATRIX) if release.cuda > CudaVersion(one.major)]
+        same = [release.driver for release in later if release.cuda.major == one.major and release.driver]
+        assert same
+        assert all(one.linux <= driver for driver in same)
+    twelve = toolkits.floor_of(MATRIX, CudaVersion(12, 9))
+    assert twelve is not None
+    assert (twelve.linux, twelve.windows) == (DriverRelease(525, 60, 13), DriverRelease(527, 41))
+    assert toolkits.floor_of(MATRIX, CudaVersion(10, 2)) is None
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda"), [("550.54.15", "12.4"), ("535.309.01", "12.2"), ("580.178.04", "13.0"), ("620.70.06", "13.5")]
+)
+def test_the_newest_toolkit_that_a_driver_runs_without_limits(driver: str, cuda: str) -> None:
+    release = DriverRelease.parse(driver)
+    assert release is not None
+    found = toolkits.newest_for(MATRIX, release)
+    assert found is not None
+    assert str(found.cuda) == cuda
+    assert toolkits.newest_for(MATRIX, DriverRelease(340, 8)) is None
+
+
+def test_targets_agree_with_the_architectures() -> None:
+    measured = [one for one in toolkits.targets(MATRIX) if one.capabilities]
+    for one in measured:
+        for capability in one.capabilities:
+            arch = MATRIX.arch(capability)
+            assert arch is not None
+            assert arch.first_toolkit is not None
+            assert arch.first_toolkit <= one.cuda <= (arch.last_toolkit or one.cuda)
+    assert all(old.ptx <= new.ptx for old, new in pairwise(toolkits.targets(MATRIX)))
+
+
+def test_cuda_13_compiles_for_turing_and_no_longer_for_volta() -> None:
+    found = toolkits.target_of(MATRIX, CudaVersion(13, 0))
+    assert found is not None
+    assert found.ptx == (9, 0)
+    assert ComputeCapability(7, 5) in found.capabilities
+    assert ComputeCapability(7, 0) not in found.capabilities
+    assert toolkits.target_of(MATRIX, CudaVersion(12, 7)) is None
+
+
+@pytest.mark.parametrize(("arch", "cuda"), [("sm_90a", "12.0"), ("sm_100f", "12.9"), ("sm_120", "12.8")])
+def test_the_first_toolkit_of_a_target(arch: str, cuda: str) -> None:
+    parsed = CodeArch.parse(arch)
+    assert parsed is not None
+    assert toolkits.first_for(MATRIX, parsed) == CudaVersion.parse(cuda)
+
+
+def test_a_target_that_nobody_has_has_no_first_toolkit() -> None:
+    assert toolkits.first_for(MATRIX, CodeArch("sm", ComputeCapability(7, 0), "a")) is None
+    assert toolkits.first_for(MATRIX, CodeArch("sm", ComputeCapability(99, 0))) is None
+
+
+def test_variants_are_not_older_than_their_architecture() -> None:
+    for one in toolkits.variants(MATRIX):
+        arch = MATRIX.arch(one.arch.capability)
+        assert arch is not None
+        assert arch.first_toolkit is not None
+        assert arch.first_toolkit <= one.first
+
+
+def test_compat_packages_for_an_old_driver_begin_with_the_smallest_step() -> None:
+    found = [one.name for one in toolkits.compats_for(MATRIX, CudaVersion(12, 6), 535)]
+    assert found == ["cuda-compat-12-6", "cuda-compat-12-8", "cuda-compat-12-9"]
+    assert toolkits.compats_for(MATRIX, CudaVersion(13, 3), 580)[0].name == "cuda-compat-13-3"
+    assert toolkits.compats_for(MATRIX, CudaVersion(12, 6), 550) == ()
+
+
+def test_rules_name_the_errors_that_break_them() -> None:
+    every = toolkits.rules(MATRIX) + toolkits.code_rules(MATRIX)
+    assert toolkits.rule_of(MATRIX, "forward-gpus").codes == (804,)
+    assert len({one.id for one in every}) == len(every)
+    assert toolkits.rule_of(MATRIX, "newer-ptx").codes == (222,)
+    assert toolkits.rule_of(MATRIX, "no-kernel-image").codes == (209,)
+    assert all(code in MATRIX.cuda_codes for one in every for code in one.codes)
+    with pytest.raises(KeyError):
+        toolkits.rule_of(MATRIX, "nothing")

@@ -1,0 +1,90 @@
+"""Real broken machines, as people pasted them into public issues: the true cause is named, nothing healthy is blamed.
+
+Each folder of ``tests/cases`` holds what was pasted and ``expected.toml``: the thread it comes from, the cause found
+there, and the facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input
+narrows the cause down without settling it; then it is enough to list the cause.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpustack.imports import load
+from gpustack.judging import judge
+from gpustack.matrix import Matrix
+from gpustack.model.report import Health, Severity
+from gpustack.render.plain import render
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from gpustack.model.report import Report
+
+FOLDER = Path(__file__).parent / "cases"
+MATRIX = Matrix()
+LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
+# Cases that are not diagnosed rightly yet, each with the reason.
+NOT_YET: dict[str, str] = {}
+NOT_NAMED: dict[str, str] = {}
+
+
+@cache
+def expected(name: str) -> dict[str, Any]:
+    return tomllib.loads((FOLDER / name / "expected.toml").read_text("utf-8"))
+
+
+@cache
+def judged(name: str) -> Report:
+    texts = sorted(str(path) for path in (FOLDER / name).glob("*.txt"))
+    return judge(load(texts, io.BytesIO(), MATRIX), MATRIX)
+
+
+def cases(*, healthy: bool, but: dict[str, str]) -> list[Any]:
+    names = sorted(path.parent.name for path in FOLDER.glob("*/expected.toml"))
+    return [
+        pytest.param(name, marks=[pytest.mark.xfail(reason=but[name])] if name in but else [])
+        for name in names
+        if expected(name)["healthy"] is healthy
+    ]
+
+
+@pytest.mark.parametrize("name", cases(healthy=False, but=NOT_YET))
+def test_the_true_cause_is_the_first_root(name: str) -> None:
+    roots, wanted = judged(name).verdict.root_causes, expected(name)
+    assert wanted["root_cause"] in (roots if wanted["decidable"] == "partly" else roots[:1])
+
+
+@pytest.mark.parametrize("name", cases(healthy=False, but={**NOT_YET, **NOT_NAMED}))
+def test_the_root_finding_names_the_facts_that_decide(name: str) -> None:
+    report, wanted = judged(name), expected(name)
+    root = next(one for one in report.findings if one.id == wanted["root_cause"])
+    at = json.loads(render(report))["findings"][report.findings.index(root)]
+    said = json.dumps(at, ensure_ascii=False).lower()[:LONGEST]
+    for fact in wanted["must_mention"]:
+        assert any(spelling.strip().lower() in said for spelling in fact.split("|")), fact
+
+
+@pytest.mark.parametrize("name", cases(healthy=True, but={}))
+def test_a_stack_that_is_well_is_not_blamed(name: str) -> None:
+    report = judged(name)
+    assert report.verdict.root_causes == ()
+    assert [one.id for one in report.findings if one.severity is Severity.ERROR] == []
+    assert report.verdict.status is not Health.BROKEN
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in FOLDER.glob("*/expected.toml")))
+def test_a_case_says_where_it_comes_from(name: str) -> None:
+    held = expected(name)
+    assert "#" in held["source"]
+    assert held["id"] == name
+    assert {f"{stem}.txt" for stem in held["dump"]} == {path.name for path in (FOLDER / name).glob("*.txt")}
