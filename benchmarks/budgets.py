@@ -1,7 +1,7 @@
 """Measure the budgets of the design as ratios, in one run, the commands taking turns: ``python benchmarks/budgets.py``.
 
-Every figure is the median of the rounds; a ratio is the ratio of two medians of the same run, since milliseconds vary
 Every figure is the median of the rounds; a ratio is that of two medians of the same run, since milliseconds vary
+between machines. ``--torch PYTHON`` names a Python that has torch, whose collect_env is then measured beside the
 doctor; ``--rounds N`` sets how often each command runs; ``--json FILE`` keeps every sample.
 """
 
