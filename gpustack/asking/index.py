@@ -18,6 +18,7 @@ from gpustack.errors import NothingSeenError
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Mapping
     from typing import IO
 
 QUIET = ("--disable-pip-version-check", "--no-input", "--no-color")
@@ -67,7 +68,7 @@ class Index:
     def _ask(self, *words: str) -> str:
         """Give what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
         try:
-            child = self.door.start((sys.executable, "-m", "pip", *words, *QUIET), os.environ)
+            child = self.door.start((sys.executable, "-m", "pip", *words, *QUIET), _loud(os.environ))
         except OSError as error:
             raise NothingSeenError(f"pip cannot be started: {error}") from error
         told = _both(child, self.seconds)
@@ -79,6 +80,11 @@ class Index:
         if child.returncode:
             raise NothingSeenError(f"the package index could not be asked: {_last(err) or _last(out)}")
         return out
+
+
+def _loud(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Give the user's settings of pip without those that change how much it prints."""
+    return {name: value for name, value in environ.items() if name not in {"PIP_QUIET", "PIP_VERBOSE"}}
 
 
 def _both(child: subprocess.Popen[bytes], seconds: float) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,8 @@ def _gpu(facts: Facts) -> Complaint:
 
 def _hex(digits: str | None) -> str | None:
     """Give 601 for 0x601, which is how TensorRT writes compute capability 6.1."""
-    return f"{int(digits[:-2], 16)}.{int(digits[-2:], 16)}" if digits else None
+    whole = digits and re.fullmatch("[0-9a-fA-F]{3,4}", digits)
+    return f"{int(digits[:-2], 16)}.{int(digits[-2:], 16)}" if digits and whole else None
 
 
 def _short(digits: str) -> str:

@@ -15,7 +15,7 @@ from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules.foreign import cuda_number, lacking, off_path, older, path_grounds, place
 from gpustack.rules.libraries import clash
 from gpustack.rules.reading import because, table, text, told, version
-from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.saying import because_said, grounds, heard, holding, value
 from gpustack.rules.seen import builds
 from gpustack.rules.toolchain import toolkits
 
@@ -71,7 +71,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 def _of_jax(facts: Facts) -> tuple[Finding, ...]:
     """Give the library of CUDA of which JAX says that it is older than the one that it was built with."""
-    message = next(iter(said(facts, OUTDATED)), None)
+    message = next(iter(holding(facts, OUTDATED, "library", "found", "built")), None)
     if message is None:
         return ()
     library = message.values["library"]

@@ -18,7 +18,7 @@ from gpustack.rules.fixes import TORCH_INDEX
 from gpustack.rules.frameworks import because_package, because_torch, distributions, torch, torch_cuda, torch_version
 from gpustack.rules.linking import cuda_majors, soname_library
 from gpustack.rules.reading import text, version
-from gpustack.rules.saying import because_said, heard, said
+from gpustack.rules.saying import because_said, heard, holding, said
 from gpustack.rules.wanting import missing
 from gpustack.subjects import torch as wheels
 
@@ -56,7 +56,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the wheel whose import looks in vain for a library that torch, which it loads first, would have brought."""
-    for one in said(facts, "extension-import"):
+    for one in holding(facts, "extension-import", "module", "soname"):
         name = next((name for start, name in MODULES if one.values["module"].lower().startswith(start)), None)
         found = next((found for found in _sought(facts, matrix) if found.soname == one.values["soname"]), None)
         if name and found and not _same_major(found, facts):

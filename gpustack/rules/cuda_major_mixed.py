@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.linking import cuda_majors
-from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.saying import because_said, grounds, heard, holding, value
 from gpustack.rules.wanting import ONNXRUNTIME, TENSORFLOW, Here, Missing, cuda_here, install, majors, missing
 from gpustack.rules.wanting import onnxruntime_version as ort_version
 from gpustack.subjects import onnxruntime
@@ -55,7 +55,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the library of one major that a program takes in the place of its own, where both are spoken of."""
-    for one in said(facts, "library-instead"):
+    for one in holding(facts, "library-instead", "found", "wanted"):
         found, own = one.values["found"], one.values["wanted"]
         majors_ = [cuda_majors(name, matrix) for name in (found, own)]
         if not all(majors_) or set(majors_[0]) & set(majors_[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 SAID = ("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said")
 # What it can look like where the size of the shared memory is told as well.
 MAYBE = ("bus-error-plain", "nccl-system-error")
+NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 MIB = {"K": 1 / 1024, "M": 1, "G": 1024}
 SMALL = 256  # MiB: Docker gives 64, and NCCL alone wants some tens for each pair of GPUs
 
@@ -47,6 +49,6 @@ def _small(facts: Facts) -> bool:
     for one in said(facts, "shm-size"):
         size = next((one.values[name] for name in ("size", "size2", "size3") if one.values.get(name)), "")
         unit = next((one.values[name] for name in ("unit", "unit2", "unit3") if one.values.get(name)), "")
-        if size and unit and float(size) * MIB[unit.upper()] <= SMALL:
+        if NUMBER.fullmatch(size) and unit.upper() in MIB and float(size) * MIB[unit.upper()] <= SMALL:
             return True
     return False
