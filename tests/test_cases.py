@@ -36,7 +36,7 @@ LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 # Cases that are not diagnosed rightly yet, each with the reason.
 NOT_YET = {
     "905-tf212-win10-1050ti": "that a program found no GPU is told in words that are not known",
-    "906-jaxlib-0414-plugin-newer": "the missing attribute of jaxlib.xla_client is not known as a plugin of another release",
+    "906-jaxlib-0414-plugin-newer": "the attribute that jaxlib lacks is not known as a sign of another release",
     "907-vllm016-cudart12-cu13": "a missing runtime is not yet joined to the wheel that wants it",
     "921-uvm-wake-tf-m1200": "that the machine woke up is told in words that are not known",
     "935-kfd-root-root-1904": "a listing of /dev in which /dev/kfd is of root alone is not read",
