@@ -19,4 +19,4 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests with branch coverage."""
     session.install("-e", ".[bench,dev]")
-    session.run("pytest", "--cov", *session.posargs)
+    session.run("pytest", "-n", "auto", "--cov", *session.posargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,91 +62,59 @@ def show(
     _leave(tables(subject, Matrix()), written, output, verbose=verbose)
 
 
-@matrix.command()
-def why(
-    subjects: Subjects,
-    *,
-    driver: Driver = None,
-    gpu: Gpu = None,
-    python: Python = None,
-    glibc: Glibc = None,
-    cudnn: Cudnn = None,
-    gcc: Gcc = None,
-    clang: Clang = None,
-    kernel: Kernel = None,
-    kernel_module: Module = None,
-    system: System = None,
-    here: Here = False,
-    origins: Origins = None,
-    written: Formats = "text",
-    output: Output = None,
-    timeout: Timeout = None,
-    verbose: Verbose = False,
-) -> None:
-    """Say whether something works with what is given (else on this machine), why, and what would work instead."""
-    from gpustack.asking.answering import why as ask
-    from gpustack.asking.given import Given
-    from gpustack.matrix import Matrix
+def _question(name: str) -> Callable[..., None]:
+    """Give the command of this name (a function of ``gpustack.asking.answering``), with all that can be given to it."""
 
-    rows = Matrix()
-    given = Given(
-        driver=driver,
-        gpu=gpu,
-        python=python,
-        glibc=glibc,
-        cudnn=cudnn,
-        gcc=gcc,
-        clang=clang,
-        kernel=kernel,
-        kernel_module=kernel_module,
-        os=system,
-    )
-    answer = ask(subjects, given, _machine(subjects, given, rows, origins, timeout, here=here), rows)
-    _leave(answer, written, output, verbose=verbose)
-    raise typer.Exit(int(answer.verdict.value == "incompatible"))
+    def command(
+        subjects: Subjects,
+        *,
+        driver: Driver = None,
+        gpu: Gpu = None,
+        python: Python = None,
+        glibc: Glibc = None,
+        cudnn: Cudnn = None,
+        gcc: Gcc = None,
+        clang: Clang = None,
+        kernel: Kernel = None,
+        kernel_module: Module = None,
+        system: System = None,
+        here: Here = False,
+        origins: Origins = None,
+        written: Formats = "text",
+        output: Output = None,
+        timeout: Timeout = None,
+        verbose: Verbose = False,
+    ) -> None:
+        from gpustack.asking import answering
+        from gpustack.asking.given import Given
+        from gpustack.matrix import Matrix
+
+        rows = Matrix()
+        given = Given(
+            driver=driver,
+            gpu=gpu,
+            python=python,
+            glibc=glibc,
+            cudnn=cudnn,
+            gcc=gcc,
+            clang=clang,
+            kernel=kernel,
+            kernel_module=kernel_module,
+            os=system,
+        )
+        machine = _machine(subjects, given, rows, origins, timeout, here=here)
+        answer: MatrixAnswer = getattr(answering, name)(subjects, given, machine, rows)
+        _leave(answer, written, output, verbose=verbose)
+        raise typer.Exit(int(name == "why" and answer.verdict.value == "incompatible"))
+
+    return command
 
 
-@matrix.command()
-def plan(
-    subjects: Subjects,
-    *,
-    driver: Driver = None,
-    gpu: Gpu = None,
-    python: Python = None,
-    glibc: Glibc = None,
-    cudnn: Cudnn = None,
-    gcc: Gcc = None,
-    clang: Clang = None,
-    kernel: Kernel = None,
-    kernel_module: Module = None,
-    system: System = None,
-    here: Here = False,
-    origins: Origins = None,
-    written: Formats = "text",
-    output: Output = None,
-    timeout: Timeout = None,
-    verbose: Verbose = False,
-) -> None:
-    """Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands."""
-    from gpustack.asking.answering import plan as search
-    from gpustack.asking.given import Given
-    from gpustack.matrix import Matrix
-
-    rows = Matrix()
-    given = Given(
-        driver=driver,
-        gpu=gpu,
-        python=python,
-        glibc=glibc,
-        cudnn=cudnn,
-        gcc=gcc,
-        clang=clang,
-        kernel=kernel,
-        kernel_module=kernel_module,
-        os=system,
-    )
-    machine = _machine(subjects, given, rows, origins, timeout, here=here)
-    _leave(search(subjects, given, machine, rows), written, output, verbose=verbose)
+for _name, _help in (
+    ("why", "Say whether something works with what is given (else on this machine), why, and what would work instead."),
+    ("plan", "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands."),
+):
+    matrix.command(_name, help=_help)(_question(_name))
 
 
 @matrix.command()
