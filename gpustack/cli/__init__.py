@@ -41,7 +41,14 @@ def gpustack(
     """Say what is wrong with a GPU stack and what to type to mend it; measure the GPU against its physical limit."""
 
 
-for command in (examining.doctor, examining.snapshot, measuring.bench, measuring.stress, explaining.explain):
+for command in (
+    examining.doctor,
+    examining.stack,
+    examining.snapshot,
+    measuring.bench,
+    measuring.stress,
+    explaining.explain,
+):
     app.command()(command)
 app.add_typer(asking.matrix)
 

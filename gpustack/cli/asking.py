@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import taken
-from gpustack.cli.options import Formats, Output, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
 from gpustack.cli.results import look, renderer, write
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ Kernel = Annotated[str | None, typer.Option("--kernel", metavar="RELEASE", help=
 Module = Annotated[str | None, typer.Option("--kernel-module", metavar="FLAVOUR", help="open or proprietary.")]
 System = Annotated[str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows or wsl.")]
 Here = Annotated[bool, typer.Option("--here", help="On this machine; what is given beside it counts instead.")]
-Origins = Annotated[
-    list[str] | None,
-    typer.Option("--from", metavar="PATH", help="On a recorded machine; - is standard input (repeatable)."),
-]
 
 
 @matrix.command()

@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from gpustack.cli.options import Deep, Fail, Formats, Output, Pythons, Redacted, Timeout, Verbose
-from gpustack.cli.results import counts, renderer, shown, write
+from gpustack.cli.options import (
+    Deep,
+    Drawings,
+    Fail,
+    Formats,
+    Origins,
+    Output,
+    Pythons,
+    Redacted,
+    RedactedBy,
+    Timeout,
+    Verbose,
+)
+from gpustack.cli.results import counts, look, renderer, shown, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
     from gpustack.model.facts import Facts
 
@@ -25,12 +38,7 @@ DEEP_SECONDS = 60.0
 
 def doctor(
     *,
-    origins: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from", metavar="PATH", help="Judge what was recorded elsewhere; - is standard input (repeatable)."
-        ),
-    ] = None,
+    origins: Origins = None,
     deep: Deep = False,
     pythons: Pythons = None,
     purpose: Annotated[
@@ -50,9 +58,7 @@ def doctor(
 
     matrix = Matrix()
     if origins:
-        from gpustack.imports import load
-
-        facts = load(origins, sys.stdin.buffer, matrix)
+        facts = read(origins, matrix)
     else:
         facts = taken(pythons, timeout, deep=deep, meanwhile=lambda: renderer(written, "text"))
     report = judge(without_secrets(facts, wanted=redacted), matrix, Purpose(purpose))
@@ -73,6 +79,35 @@ def snapshot(
 
     facts = taken(pythons, timeout, deep=deep)
     write(render(without_secrets(facts, wanted=redacted)), output)
+
+
+def stack(
+    *,
+    origins: Origins = None,
+    pythons: Pythons = None,
+    written: Drawings = "text",
+    output: Output = None,
+    redacted: RedactedBy = None,
+    timeout: Timeout = None,
+    verbose: Verbose = False,
+) -> None:
+    """Draw the whole GPU stack, layer by layer, with what is here, which version, and what needs what."""
+    from gpustack.charting import chart
+    from gpustack.matrix import Matrix
+
+    matrix = Matrix()
+    facts = read(origins, matrix) if origins else taken(pythons, timeout, deep=False)
+    render = renderer(written, f"map_{written}")
+    hide = written == "html" if redacted is None else redacted
+    drawn = chart(without_secrets(facts, wanted=hide), matrix)
+    write(render(drawn, **({**look(output), "verbose": verbose} if written == "text" else {})), output)
+
+
+def read(origins: list[str], matrix: Matrix) -> Facts:
+    """Give the facts of the machine that these files speak of."""
+    from gpustack.imports import load
+
+    return load(origins, sys.stdin.buffer, matrix)
 
 
 def taken(

@@ -8,7 +8,12 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 Format: TypeAlias = Literal["text", "json"]
+Drawn: TypeAlias = Literal["text", "json", "html"]
 Threshold: TypeAlias = Literal["error", "warning", "unknown", "never"]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option("--from", metavar="PATH", help="A machine recorded elsewhere; - is standard input (repeatable)."),
+]
 Pythons = Annotated[
     list[Path] | None,
     typer.Option(
@@ -19,6 +24,7 @@ Pythons = Annotated[
     ),
 ]
 Formats = Annotated[Format, typer.Option("--format", help="How the result is written.")]
+Drawings = Annotated[Drawn, typer.Option("--format", help="How the result is written.")]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Where the result goes.", show_default="standard output"),
@@ -28,5 +34,13 @@ Timeout = Annotated[
 ]
 Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 from this severity on.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say where each fact comes from and how long it took.")]
+RedactedBy = Annotated[
+    bool | None,
+    typer.Option(
+        "--redact/--no-redact",
+        help="Take names, serials, UUIDs and addresses out.",
+        show_default="redacted where the form is for others: html",
+    ),
+]
 Redacted = Annotated[bool, typer.Option("--redact/--no-redact", help="Take names, serials, UUIDs and addresses out.")]
 Deep = Annotated[bool, typer.Option("--deep", help="Import the frameworks and run them, in children.")]

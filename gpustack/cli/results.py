@@ -12,7 +12,7 @@ from gpustack.errors import OutputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpustack.cli.options import Format, Threshold
+    from gpustack.cli.options import Drawn, Format, Threshold
     from gpustack.model.bench import BenchReport
     from gpustack.model.report import Finding, Report
 
@@ -37,7 +37,7 @@ def example() -> str:
     return str(near if near.is_file() else EXAMPLES / near.name)
 
 
-def renderer(written: Format, text: str) -> Callable[..., str]:
+def renderer(written: Drawn, text: str) -> Callable[..., str]:
     """Give the function that writes such a report; importing it is most of the work, and can be done early."""
     from importlib import import_module
 

@@ -9,6 +9,7 @@ from enum import Enum
 
 SCHEMAS = {
     "Report": "gpustack.report/1",
+    "StackMap": "gpustack.stack/1",
     "Facts": "gpustack.snapshot/1",
     "BenchReport": "gpustack.bench/1",
     "Explanation": "gpustack.explain/1",

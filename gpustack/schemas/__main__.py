@@ -16,10 +16,12 @@ from gpustack.model.explanation import Explanation
 from gpustack.model.facts import Facts
 from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
 from gpustack.model.report import Report
+from gpustack.model.stack_map import StackMap
 from gpustack.render.plain import SCHEMAS
 
 ROOTS = {
     "report": Report,
+    "stack": StackMap,
     "snapshot": Facts,
     "bench": BenchReport,
     "explain": Explanation,
