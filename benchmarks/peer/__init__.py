@@ -1,0 +1,1 @@
+"""The pieces of ``benchmarks/peers.py``: what the peers print, how they are run, and what is compared with what."""
