@@ -34,12 +34,13 @@ def measure(
     names: Sequence[str] = (),
     *,
     quick: bool = False,
-    gpus: Sequence[int] = (0,),
+    gpus: Sequence[int] | None = None,
     data: str = "random",
     sustain: float = 0.0,
     repeat: int = 1,
     pythons: Sequence[str] = (),
     cublaslt: str | None = None,
+    nccl: str | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
     environ: Mapping[str, str] | None = None,
@@ -48,15 +49,16 @@ def measure(
 ) -> BenchReport:
     """Give what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
 
-    Products are made by the cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at
-    ``cublaslt``; with both data they are made of random numbers and then of zeros, and after their burst they go on
-    for ``sustain`` seconds. The suite is run ``repeat`` times. ``timeout`` is in seconds, for all; what was measured
-    by then is kept, also after Ctrl-C. Raises UsageError for a name, a GPU or a Python that is not there, and
-    NothingSeenError where no GPU can be opened.
+    Where no GPUs are named it is the first, and all that CUDA shows for what takes several. Products are made by the
+    cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at ``cublaslt``, and sums over GPUs
+    by the NCCL found likewise, or at ``nccl``; with both data products are made of random numbers and then of zeros,
+    and after their burst they go on for ``sustain`` seconds. The suite is run ``repeat`` times. ``timeout`` is in
+    seconds, for all; what was measured by then is kept, also after Ctrl-C. Raises UsageError for a name, a GPU or a
+    Python that is not there, and NothingSeenError where no GPU can be opened.
     """
     if data not in DATA:
         raise UsageError(f"data are {' or '.join(DATA)}, not {data}")
-    if not gpus:
+    if gpus is not None and not gpus:
         raise UsageError("no GPU was named")
     environ = os.environ if environ is None else environ
     door, matrix = door or Door(), matrix or Matrix()
@@ -66,13 +68,15 @@ def measure(
     session = Session(
         door=door,
         environ=setting.variables(environ),
-        deadline=begun + (timeout or allowed * len(gpus) * repeat),
+        deadline=begun + (timeout or allowed * len(gpus or (0,)) * repeat),
+        more=0.0 if timeout else TIMEOUT,
         asked={
             "quick": quick,
             "data": data,
             "sustain": sustain,
             "library": cublaslt or setting.library(pythons, environ),
-            "highest": max(gpus),
+            "nccl": nccl or setting.collective(pythons, environ),
+            "highest": max(gpus or (0,)),
         },
         matrix=matrix,
         progress=progress or Silent(),

@@ -104,6 +104,7 @@ class Card:
 
     def __init__(self, ordinal: int, library: str | None = None) -> None:
         """Open the GPU with this CUDA ordinal; beside ``library`` a compiler of kernels is looked for first."""
+        self.ordinal = ordinal
         self._device = Device(ordinal)
         self._device.set_current()
         self._stream = self._device.create_stream()

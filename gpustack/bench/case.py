@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpustack.model.rows import Architecture
 
 # What is reached of the limit where the architecture has no row: the least of what peers published for sound cards
-# (nvbandwidth, gpu-benches, BabelStream, mamf-finder on V100 to B200; read 2026-11-21).
+# (nvbandwidth, gpu-benches, BabelStream, mamf-finder, nccl-tests on V100 to B200; read 2026-11-21).
 USUAL = {
     "pcie.h2d": 0.88,
     "pcie.d2h": 0.88,
@@ -28,6 +28,8 @@ USUAL = {
     "hbm.copy": 0.80,
     "hbm.triad": 0.80,
     "smem.read": 0.90,
+    "p2p.nvlink": 0.82,
+    "nccl.nvlink": 0.72,
     "compute.fp32": 0.60,
     "compute.tf32": 0.55,
     "compute.fp16": 0.60,
@@ -93,7 +95,8 @@ class Case:
     @property
     def usual(self) -> float:
         """The least part of the limit that a sound card reaches."""
-        known = self.architecture.efficiency.get(self.bench) if self.architecture else None
+        rows = self.architecture.efficiency if self.architecture else {}
+        known = rows.get(self.bench) or rows.get(self.limit)
         return known[0] if known else USUAL.get(self.bench, USUAL.get(self.limit, 0.0))
 
     @property

@@ -35,6 +35,7 @@ from gpustack.bench.timing import SLOTS, Plan, Timer, fitting, gather, sample, s
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
     from gpustack.bench.lab import Job
+    from gpustack.bench.routes import Routes
     from gpustack.bench.suite import Bench
     from gpustack.bench.telemetry import Telemetry
     from gpustack.bench.timing import Samples
@@ -80,10 +81,11 @@ class Desk:
     watch: Telemetry
     outlet: Outlet
     wishes: Wishes
+    routes: Routes
 
 
 def main(asked: Mapping[str, Any]) -> None:
-    """Run what the parent asked for: {"gpu", "highest", "names", "quick", "data", "library"}."""
+    """Run what the parent asked for: {"gpu", "highest", "names", "company", "quick", "data", "library", "nccl"}."""
     outlet = Outlet()
     with ExitStack() as stack:
         desk = opened(asked, outlet, stack)
@@ -96,7 +98,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
     """Give everything for measuring on one GPU; where there is none, say why and give None."""
     devices: list[dict[str, Any]] = []
     try:
-        from gpustack.bench import card, telemetry  # noqa: PLC0415 - where the packages are missing, this says so
+        from gpustack.bench import card, routes, telemetry  # noqa: PLC0415 - where the packages are missing, this says so
 
         handles = telemetry.opened()
         others = telemetry.others(handles)
@@ -121,15 +123,17 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
     told = {"devices": devices, "limits": limits, "others": others.get(row["uuid"].lower(), [])}
     outlet.say("opened", {**told, "payload": payload(row["pci"])})
     variants = QUICK_VARIANTS if asked["quick"] else VARIANTS
-    lab = Lab(chosen, data=asked["data"], variants=variants, library=asked["library"], place=place)
+    libraries = {name: asked.get(name) for name in ("library", "nccl")}
+    lab = Lab(chosen, data=asked["data"], variants=variants, place=place, **libraries)
+    ways = routes.Routes(handles, devices)
     wishes = Wishes(sustain=asked.get("sustain", 0.0), zeros=asked["data"] == "both")
-    return Desk(lab=lab, timer=timer, watch=watch, outlet=outlet, wishes=wishes)
+    return Desk(lab=lab, timer=timer, watch=watch, outlet=outlet, wishes=wishes, routes=ways)
 
 
 def run(asked: Mapping[str, Any], desk: Desk) -> bool:
     """Run every benchmark that was asked for; tell whether the context is still good."""
     say = desk.outlet.say
-    for bench in suite.chosen(asked["names"]):
+    for bench in suite.picked(asked["names"], asked["company"]):
         say("at", bench.id)
         try:
             say("measured", measure(bench, desk, QUICK if asked["quick"] else USUAL))
@@ -165,7 +169,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
     most = bench.budget or usual.warm + usual.budget
     plan = replace(usual, train=bench.train or usual.train, rest=bench.rest)
     plan = replace(plan, warm=min(plan.warm, most), budget=min(plan.budget, most))
-    with bench.prepare(desk.lab) as jobs:
+    with bench.jobs(desk.lab) as jobs:
         job, tried = best(jobs, timer, plan)
         if wrong := job.check():
             raise ArithmeticError(wrong)
@@ -183,7 +187,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
         "seconds": samples.seconds,
         "clocks": [train.clock_mhz for train in samples.trains if train.clock_mhz],
         "gated": timer.gated and job.gated,
-        "method": {"way": job.label, **job.method, **known},
+        "method": {"way": job.label, **job.method, **known, **_between(bench, desk)},
         "tried": tried,
         "probed": probed.rates(desk.lab) if bench.limit.startswith("compute.") else {},
         "readings": watch.window(samples.begun, samples.ended),
@@ -191,6 +195,11 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
         "after": after,
         "wall": time.monotonic() - begun,
     }
+
+
+def _between(bench: Bench, desk: Desk) -> dict[str, Any]:
+    """Give what NVML tells of the links between the GPUs of a benchmark that takes several."""
+    return {"nvlinks": desk.routes.ends((desk.lab.gpu, *bench.company))} if bench.company else {}
 
 
 def taken(

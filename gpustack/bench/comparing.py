@@ -66,7 +66,7 @@ def compare(now: BenchReport, older: Older, tolerance: float) -> Comparison:
     changes = []
     for result in now.results:
         place = ranks.get(result.device, result.device)
-        before = then.pop((result.id, place), None)
+        before = then.pop((result.name(), place), None)
         change = _change(result, before, tolerance)
         changes += [change] if change else []
     gone = [
@@ -101,7 +101,7 @@ def _change(result: Result, before: Figure | None, tolerance: float) -> Change |
     now = interval(sorted(result.samples)) if result.samples else (result.value, result.value)
     if before is None or not before.value:
         return Change(
-            id=result.id,
+            id=result.name(),
             device=result.device,
             unit=result.unit,
             outcome=Outcome.NEW,
@@ -115,7 +115,7 @@ def _change(result: Result, before: Figure | None, tolerance: float) -> Change |
         outcome = Outcome.BETTER if grown > 0 else Outcome.WORSE
     note = "the intervals overlap" if abs(grown) > tolerance and not apart else None
     return Change(
-        id=result.id,
+        id=result.name(),
         device=result.device,
         unit=result.unit,
         outcome=outcome,
@@ -131,7 +131,7 @@ def _change(result: Result, before: Figure | None, tolerance: float) -> Change |
 def _lost(result: Result, before: Figure) -> Change:
     """Give a figure that there is no more: what fails now is worse, what is skipped is gone."""
     return Change(
-        id=result.id,
+        id=result.name(),
         device=result.device,
         unit=result.unit,
         outcome=Outcome.WORSE if result.verdict is Mark.FAILED else Outcome.GONE,
@@ -162,12 +162,18 @@ def _figure(row: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> F
     samples = sorted(float(sample) for sample in row["samples"])
     value = float(row["value"])
     return Figure(
-        id=str(row["id"]),
+        id=str(row["id"]) + _pair(row),
         device=ranks[row["device"]],
         unit=str(row["unit"]),
         value=value,
         interval=interval(samples) if samples else (value, value),
     )
+
+
+def _pair(row: Mapping[str, Any]) -> str:
+    """Give the pair of a figure of one, as its name has it."""
+    gpus = row.get("gpus")
+    return f" {int(gpus[0])}>{int(gpus[1])}" if gpus and row["device"] is not None else ""
 
 
 def _traits(said: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> dict[str, str]:

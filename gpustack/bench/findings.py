@@ -32,7 +32,7 @@ def found(results: Sequence[Result]) -> tuple[Finding, ...]:
 
 
 def _finding(result: Result) -> Finding:
-    where = "" if result.device is None else f" on GPU {result.device}"
+    where = result.place()
     return Finding(
         id=f"bench-{result.verdict.value}",
         instance=f"{result.id}{where}",
@@ -54,7 +54,8 @@ def _fix(result: Result) -> Fix | None:
     if not result.advice:
         return None
     commands = dict.fromkeys(command for advice in result.advice for command in advice.commands)
-    again = f"gpustack bench {result.id}" + (f" --gpu {result.device}" if result.device else "")
+    gpus = result.gpus or ((result.device,) if result.device else ())
+    again = " ".join([f"gpustack bench {result.id}", *(f"--gpu {gpu}" for gpu in gpus)])
     said = " ".join(advice.text for advice in result.advice)
     root = any(command.startswith("sudo ") for command in commands)
     return Fix(text=said, commands=tuple(commands), needs_root=root, verify=again)

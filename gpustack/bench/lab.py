@@ -14,6 +14,7 @@ from gpustack.bench.duplex import Duplex
 from gpustack.bench.libraries import found_here
 from gpustack.bench.numa import processor
 from gpustack.bench.pageable import Pageable, held
+from gpustack.bench.several import Several
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -96,12 +97,20 @@ class Lab:
     """One card with what benches need on it. ``variants`` is how many ways of a work may be tried."""
 
     def __init__(
-        self, card: Card, *, data: str = "random", variants: int = 8, library: str | None = None, place: str = ""
+        self,
+        card: Card,
+        *,
+        data: str = "random",
+        variants: int = 8,
+        library: str | None = None,
+        nccl: str | None = None,
+        place: str = "",
     ) -> None:
         """Use this card; ``data`` is random or zeros, ``library`` the cuBLASLt to take (None: the one found here).
 
-        ``place`` says where on the host all this runs.
+        ``nccl`` is the NCCL to take likewise; ``place`` says where on the host all this runs.
         """
+        self.gpu = card.ordinal
         self.multiprocessors = card.multiprocessors
         self.l2_bytes = card.l2_bytes
         self.capability = card.capability
@@ -110,6 +119,7 @@ class Lab:
         self.place = place
         self.processor = processor()
         self._card = card
+        self.several = Several(card, nccl, self.skip)
         self._library = library
         self._loaded: CublasLt | None = None
         self._seed = 0
@@ -190,6 +200,10 @@ class Lab:
     def clear(self, memory: Memory, *, byte: int = 0) -> None:
         """Fill a device memory with one byte."""
         self._card.fill(memory, byte)
+
+    def settle(self) -> None:
+        """Wait until all that was enqueued is done."""
+        self._card.settle()
 
     def put(self, memory: Memory, data: bytes) -> None:
         """Put some bytes at the beginning of a device memory."""

@@ -15,9 +15,9 @@ WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 
 def merged(results: Sequence[Result]) -> tuple[Result, ...]:
     """Give one result for each benchmark and GPU, in the order in which they came first."""
-    groups: dict[tuple[str, int | None], list[Result]] = {}
+    groups: dict[tuple[str, int | None, tuple[int, ...]], list[Result]] = {}
     for result in results:
-        groups.setdefault((result.id, result.device), []).append(result)
+        groups.setdefault((result.id, result.device, result.gpus), []).append(result)
     return tuple(_one(group) if len(group) > 1 else group[0] for group in groups.values())
 
 

@@ -107,5 +107,5 @@ def said(result: Result) -> str:
     figure = "" if result.value is None else f" {result.value:.4g} {result.unit}"
     part = "" if result.ratio is None else f", {result.ratio:.0%} of the limit"
     why = f" ({result.why[0]})" if result.why else ""
-    where = "" if not result.device else f" on GPU {result.device}"
+    where = result.place() if result.device or result.gpus else ""
     return f"{result.id}{where}{figure}{part}: {result.verdict.value}{why}"

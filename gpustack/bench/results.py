@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.answers import plain
-from gpustack.bench import ceilings, companions, probed, readings
+from gpustack.bench import between, ceilings, companions, probed, readings
 from gpustack.bench.spread import spread
 from gpustack.bench.verdicts import Case, explain, judge
 from gpustack.model.bench import Device, Mark, Result
@@ -58,14 +58,15 @@ def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: 
 
 def failed(bench: Bench, device: int | None, reason: str) -> Result:
     """Give the result of a benchmark that went wrong."""
-    return Result(id=bench.id, device=device, unit=bench.unit, title=bench.title, verdict=Mark.FAILED, why=(reason,))
+    return replace(skipped(bench, device, reason, None), verdict=Mark.FAILED)
 
 
 def skipped(bench: Bench, device: int | None, reason: str, remedy: str | None) -> Result:
     """Give the result of a benchmark that cannot be run here."""
     return Result(
         id=bench.id,
-        device=device,
+        device=None if bench.scope == "all" and bench.company else device,
+        gpus=_gpus(bench, device),
         unit=bench.unit,
         title=bench.title,
         verdict=Mark.SKIPPED,
@@ -81,11 +82,14 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
     telemetry = readings.summed(said, seen.limits, seen.others, seen.payload)
     kind, _, dtype = bench.limit.partition(".")
     part = probed.part(dtype, seen.device.name, said.get("probed", {}), architecture) if kind == "compute" else None
-    ceiling = _ceiling(bench, seen, telemetry, architecture, part)
+    if bench.company:
+        limit, ceiling = between.limit(bench.limit, said["method"], telemetry.link, seen.payload)
+    else:
+        limit, ceiling = bench.limit, _ceiling(bench, seen, telemetry, architecture, part)
     told = plain({**said["method"], "runs": said["runs"], "gated": said["gated"], "tried": said["tried"]})
     case = Case(
         bench=bench.id,
-        limit=bench.limit,
+        limit=limit,
         figures=figures,
         ceiling=ceiling,
         telemetry=telemetry,
@@ -99,7 +103,8 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
     held = companions.sustained(said, amount, seen.limits, lambda did: _ceiling(bench, seen, did, architecture, part))
     return Result(
         id=bench.id,
-        device=seen.device.index,
+        device=None if bench.scope == "all" else seen.device.index,
+        gpus=_gpus(bench, seen.device.index),
         unit=bench.unit,
         title=bench.title,
         verdict=verdict.mark,
@@ -124,6 +129,10 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         sustained=replace(held, why=explain(case, held.telemetry)) if held and held.telemetry else held,
         zeros=companions.zeros(said, amount, figures.median, seen.limits),
     )
+
+
+def _gpus(bench: Bench, device: int | None) -> tuple[int, ...]:
+    return (device, *bench.company) if bench.company and device is not None else ()
 
 
 def _figure(unit: str, amount: float, seconds: float) -> float:

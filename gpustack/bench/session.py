@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench import results
+from gpustack.bench import results, together
 from gpustack.bench.listening import Line, start
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.versions import ComputeCapability
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 PATIENCE = 20.0  # a library of half a gigabyte may come from a slow disk
 ANSWERS = frozenset({"measured", "skipped", "failed"})
+FEWEST = 2  # GPUs, for what goes on between them
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """What is asked, how children are started, and what came of it."""
+    """What is asked, how children are started, and what came of it.
+
+    ``more`` are seconds by which the time is longer for each GPU that takes part in what takes several.
+    """
 
     door: Door
     environ: Mapping[str, str]
@@ -34,21 +38,47 @@ class Session:
     matrix: Matrix
     progress: Progress
     patience: float = PATIENCE
+    more: float = 0.0
     devices: tuple[Device, ...] = ()
     results: list[Result] = field(default_factory=list)
     interrupted: str | None = None
     of: int = 0
 
-    def run(self, benches: Sequence[Bench], gpus: Sequence[int], repeat: int = 1) -> None:
-        """Run these benchmarks on each of these GPUs, so many times; at Ctrl-C, end with what there is."""
-        self.of = len(benches) * len(gpus) * repeat
+    def run(self, benches: Sequence[Bench], gpus: Sequence[int] | None, repeat: int = 1) -> None:
+        """Run these benchmarks on each of these GPUs, so many times; at Ctrl-C, end with what there is.
+
+        Where no GPUs are named it is the first, and all that CUDA shows for what takes several.
+        """
+        alone = [bench for bench in benches if bench.scope == "one"]
+        several = [bench for bench in benches if bench.scope != "one"]
+        each = gpus or (0,)
+        self.of = (len(alone) * len(each) + len(several)) * repeat
         try:
-            for gpu in (gpu for _ in range(repeat) for gpu in gpus):
-                self._on(gpu, list(benches))
+            for _ in range(repeat):
+                for gpu in each if alone else ():
+                    self._on(gpu, list(alone))
+                if several:
+                    self._together(several, gpus)
         except KeyboardInterrupt:
             self.interrupted = "Ctrl-C"
         finally:
             self.progress.close()
+
+    def _together(self, several: Sequence[Bench], named: Sequence[int] | None) -> None:
+        """Run what takes several GPUs: each pair in both directions, and then all of them."""
+        if not self.devices:
+            self._child(named[0] if named else 0, [])
+        gpus = list(dict.fromkeys(named or [device.index for device in self.devices]))
+        if len(gpus) < FEWEST:
+            why, remedy = together.alone(self.environ, self.devices)
+            for bench in several:
+                self._keep(results.skipped(bench, gpus[0], why, remedy))
+            return
+        works = together.tasks(several, gpus)
+        self.of += sum(map(len, works.values())) - len(several)
+        self.deadline += self.more * len(gpus)
+        for gpu, tasks in works.items():
+            self._on(gpu, tasks)
 
     def _on(self, gpu: int, left: list[Bench]) -> None:
         """Run what is left on one GPU; each child answers for at least one benchmark, so this ends."""
@@ -67,7 +97,8 @@ class Session:
 
     def _child(self, gpu: int, left: list[Bench]) -> str:
         """Let one child run what is left, and take from it what was answered; give how it ended."""
-        asked = {**self.asked, "gpu": gpu, "names": [bench.id for bench in left]}
+        company = [bench.company for bench in left]
+        asked = {**self.asked, "gpu": gpu, "names": [bench.id for bench in left], "company": company}
         try:
             ear = start(asked, self.environ, self.door, self.patience, self.deadline)
         except OSError as error:

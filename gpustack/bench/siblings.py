@@ -1,4 +1,4 @@
-"""GPUs of one kind beside one another: the one that is clearly worse than its siblings, and in what it differs."""
+"""GPUs, and pairs of them, of one kind beside one another: the one that is clearly worse, and in what it differs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 # Source: stas00/ml-engineering, compute/accelerator; huggingface/gpu-fryer marks the same 10 %.
 APART = 0.10
 FEW = 2
+MOST_NAMED = 4
 GOOD = (Mark.OK, Mark.LOW, Mark.UNSTEADY)
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
 SWAP = Advice(
     "Measure it alone, then let it change places with a sibling: what stays with the place is slot, supply or airflow.",
     ("gpustack bench --gpu N -v", "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK"),
+)
+
+
+PAIR = Advice(
+    "See which links this pair has that others have not, and whether one of them makes errors.",
+    ("nvidia-smi topo -m", "nvidia-smi nvlink -s", "nvidia-smi nvlink -e"),
 )
 
 
@@ -37,11 +44,17 @@ def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Resu
             and one is not result
             and one.device is not None
             and names.get(one.device) == mine
+            and _alike(one, result)
             and one.value
             and one.verdict in GOOD
         ]
         found.append(_judged(result, others) if mine and others and result.value else result)
     return tuple(found)
+
+
+def _alike(one: Result, other: Result) -> bool:
+    """Tell whether two figures may be compared: those of pairs only where the way between them is the same."""
+    return not one.gpus or one.ceiling == other.ceiling
 
 
 def _judged(result: Result, others: Sequence[Result]) -> Result:
@@ -51,11 +64,20 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
     reached = _reached(result, usual)
     if reached >= 1 - APART or result.verdict not in GOOD:
         return result
-    where = ", ".join(str(one.device) for one in others)
-    text = f"{reached:.0%} of what its siblings reach ({usual:.4g} {result.unit}; GPU {where})"
+    text = f"{reached:.0%} of what its siblings reach ({usual:.4g} {result.unit}; {_where(others)})"
+    text = f"outlier among siblings: {text}" if result.gpus else text
     differs = "; ".join(_differences(result, others))
     why = f"{text}: {differs}" if differs else text
-    return replace(result, verdict=Mark.LOW, why=(*result.why, why), advice=(*result.advice, SWAP))
+    advice = PAIR if result.gpus else SWAP
+    return replace(result, verdict=Mark.LOW, why=(*result.why, why), advice=(*result.advice, advice))
+
+
+def _where(others: Sequence[Result]) -> str:
+    """Give in words which GPUs or pairs the others are."""
+    if others[0].gpus:
+        named = ", ".join(one.name().rpartition(" ")[2] for one in others[:MOST_NAMED])
+        return f"GPUs {named}" + (f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else "")
+    return f"GPU {', '.join(str(one.device) for one in others)}"
 
 
 def _reached(result: Result, usual: float) -> float:

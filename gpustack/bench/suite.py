@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpustack import assets
 from gpustack.errors import BrokenError, UsageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpustack.bench.lab import Job, Lab
 
-FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc")
+FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc", "p2p", "nccl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +26,25 @@ class Bench:
     """One benchmark as its file declares it. ``limit`` says which ceiling it has: pcie.h2d, hbm, compute.bf16 ...
 
     ``train``, ``rest`` and ``budget`` are seconds where it needs others than the usual; ``quick`` tells
-    whether it is one of the short suite.
+    whether it is one of the short suite. ``scope`` is how many GPUs it takes; ``company`` are those beside the first,
+    which are given to ``prepare`` too where it takes more than one.
     """
 
     id: str
     title: str
     unit: str
     limit: str
-    prepare: Callable[[Lab], AbstractContextManager[list[Job]]]
+    prepare: Callable[..., AbstractContextManager[list[Job]]]
     train: float | None = None
     rest: float = 0.0
     budget: float | None = None
     quick: bool = True
+    scope: Literal["one", "pair", "all"] = "one"
+    company: tuple[int, ...] = ()
+
+    def jobs(self, lab: Lab) -> AbstractContextManager[list[Job]]:
+        """Give the ways to do its work, one of which is to be measured."""
+        return self.prepare(lab) if self.scope == "one" else self.prepare(lab, self.company)
 
 
 @cache
@@ -53,6 +60,12 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
             known = ", ".join(bench.id for bench in listed())
             raise UsageError(f"there is no benchmark {name}; there are {known}")
     return tuple(bench for bench in listed() if not names or any(fnmatchcase(bench.id, name) for name in names))
+
+
+def picked(names: Sequence[str], company: Sequence[Sequence[int]]) -> tuple[Bench, ...]:
+    """Give just these benchmarks, each with the GPUs beside the first."""
+    known = {bench.id: bench for bench in listed()}
+    return tuple(replace(known[name], company=tuple(gpus)) for name, gpus in zip(names, company, strict=True))
 
 
 def loaded(name: str) -> ModuleType:

@@ -32,7 +32,9 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Measure less long, within a few seconds.")] = False,
     gpus: Annotated[
         list[int] | None,
-        typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="0"),
+        typer.Option(
+            "--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="0; pairs: all"
+        ),
     ] = None,
     sustain: Annotated[
         float,
@@ -81,7 +83,7 @@ def bench(
     report = measure(
         names or (),
         quick=quick,
-        gpus=gpus or (0,),
+        gpus=gpus or None,
         data="both" if len(set(data or ())) > 1 else (data or [Data.RANDOM])[0].value,
         sustain=sustain,
         repeat=repeat,

@@ -228,8 +228,10 @@ class Result:
     percent). ``ceiling`` is what the card could do at its highest clock, ``ceiling_held`` at the clock it held, where
     the limit depends on it; ``ratio`` and ``ratio_held`` are the value's part of each. ``method`` is what was run.
     A figure that was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would bring it.
-    ``advice`` is what to do about the reasons in ``why``. After several runs of the suite, ``runs`` are their medians,
-    ``value`` is the median of those, and ``samples`` are those of all.
+    ``advice`` is what to do about the reasons in ``why``. ``gpus`` are those of a figure that takes several: of a pair
+    the one whose copy engine or kernel works and the other, ``device`` being the first; of all ``device`` is None.
+    After several runs of the suite, ``runs`` are their medians, ``value`` is the median of those, and ``samples`` are
+    those of all.
     """
 
     id: str
@@ -237,6 +239,7 @@ class Result:
     unit: str
     verdict: Mark
     title: str = ""
+    gpus: tuple[int, ...] = ()
     value: float | None = None
     median: float | None = None
     p05: float | None = None
@@ -265,6 +268,17 @@ class Result:
     def lower_is_better(self) -> bool:
         """Whether the figure is a time, of which less is better, and no rate."""
         return self.unit in TIMES
+
+    def name(self) -> str:
+        """Give the id, and the pair where it is one of a pair: p2p.bandwidth 0>1."""
+        pair = f" {self.gpus[0]}>{self.gpus[1]}" if self.gpus and self.device is not None else ""
+        return f"{self.id}{pair}"
+
+    def place(self) -> str:
+        """Give in words on which GPU it was measured: " on GPU 0", " from GPU 0 to GPU 1", or nothing for all."""
+        if self.gpus and self.device is not None:
+            return f" from GPU {self.gpus[0]} to GPU {self.gpus[1]}"
+        return "" if self.device is None else f" on GPU {self.device}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

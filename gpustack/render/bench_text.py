@@ -13,6 +13,7 @@ from gpustack.render.comparison_text import compared
 from gpustack.render.finding_text import alike, block
 from gpustack.render.lines import Line, draw, indent, write
 from gpustack.render.page import DEFAULT_WIDTH, Page
+from gpustack.render.pairs import besides, matrices
 from gpustack.render.roofline import drawn, roofline
 from gpustack.render.summary import listed
 
@@ -28,6 +29,7 @@ WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, BAR_COLUMNS = 18, 7, 8, 16
 MIB_IN_GIB = 1024
 DIGITS, MOST_RATIO = 4, 9.99
+MOST_ROWS = 4  # of pairs: with more of them a matrix tells more
 
 
 def render(
@@ -47,11 +49,12 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
     """Give the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
     yield from _verdict(report, page)
     for device in report.devices:
-        mine = [one for one in report.results if one.device == device.index]
+        mine = [one for one in report.results if one.device == device.index and not one.gpus]
         yield from (Line(), Line(body=write(page, (_card(device), "head")), hang=Text("  ")))
         yield from _table(mine, page)
         if found := roofline(mine):
             yield from drawn(found, page)
+    yield from between([one for one in report.results if one.gpus and one.device is not None], page)
     known = {device.index for device in report.devices}
     other = [one for one in report.results if one.device not in known]
     if other:
@@ -63,6 +66,17 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
         yield Line()
         yield from block(first, others, (), page)
     yield from _foot(report, page)
+
+
+def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
+    """Give what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
+    if not pairs:
+        return
+    yield from (Line(), Line(body=write(page, ("Between GPUs", "head"))))
+    if len(pairs) > MOST_ROWS:
+        yield from matrices(pairs, page)
+        pairs = [one for one in pairs if one.verdict is not Mark.OK]
+    yield from _table(pairs, page)
 
 
 def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
@@ -98,7 +112,7 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
     skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
     for result in results:
         if result.verdict is Mark.SKIPPED:
-            skipped.setdefault((result.why, result.remedy), []).append(result.id)
+            skipped.setdefault((result.why, result.remedy), []).append(result.name())
     for (why, remedy), names in skipped.items():
         said = f"skipped: {', '.join(names)}" + "".join(f"; {reason}" for reason in why)
         yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
@@ -113,12 +127,13 @@ def _row(result: Result, page: Page) -> Line:
     value, ceiling = number(result.value), number(result.ceiling)
     if page.narrow:
         limit = f", {part} of {ceiling}" if part else ""
-        return Line(body=write(page, (result.id, "head"), f": {value} {result.unit}{limit}: ", state), hang=Text("  "))
+        said = f": {value} {result.unit}{limit}: "
+        return Line(body=write(page, (result.name(), "head"), said, state), hang=Text("  "))
     limit = f" of {ceiling:>{NUMBER_COLUMNS}}" if result.ceiling is not None else " " * (NUMBER_COLUMNS + 4)
     full, rest = bar(result.ratio, page)
     figure = f"{value:>{NUMBER_COLUMNS}}{limit} {result.unit:<{UNIT_COLUMNS}} "
     return Line(
-        lead=write(page, (f"{result.id:<{ID_COLUMNS}}", "head")),
+        lead=write(page, (f"{result.name():<{ID_COLUMNS}}", "head")),
         body=write(page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state),
     )
 
@@ -145,13 +160,14 @@ def _remarks(result: Result, page: Page) -> Iterator[str]:
     if result.verdict not in TOLD_BELOW:
         yield from (_advised(advice) for advice in result.advice)
     yield from _companions(result)
+    yield from besides(result)
     if not page.verbose:
         return
     if result.runs:
         yield f"medians of {len(result.runs)} runs: {', '.join(map(number, result.runs))} {result.unit}"
     if result.ceiling_from:
         yield f"limit: {result.ceiling_from}"
-    if result.ratio_held is not None:
+    if result.ratio_held is not None and not result.gpus:
         yield f"{result.ratio_held:.1%} of {number(result.ceiling_held)} {result.unit}, the limit at the clock it held"
     if result.samples:
         spread = f"5 % to 95 %: {number(result.p05)} to {number(result.p95)} {result.unit}"

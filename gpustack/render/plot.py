@@ -102,7 +102,7 @@ def _device(device: Device, results: Sequence[Result], at: int) -> tuple[list[st
 def _bar(result: Result, at: int) -> Iterator[str]:
     """Draw one figure: its part of the limit, its value beside the limit, and its verdict."""
     colour, base = COLOURS.get(result.verdict, FAINT), at + 15
-    yield _text(20, base, result.id, INK, size=13)
+    yield _text(20, base, result.name(), INK, size=13)
     if result.ratio is not None:
         full = round(TRACK * min(max(result.ratio, 0.0), 1.0), 1)
         yield f'<rect x="{NAME}" y="{at + 4}" width="{TRACK}" height="13" fill="{GRID}"/>'

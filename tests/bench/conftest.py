@@ -31,6 +31,12 @@ def products(compile_library: Callable[..., Path]) -> str:
 
 
 @pytest.fixture(scope="session")
+def sums(compile_library: Callable[..., Path]) -> str:
+    """Give the stand-in NCCL."""
+    return str(compile_library("libnccl_bench.c", "libnccl.so.2", "-w", "-ldl"))
+
+
+@pytest.fixture(scope="session")
 def nvml(compile_library: Callable[..., Path]) -> Path:
     """Give the folder with the stand-in NVML."""
     return compile_library("libnvidia_ml.c", "libnvidia-ml.so.1", "-Wl,-soname,libnvidia-ml.so.1").parent

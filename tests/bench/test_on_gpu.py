@@ -114,3 +114,22 @@ def test_the_host_side_is_within_what_hosts_do() -> None:
         assert pageable
         assert pageable < 1.1 * pinned
     assert all("NUMA" in str(result.method["numa"]) for result in seen.values())
+
+
+def test_what_goes_on_between_gpus_is_within_what_their_links_allow() -> None:
+    results = bench.measure(("p2p.*", "nccl.*")).results
+    for result in results:
+        if result.verdict is Mark.SKIPPED:
+            assert result.remedy
+            continue
+        assert result.verdict in {Mark.OK, Mark.LOW, Mark.UNSTEADY}, result
+        assert result.value
+        assert result.ratio is None or 0.05 < result.ratio < 1.02
+        if result.id == "p2p.latency":
+            assert 200 < result.value < 10_000
+        both = result.method.get("both_gb_s")
+        if isinstance(both, float):
+            assert 0.9 * result.value < both < 2.1 * result.value
+        if result.id == "nccl.all_reduce":
+            assert str(result.method["library"]).rpartition("/")[2].startswith("libnccl.so.2")
+    assert len({result.name() for result in results}) == len(results)

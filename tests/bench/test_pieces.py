@@ -43,6 +43,9 @@ LISTED = (
     "launch.kernel",
     "launch.graph",
     "alloc.async",
+    "p2p.bandwidth",
+    "p2p.latency",
+    "nccl.all_reduce",
 )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
 LITTLE = "1000000"
-ELSEWHERE = {"gemm.fp4"}  # what the stand-in GPU has no units for
+ELSEWHERE = {"gemm.fp4", "p2p.bandwidth", "p2p.latency", "nccl.all_reduce"}  # what one stand-in GPU cannot do
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
@@ -79,8 +79,8 @@ def test_all_are_measured_and_checked(run: Run) -> None:
     assert seen["hbm.read"].ceiling == pytest.approx(4.814, abs=1e-3)
     for name in ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"):
         product = seen[f"gemm.{name}"]
-        assert product.ratio == pytest.approx(0.9, rel=1e-3)
-        assert product.ratio_held == pytest.approx(0.9, rel=1e-3)
+        assert product.ratio == pytest.approx(0.96, rel=1e-3)
+        assert product.ratio_held == pytest.approx(0.96, rel=1e-3)
         assert str(product.method["way"]).endswith(", heuristic 2")
         assert product.method["library_version"] == "13.0.2"
     (device,) = report.devices

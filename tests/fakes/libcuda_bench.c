@@ -6,9 +6,12 @@
  * FAKE_CUDA    the CUDA version it claims, such as 12040: younger symbols are refused (default 13000)
  * FAKE_GPUS    how many GPUs there are (default 1)
  * FAKE_MEMORY  bytes of memory of each (default 6 MiB)
+ * FAKE_NAME    the name of all GPUs (default Stand-in GPU N)
+ * FAKE_PEERS   refused: no GPU may reach another's memory
+ * FAKE_SLOW    1>0: copies from GPU 1 to GPU 0 take half as long again
  * FAKE_FAULT   SYMBOL=CODE or SYMBOL=hang|segv, with @N behind SYMBOL for the Nth call on: cuMemcpyAsync@9=719
  * FAKE_MAJOR   the major number of its compute capability (default 9)
- * FAKE_WRONG   read, write, copy, h2d, d2h: that kernel, or copy of the driver's, gets one word wrong
+ * FAKE_WRONG   read, write, copy, h2d, d2h, p2p: that kernel, or copy of the driver's, gets one word wrong
  * FAKE_RATE    what the probe of the tensor cores finds, as a part of what an H100's mma.sync does, in percent (default 100)
  * FAKE_CUBIN   refused: the driver takes no machine code
  * FAKE_GATE    late: the gate gives up every time
@@ -37,7 +40,8 @@ typedef unsigned int word;
 enum { SMS = 4, KHZ = 1980, WRONG_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, BAD_HANDLE = 400, NOT_FOUND = 500 };
 
 static double now_ns = 1e9;
-static size_t used;
+enum { MOST = 16 };
+static size_t used[MOST + 1]; /* by GPU, from 1 on */
 static int current = -1;
 
 static long number(const char *name, long otherwise) {
@@ -78,7 +82,12 @@ API int cuInit(word flags) { ENTER; return number("FAKE_GPUS", 1) ? 0 : NO_DEVIC
 API int cuDriverGetVersion(int *v) { ENTER; *v = (int)number("FAKE_CUDA", 13000); return 0; }
 API int cuDeviceGetCount(int *n) { ENTER; *n = (int)number("FAKE_GPUS", 1); return 0; }
 API int cuDeviceGet(int *d, int i) { ENTER; *d = i; return i < number("FAKE_GPUS", 1) ? 0 : 101; }
-API int cuDeviceGetName(char *to, int room, int d) { ENTER; snprintf(to, room, "Stand-in GPU %d", d); return 0; }
+API int cuDeviceGetName(char *to, int room, int d) {
+    ENTER;
+    const char *name = getenv("FAKE_NAME");
+    snprintf(to, room, name ? name : "Stand-in GPU %d", d);
+    return 0;
+}
 API int cuDeviceGetUuid_v2(unsigned char *to, int d) { memset(to, 0, 16), to[15] = 1 + d; return 0; }
 API int cuDeviceGetUuid(unsigned char *to, int d) { return cuDeviceGetUuid_v2(to, d); }
 API int cuDeviceTotalMem_v2(size_t *to, int d) { *to = memory_of_each(); return 0; }
@@ -117,6 +126,9 @@ API int cuCtxGetDevice_v2(int *d, void *c) { *d = c ? (int)((intptr_t)c - 0x1000
 API int cuCtxSynchronize(void) { ENTER; return 0; }
 API int cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = 0; *greatest = -5; return 0; }
 
+API int cuDeviceCanAccessPeer(int *can, int d, int other) { ENTER; *can = !is("FAKE_PEERS", "refused"); return 0; }
+API int cuCtxEnablePeerAccess(void *c, word flags) { ENTER; return 0; }
+
 /* ---- streams and events ---- */
 API int cuStreamCreateWithPriority(void **s, word flags, int priority) { ENTER; *s = malloc(8); return 0; }
 API int cuStreamCreate(void **s, word flags) { ENTER; *s = malloc(8); return 0; }
@@ -139,23 +151,24 @@ API int cuEventElapsedTime_v2(float *to, double *a, double *b) { return cuEventE
 
 /* ---- memory; every block carries its size in front ---- */
 static int take(void **to, size_t size, int device) {
-    if (device && used + size > memory_of_each()) return OUT_OF_MEMORY;
+    device = device ? current + 1 : 0;
+    if (device && used[device] + size > memory_of_each()) return OUT_OF_MEMORY;
     size_t *block = malloc(size + 64);
     if (!block) return OUT_OF_MEMORY;
     block[0] = size;
     block[1] = (size_t)device;
     memset((char *)block + 64, 0xEE, size);
-    used += device ? size : 0;
+    used[device] += size;
     *to = (char *)block + 64;
     return 0;
 }
 static int give(void *at) {
     size_t *block = (size_t *)((char *)at - 64);
-    used -= block[1] ? block[0] : 0;
+    used[block[1]] -= block[0];
     free(block);
     return 0;
 }
-API int cuMemGetInfo_v2(size_t *free_, size_t *total) { ENTER; *total = memory_of_each(); *free_ = *total - used; return 0; }
+API int cuMemGetInfo_v2(size_t *free_, size_t *total) { ENTER; *total = memory_of_each(); *free_ = *total - used[current + 1]; return 0; }
 API int cuMemAlloc_v2(void **to, size_t size) { ENTER; return take(to, size, 1); }
 API int cuMemAllocAsync(void **to, size_t size, void *s) { ENTER; return take(to, size, 1); }
 API int cuMemAllocFromPoolAsync(void **to, size_t size, void *p, void *s) { ENTER; return take(to, size, 1); }
@@ -182,7 +195,15 @@ API int cuMemcpyAsync(char *to, char *from, size_t size, void *s) {
     ENTER;
     int inward = ((size_t *)(to - 64))[1] && !((size_t *)(from - 64))[1];
     int outward = !((size_t *)(to - 64))[1] && ((size_t *)(from - 64))[1], across = inward || outward;
+    size_t here = ((size_t *)(from - 64))[1], there = ((size_t *)(to - 64))[1];
     memcpy(to, from, size);
+    if (here && there && here != there) {
+        char way[8];
+        snprintf(way, sizeof way, "%zu>%zu", here - 1, there - 1);
+        if (is("FAKE_WRONG", "p2p") && here < there) spoil(to); /* not on the way back, or it would be right again */
+        pass(size, (is("FAKE_PEERS", "refused") ? 22e9 : 394e9) / (is("FAKE_SLOW", way) ? 1.5 : 1));
+        return 0;
+    }
     if (is("FAKE_WRONG", inward ? "h2d" : outward ? "d2h" : "copy")) spoil(to);
     pass(across ? size : 2.0 * size, across ? 55.5e9 : 4.20e9);
     return 0;
@@ -336,8 +357,19 @@ static void chase(void **a) {
     if (is("FAKE_WRONG", "chase")) *ARG(wide *, 2) ^= 1;
     pass(1.128e-6 * ARG(word, 1), 1);
 }
+static float whole(wide seed, wide i, word factor) { return (float)(((int)(mix(seed ^ i) >> 48) - 32768) * (int)factor); }
+static void fill_whole(void **a) {
+    for (wide i = 0; i < ARG(wide, 1); i++) ARG(float *, 0)[i] = whole(ARG(wide, 2), i, ARG(word, 3));
+}
+static void unlike(void **a) {
+    for (wide i = 0; i < ARG(wide, 1); i++) {
+        float expected = 0;
+        for (word n = 0; n < ARG(word, 4); n++) expected += whole(ARG(wide, 2) + n * 0x9E3779B97F4A7C15ull, i, ARG(word, 3));
+        *ARG(wide *, 5) += ARG(float *, 0)[i] != expected;
+    }
+}
 static const struct { const char *name; void (*run)(void **); } KERNELS[] = {
-    {"nothing", nothing}, {"chase", chase},
+    {"fill_whole", fill_whole}, {"unlike", unlike}, {"nothing", nothing}, {"chase", chase},
     {"gate", gate}, {"stamp", stamp}, {"fill_bits", fill_bits}, {"fill_float", fill_float}, {"fill_half", fill_half},
     {"fill_bfloat", fill_bfloat}, {"fill_double", fill_double}, {"fill_e4m3", fill_e4m3}, {"differ", differ}, {"checksum", checksum}, {"read_", read_}, {"write_", write_}, {"copy_", copy_},
     {"wrong", wrong}, {"unequal", unequal}, {"triad_", triad_}, {"bulk_", bulk_}, {"l2_1", l2_1}, {"l2_4", l2_4}, {"l2_8", l2_8}, {"smem_", smem_},

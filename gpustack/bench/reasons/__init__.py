@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     links.replays,
     links.numa,
     links.nvlinks,
+    links.refused,
     links.nvlink_errors,
     health.errors,
     health.remapped,

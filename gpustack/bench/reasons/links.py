@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.bench import between
 from gpustack.bench.case import Case, Reason, Weight
 from gpustack.bench.ceilings import USUAL_PAYLOAD, WRITE_OVERHEAD
 from gpustack.model.bench import Advice, Hop
@@ -21,6 +22,10 @@ BIGGER = Advice(
     ("sudo lspci -vv | grep MaxPayload",),
 )
 NEAR = Advice("Keep the process on the GPU's own NUMA node.", ("nvidia-smi topo -m", "numactl --cpunodebind=N COMMAND"))
+PEERS = Advice(
+    "Products without NVLink may lack it; else see whether IOMMU or ACS of the bridges forbid it.",
+    ("nvidia-smi topo -p2p r", "sudo lspci -vv | grep ACSCtl"),
+)
 FABRIC = Advice(
     "See which link is down; on machines with NVSwitch see whether the fabric manager runs.",
     ("nvidia-smi nvlink -s", "nvidia-smi nvlink -e", "systemctl status nvidia-fabricmanager"),
@@ -110,11 +115,26 @@ def numa(case: Case) -> Reason | None:
 
 
 def nvlinks(case: Case) -> Reason | None:
-    """Not all links to other GPUs are up."""
+    """Not all links to other GPUs are up; where they go straight to another GPU, only some need be in use."""
     seen = case.telemetry.nvlink
-    if case.kind not in BETWEEN_GPUS or not seen or seen.active >= seen.total:
+    if case.kind not in BETWEEN_GPUS:
+        return None
+    known = between.ends(case.method)
+    down = [end for end in known if end.up < end.links and end.up and not any(one.straight for one in known)]
+    if down:
+        each = ", ".join(f"{end.up} of {end.links} NVLinks of GPU {end.gpu}" for end in down)
+        return Reason(f"NVLink links down: {each} are up", Weight.FAULT, FABRIC)
+    if known or not seen or seen.active >= seen.total:
         return None
     return Reason(f"{seen.active} of {seen.total} NVLinks are up", Weight.FAULT, FABRIC)
+
+
+def refused(case: Case) -> Reason | None:
+    """The driver lets two GPUs not reach each other's memory, so that all goes through the host's."""
+    why = case.method.get("refused")
+    if case.kind not in BETWEEN_GPUS or not isinstance(why, str):
+        return None
+    return Reason(f"no peer access: {why}; the driver copies through the host's memory", Weight.NOTE, PEERS)
 
 
 def nvlink_errors(case: Case) -> Reason | None:

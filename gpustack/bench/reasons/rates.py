@@ -17,6 +17,7 @@ def beyond(case: Case) -> Reason | None:
     if case.ratio is None or case.ratio <= BEYOND:
         return None
     what = {"pcie": "its link (a virtual machine may show another)", "hbm": "its memory clock and bus"}
+    what.update(dict.fromkeys(("p2p", "nccl"), "its links to other GPUs"))
     told = what.get(case.kind, "its clock and multiprocessors")
     text = f"{case.ratio:.0%} of the limit: what the card reports of {told} is doubtful, so this judges nothing"
     return Reason(text, Weight.DOUBT)

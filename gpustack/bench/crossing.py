@@ -1,0 +1,120 @@
+"""Copies between two GPUs by their copy engines: written by the first, read by it, and written by both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpustack.bench.sites import Site, follow, move
+from gpustack.bench.timing import Train, pilot
+
+if TYPE_CHECKING:
+    from gpustack.bench.card import Card, Memory
+    from gpustack.bench.timing import Timer
+
+TRAIN = 0.02
+PIECES = 8
+BESIDE = 6  # samples of the figures beside the main one
+WAIT = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The GPU that is measured and another one; ``refused`` is why one of them may not reach the other's memory."""
+
+    card: Card
+    here: Site
+    there: Site
+    refused: str | None
+
+    def room(self, wanted: int) -> int:
+        """Give how large a buffer may be on both: as wanted, but at most a quarter of what is free."""
+        return min(wanted, self.here.room(), self.there.room())
+
+    def write(self, to: Memory, source: Memory) -> None:
+        """Enqueue a copy by this GPU's copy engine, in the order of its work."""
+        move(to, source, self.card.stream)
+
+    def crossing(self, ours: tuple[Memory, Memory], theirs: tuple[Memory, Memory], *, both: bool) -> Crossing:
+        """Give what takes samples of the copies; see Crossing."""
+        return Crossing(self, ours, theirs, both=both)
+
+
+def paired(card: Card, other: int) -> Pair:
+    """Give this GPU and another one, each reaching the other's memory where the driver lets it."""
+    here, there = Site(card.ordinal), Site(other)
+    return Pair(card=card, here=here, there=there, refused=here.reach(there) or there.reach(here))
+
+
+class Crossing:
+    """Takes samples of the copies from this GPU to the other; beside them those back, and those both ways at once."""
+
+    def __init__(self, pair: Pair, ours: tuple[Memory, Memory], theirs: tuple[Memory, Memory], *, both: bool) -> None:
+        """Copy from our first memory to their first, and from their second to our second; all are of one size."""
+        self.runs = 1
+        self._pair, self._ours, self._theirs, self._both = pair, ours, theirs, both
+        card = pair.card
+        self._side = card.another()
+        self._start, self._ends = card.event(), (card.event(), card.event())
+        self._read: list[float] = []
+        self._rates: list[tuple[float, float]] = []
+        self._ready = False
+
+    def write(self) -> None:
+        """Enqueue the copy to the other GPU once."""
+        self._pair.write(self._theirs[0], self._ours[0])
+
+    def read(self) -> None:
+        """Enqueue the copy from the other GPU once, done by this one's engine."""
+        self._pair.write(self._ours[1], self._theirs[1])
+
+    def take(self, timer: Timer) -> Train:
+        """Give one sample of the copies to the other GPU; the first few times, take the figures beside it too."""
+        if self._pair.refused:
+            timer = timer.open()  # the host has a part in them
+        if not self._ready:
+            self.runs, self._ready = pilot(timer, self.write, TRAIN), True
+        if len(self._read) < BESIDE:
+            timer.first(self.read)
+            self._read.append(timer.train(self.read, self.runs).seconds)
+            if self._both:
+                timer.train(self._exchange, 1)
+                self._rates.append(self._reached())
+        return timer.train(self.write, self.runs)
+
+    def told(self) -> Mapping[str, object]:
+        """Give the middle of the rates beside the main one, in GB/s."""
+        size = self._ours[0].size
+        told: dict[str, object] = {"read_gb_s": round(size / median(self._read) / 1e9, 2)}
+        if self._rates:
+            there, back = (median(rates) / 1e9 for rates in zip(*self._rates, strict=True))
+            told["both_gb_s"] = round(there + back, 2)
+            told["each_way_gb_s"] = [round(there, 2), round(back, 2)]
+        return told
+
+    def _exchange(self) -> None:
+        """Enqueue copies both ways, each written by the GPU whose data it is, from one common start.
+
+        Behind what is timed each direction has one piece more, so that neither is alone at its end.
+        """
+        card, there = self._pair.card, self._pair.there
+        card.record(self._start)
+        there.after(int(self._start.handle))
+        for number in range(PIECES + 1):
+            if number == PIECES:
+                card.record(self._ends[0])
+                follow(int(self._side.handle), there.record())
+                self._side.record(self._ends[1])
+            self.write()
+            there.copy(self._ours[1], self._theirs[1])
+        follow(card.stream, there.record())
+
+    def _reached(self) -> tuple[float, float]:
+        """Give the bytes a second of each direction in the last exchange, from the common start to its own end."""
+        card = self._pair.card
+        for event in self._ends:
+            card.wait(event, WAIT)
+        there, back = (PIECES * self._ours[0].size / max(card.seconds(self._start, end), 1e-9) for end in self._ends)
+        return there, back
