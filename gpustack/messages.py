@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.model.facts import Message
 from gpustack.subjects.messages import patterns
+from gpustack.translations import english
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -21,9 +22,11 @@ MOST_PLACES = 400
 LONGEST_WINDOW = 16_000
 MOST_OF_A_KIND = 20
 LONGEST_LINE = 400
-BEFORE_IT = re.compile(r"^(?P<text>[^;]{4,200})[;,][ ]$")
-AFTER_IT = re.compile(r"\.?[;,(][ ]?(?P<text>.{4,200})$")
+BEFORE_IT = re.compile(r"^(?P<text>[^;]{4,200})[;,:][ ](?:[\w.]{1,40}\.)?$")
+AFTER_IT = re.compile(r"(?:\.?[,(]|[^;]{0,80};)[ ]?(?P<text>.{4,200})$")
+RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of what was raised, before its words
 MOSTLY = 0.5  # of a line: as much makes it a program's
+PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
 # What loggers put before a line: space, quotes, its weight, time since the start, date and host, "kernel:", "NVRM:".
 PREFIX = re.compile(
@@ -61,8 +64,15 @@ def spoken(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    text = ESCAPES.sub("", text) if "\x1b" in text else text
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").replace("\xa0", " ").replace("\u00b0", " ")
+    text = english(ESCAPES.sub("", text) if "\x1b" in text else text)
+    return (
+        text.replace("\r\n", "\n")
+        .replace("\r", "\n")
+        .replace("\0", "")
+        .replace("\xa0", " ")
+        .replace("\u00b0", " ")
+        .replace("\u00ba", " ")
+    )
 
 
 class Found(NamedTuple):
@@ -134,4 +144,4 @@ def _aside(line: str, said: str) -> str:
     """Give what stands in a line before and after what was recognised, where a comma or a semicolon parts them."""
     before, _, after = line.partition(said)
     parts = (BEFORE_IT.search(before), AFTER_IT.match(after))
-    return "\n".join(part["text"] for part in parts if part)
+    return "\n".join(RAISED.sub("", part["text"]) for part in parts if part)

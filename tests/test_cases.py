@@ -34,14 +34,7 @@ FOLDER = Path(__file__).parent / "cases"
 MATRIX = Matrix()
 LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 # Cases that are not diagnosed rightly yet, each with the reason.
-NOT_YET = {
-    "905-tf212-win10-1050ti": "that a program found no GPU is told in words that are not known",
-    "906-jaxlib-0414-plugin-newer": "the attribute that jaxlib lacks is not known as a sign of another release",
-    "907-vllm016-cudart12-cu13": "a missing runtime is not yet joined to the wheel that wants it",
-    "921-uvm-wake-tf-m1200": "that the machine woke up is told in words that are not known",
-    "935-kfd-root-root-1904": "a listing of /dev in which /dev/kfd is of root alone is not read",
-    "936-wsl-libcuda-halide": "the libcuda that is found first in WSL is told in words that are not known",
-}
+NOT_YET: dict[str, str] = {}
 NOT_NAMED: dict[str, str] = {}
 
 

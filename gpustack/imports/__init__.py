@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-MOST_BYTES = 50_000_000
+MOST_BYTES = 130_000_000
 WHOLE = 1_000_000  # bytes of a text that is read as it is
 STANDARD_INPUT = "-"
+OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and no JSON
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
@@ -56,7 +58,8 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
 
 def _recorded(origin: str, data: bytes) -> Facts | None:
     """Give the facts of a snapshot, or None for any other text."""
-    if not data.lstrip().startswith(b"{"):
+    plain = data.lstrip()
+    if not plain.startswith(b"{") or OF_THE_KERNEL.match(plain):
         return None
     said = snapshots.decode(data.decode("utf-8", "replace"), origin)
     schema = said.get("schema")

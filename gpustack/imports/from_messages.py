@@ -30,6 +30,8 @@ BY_PEOPLE = frozenset(
             "docker-run",
             "runfile",
             "compat-folder",
+            "ld-library-path",
+            "ld-library-path-added",
             "ld-library-path-said",
         ),
     }

@@ -39,8 +39,10 @@ _INTEL = (
     r"|Data Center GPU (?:Max|Flex) \d+\b|Iris Xe\b"
     r"|UHD Graphics \d+\b)"
 )
+WORDS = {"dual": 2, "two": 2, "both": 2, "three": 3, "four": 4, "six": 6, "eight": 8}
 NAME = re.compile(
-    rf"(?:(?<![\w.])(?P<count>\d{{1,2}}) ?[x\u00d7*] ?|(?<![\w.])(?P<plain>\d{{1,2}}) |(?<![\w./-]))"
+    rf"(?:(?<![\w.])(?P<count>\d{{1,2}}) ?[x\u00d7*] ?|\b(?P<word>{'|'.join(WORDS)}) "
+    rf"|(?<![\w.])(?P<plain>\d{{1,2}}) |(?<![\w./-]))"
     rf"(?P<name>{_NVIDIA}|{_AMD}|{_INTEL})(?P<several>s\b)?(?:(?P<of> GPUs\b)|(?: ?[x\u00d7*] ?"
     rf"(?P<after>\d{{1,2}})\b(?!\.\d))?)"
 )
@@ -79,4 +81,5 @@ def _named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
 def _count(match: re.Match[str]) -> int:
     said = match.groupdict()
     plain = said.get("plain") if said.get("several") or said.get("of") else None
-    return max(1, min(int(said.get("count") or plain or said.get("after") or 1), MOST))
+    spelt = WORDS.get(said.get("word") or "", 1)
+    return max(1, min(int(said.get("count") or plain or said.get("after") or spelt), MOST))

@@ -52,6 +52,7 @@ CSV = re.compile(
     r"(?: \[\w+\])?(?:, [a-z_.]{3,60}(?: \[\w+\])?)*)\n(?P<rows>(?:[^\n,]{1,80}(?:, [^\n,]{1,80})*\n?){1,64})",
     re.MULTILINE,
 )
+LINK = {"generation": "gen.current", "max_generation": "gen.max", "width": "width.current", "max_width": "width.max"}
 MOST = 64
 
 
@@ -148,6 +149,13 @@ def _csv(origin: str, text: str, into: Gathered) -> None:
                 _queried(origin, dict(zip(names, row, strict=False)), number, into)
 
 
+def _link(said: dict[str, str]) -> dict[str, JsonValue]:
+    """Give the PCI Express link that was asked for."""
+    asked = {name: said.get(f"pcie.link.{key}", "") for name, key in LINK.items()}
+    found: dict[str, JsonValue] = {name: int(value) for name, value in asked.items() if re.fullmatch(r"\d{1,2}", value)}
+    return {"pcie": found} if found else {}
+
+
 def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> None:
     index = said.get("index", str(number))
     name, driver = said.get("name") or said.get("gpu_name"), said.get("driver_version", "")
@@ -161,4 +169,4 @@ def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> 
         total = re.match(r"(\d{1,7}) MiB", said.get("memory.total", ""))
         memory: dict[str, JsonValue] = {"memory": {"total_mib": int(total[1])}} if total else {}
         cc_known = cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None
-        into.tell("gpu", origin, index, cc=cc_known, pci=platforms.pci(pci) if pci else None, also=memory)
+        into.tell("gpu", origin, index, cc=cc_known, pci=platforms.pci(pci) if pci else None, also=memory | _link(said))

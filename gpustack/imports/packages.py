@@ -21,7 +21,20 @@ FROZEN = re.compile(
     re.MULTILINE,
 )
 HEADER = re.compile(r"^Package +Version[^\n]*\n-{3,}[ -]*\n(?P<rows>(?:[A-Za-z][\w.-]* +\d[^\n]*\n?)+)", re.MULTILINE)
-COLUMNS = re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,60}) +(?P<version>\d[\w.+!-]{0,60})(?: [^\n]*)?$", re.MULTILINE)
+COLUMNS = re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+!-]{0,60})(?: [^\n]*)?$", re.MULTILINE)
+SATISFIED = re.compile(
+    r"^Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{0,60})(?:\[[\w,-]*\])?[^\n]{0,120}?"
+    r" in \S{1,300}-packages\S*(?: \(from [^\n]{1,200}\))? \((?P<version>\d[\w.+!-]{0,60})\)",
+    re.MULTILINE,
+)
+# Rows below a command that lists, whatever it was filtered by, and columns that stand without any head.
+LISTED = re.compile(
+    r"\b(?:pip3?(?:\.exe)?|conda|mamba|micromamba)[\"']? (?:-\S+ )?(?:list|freeze)\b[^\n]{0,80}\n"
+    r"(?P<rows>(?:[A-Za-z][\w.-]* +\d[^\n]*\n?)+)"
+)
+ALIGNED = re.compile(
+    r"(?P<rows>(?:^[a-z][a-z0-9_.-]{2,60}(?: {3,}|\t+)\d+\.\d[\w.+!]{0,40}[ \t]*$\n?){2,})", re.MULTILINE
+)
 SHOWN = re.compile(
     r"^Name: (?P<name>[\w.-]+)\nVersion: (?P<version>\d[\w.+!-]*)(?:\n[^\n]+){0,12}?(?:\nLocation: (?P<path>[^\n]+))?",
     re.MULTILINE,
@@ -89,6 +102,11 @@ DNF = re.compile(
     r"@?\S{1,80}[ \t]*$",
     re.MULTILINE,
 )
+# What dpkg says while it installs.
+UNPACKED = re.compile(
+    r"^(?:Setting up|Unpacking) (?P<name>[a-z0-9][\w.+-]{1,60})(?::\w+)? \((?P<version>\d[\w.+:~-]{0,50})\)",
+    re.MULTILINE,
+)
 INSTALLED = re.compile(r"^(?P<name>[a-z][\w+-]{1,50}) (?P<version>\d[\w.+:~-]{1,50}) \(installed\)", re.MULTILINE)
 RPM = re.compile(
     r"^(?P<name>(?:[a-z]*-)?(?:nvidia|cuda|xorg-x11-drv-nvidia|kmod-nvidia|akmod-nvidia|dkms-nvidia"
@@ -98,7 +116,7 @@ RPM = re.compile(
 DRIVER = re.compile(
     r"^(?:nvidia-(?:driver|utils|smi|kernel-(?:common|source|dkms|open)|dkms|compute-utils|open|headless)"
     r"|libnvidia-(?:compute|gl|ml)|cuda-drivers|nvidia$|nvidia-driver-cuda|xorg-x11-drv-nvidia|kmod-nvidia"
-    r"|akmod-nvidia)"
+    r"|akmod-nvidia|xserver-xorg-video-nvid)"
 )
 TAG = re.compile(r"\+(?P<tag>(?:cu\d+|rocm[\d.]+|cpu|xpu)\w*)")
 CONDA_CUDA = re.compile(r"cuda(?P<cuda>\d+(?:\.\d+)+|\d{2,3})")
@@ -147,9 +165,11 @@ def _pip(text: str) -> Iterator[Package]:
             yield Package(_normal(match["name"]), match["version"])
     for match in islice(JSON.finditer(text), MOST):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])
-    for block in HEADER.finditer(text):
+    for block in (*HEADER.finditer(text), *LISTED.finditer(text), *ALIGNED.finditer(text)):
         for match in COLUMNS.finditer(block["rows"]):
             yield Package(_normal(match["name"]), match["version"])
+    for match in islice(SATISFIED.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"])
     for match in SHOWN.finditer(text):
         yield Package(_normal(match["name"]), match["version"], path=match["path"])
     yield from _labelled(text)
@@ -231,7 +251,7 @@ def _frameworks(origin: str, found: dict[str, JsonValue], into: Gathered) -> Non
 
 
 def _system(text: str) -> Iterator[tuple[str, str]]:
-    for pattern in (DEB, APT, POLICY, INSTALLED, RPM, PACMAN, DNF):
+    for pattern in (DEB, APT, POLICY, UNPACKED, INSTALLED, RPM, PACMAN, DNF):
         for match in islice(pattern.finditer(text), MOST):
             yield match["name"], match["version"] or match["version2"]
 

@@ -57,7 +57,7 @@ def system(origin: str, said: str, into: Gathered) -> None:
     """Take in the name of an operating system, such as "Ubuntu 22.04.4 LTS (x86_64)"."""
     if not said:
         return
-    plain = re.sub(r" \((?:x86_64|aarch64|arm64|AMD64|64-bit)\)", "", said)[:120]
+    plain = re.sub(r" \((?:x86_64|aarch64|arm64|AMD64|64-bit)\)", "", said.partition(";")[0])[:120]
     plain = re.sub(r"^(?:GNU/)?Linux (?=[A-Z])", "", plain)
     plain = re.sub(r"^(?:Microsoft )?[Ww]in(?:dows)?[ _-]?(?=1[01]\b|[78]\b)", "Windows ", plain)
     if into.host.get("os") == "Windows" and "windows" in plain.lower():

@@ -32,6 +32,10 @@ IN_WORDS = re.compile(
 TAGGED = re.compile(
     r"^['\"]?(?P<version>[1-9]\.\d+\.\d+(?:\.dev\d+)?\+(?:cu\d{2,3}|cpu|rocm[\d.]+))['\"]?$", re.MULTILINE
 )
+IMPORTED = re.compile(
+    r"\b(?:import(?:s|ed|ing)? torch|torch imports?(?: as)?|imported (?:py)?torch)\b"
+    r"(?![^\n?]*\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>\d+\.\d+\.\d+[\w.+]*)"
+)
 MOST, LONGEST = 200, 600  # lines that are longer are no session
 
 
@@ -53,6 +57,14 @@ def read(origin: str, text: str, into: Gathered) -> None:
         if "torch.__file__" in asked and "/torch/" in answer.replace("\\", "/"):
             into.tell("pytorch", origin, imported_from=re.sub(r"['\"()]", "", answer).strip())
         _device(origin, asked, answer, into)
+    _alone(origin, text, into)
+
+
+def _alone(origin: str, text: str, into: Gathered) -> None:
+    """Take in a version that stands by itself, or of which a sentence says that it is imported."""
+    told = IMPORTED.search(text)
+    if told and not into.fact("pytorch", "imported"):
+        into.tell("pytorch", origin, imported=told["version"].rstrip("."))
     alone = TAGGED.search(text)
     if alone and not into.version("pytorch"):
         _version(origin, "pytorch", alone["version"], into)

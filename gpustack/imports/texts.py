@@ -10,6 +10,7 @@ from gpustack.imports import (
     amd_intel,
     devices,
     environment_report,
+    file_names,
     from_messages,
     nvidia_smi,
     packages,
@@ -50,6 +51,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Facts, tuple[
         before = into.count
         words.read(origin, messages.spoken(raw[:MOST_WORDS]), into, printed[origin])
         words.read(origin, asides[origin], into)
+        file_names.read(origin, messages.clean(raw[:MOST_WORDS]), into)
         if into.count != before and origin in silent:
             silent.remove(origin)
     return into.facts(), tuple(silent)

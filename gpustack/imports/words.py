@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.imports import gpu_words, platforms, torch_build
+from gpustack.imports import file_names, gpu_words, platforms, system_words, torch_build
+from gpustack.imports.whereabouts import NOT_AFTER, here, smooth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,19 +23,31 @@ NAMED = (
         r"(?:nvidia[ -])?(?:gpu |graphics |display )?(?:linux )?drivers?(?:'s)?|(?:显卡|nvidia ?)?驱动(?:程序)?",
         "nvidia-driver",
     ),
-    (r"nvidia[ -](?:linux|kernel module|dkms|open(?:-dkms)?|utils|smi)", "nvidia-driver"),
-    (r"cuda \(pytorch\)|(?:py)?torch cuda", "torch-cuda"),
+    (
+        r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi)",
+        "nvidia-driver",
+    ),
+    (r"(?:akmod|kmod|dkms)-nvidia|(?:nvidia|kernel module)(?=[ :]v?\d{3}\.\d{2})", "nvidia-driver"),
+    (
+        r"cuda \(pytorch\)|(?:py)?torch cuda|cuda (?:version )?(?:used|seen|shipped|linked) (?:by|with) (?:py)?torch",
+        "torch-cuda",
+    ),
     (r"(?:lib)?cudnn\d?-cuda-\d+(?:-\d+)?", "cudnn"),
-    (r"cuda(?:[ _-](?:toolkit|runtime|version|sdk))?_?|nvcc(?: --version| -V)?", "cuda"),
+    (r"cuda(?:[ _-](?:toolkit|runtime|version|sdk))?_?|nvcc(?: --version| -V)?|cuda-(?=\d+\.\d)", "cuda"),
     (r"cudnn", "cudnn"),
-    (r"(?:py)?torch(?:[._](?:__)?version(?:__)?)?", "pytorch"),
+    (r"(?:py)?torch(?:[._](?:__)?version(?:__)?|-(?=\d+\.\d+\.\d+\+(?:cpu|cu|rocm)))?", "pytorch"),
     (r"torchvision", "torchvision"),
     (r"torchaudio", "torchaudio"),
     (r"tensorflow-rocm", "tensorflow-rocm"),
     (r"tensorflow-gpu", "tensorflow-gpu"),
-    (r"tensorflow|\btf", "tensorflow"),
+    (r"tensorflow-cpu", "tensorflow-cpu"),
+    (r"tensor ?flow|\btf", "tensorflow"),
     (r"jax", "jax"),
     (r"jaxlib", "jaxlib"),
+    (r"jax[-_]cuda12[-_]plugin", "jax-cuda12-plugin"),
+    (r"jax[-_]cuda12[-_]pjrt", "jax-cuda12-pjrt"),
+    (r"jax[-_]cuda13[-_]plugin", "jax-cuda13-plugin"),
+    (r"jax[-_]cuda13[-_]pjrt", "jax-cuda13-pjrt"),
     (r"vllm", "vllm"),
     (r"sglang", "sglang"),
     (r"tensorrt", "tensorrt"),
@@ -58,15 +71,27 @@ NAMED = (
         r"(?:linux )?kernel(?: linux)?|(?<!alma )(?<!rocky )(?<!arch )(?<!oracle )(?<!amazon )(?<!enterprise )linux",
         "linux-kernel",
     ),
-    (r"fabric ?manager|nvidia-fabricmanager(?:-\d+)?", "fabric-manager"),
+    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d+)?", "fabric-manager"),
     (r"libnvidia-container(?:-tools|1)?|nvidia[- ]container[- ]toolkit", "nvidia-container-toolkit"),
     (r"docker(?:-ce)?", "docker"),
 )
-WHEEL = re.compile(
-    r"(?<![\w/.-])(?P<name>nvidia-(?:cudnn|cublas|nccl|nvjitlink|cuda-runtime|cuda-nvrtc|cufft|cusparse|cusolver)-cu1\d)"
-    r"(?:==| |: | version |-| \()v?(?P<version>\d+\.\d[\d.]*\d)"
+MADE_WITH = re.compile(
+    r"[\s,(]*(?:(?:was |is )?(?:built|compiled|build)? ?(?:with|for|against)|w/|\+|built on) ?CUDA ?"
+    r"(?P<cuda>\d{1,2}\.\d)\b",
+    re.IGNORECASE,
 )
-LINK = r"(?: versions?)?(?: is)?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
+UPDATED = re.compile(
+    r"\b(?:updat|upgrad|mov|switch|bump|went)\w*\b[^.;]{0,40}\b(?:(?:nvidia|driver)s?\b|(?:lib)?nvidia-[a-z][\w-]*)"
+    r"[^;]{0,40}?\bto (?:version |driver |the )*(?P<driver>[2-9]\d{2}(?:\.\d{2,3}(?:\.\d{2})?)?)\b(?!%)",
+    re.IGNORECASE,
+)
+OF_DRIVER = re.compile(
+    r"(?:nvidia-smi`?|\bdriver)(?: [2-9]\d\d[\d.]*)?"
+    r"(?: (?:shows?|says?|reports?|with|prints?|lists?|gives?|has|supports?|is))?[ :=(]*"
+    r"(?:that )?(?:the )?(?:up to )?$",
+    re.IGNORECASE,
+)
+LINK = r"(?: versions?| ver\b\.?| release)?(?: is)?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
 CLAIM = re.compile(
     rf"(?<![\w./+\[-])(?:{'|'.join(f'(?P<n{index}>{words})' for index, (words, _) in enumerate(NAMED))})(?={LINK}\d"
     rf"|==)",
@@ -77,26 +102,6 @@ VALUE = re.compile(
     re.IGNORECASE,
 )
 RELEASE = re.compile(rf"{LINK}v?(?P<version>[2-9]\.\d{{1,2}}(?:\.\d+)?[\w.+~-]*)", re.IGNORECASE)
-NOT_HERE = re.compile(
-    r"(?:needs?|requires?|required|wants?|at least|minimum|min\.|upgrade\w*|update\w*|install(?:ing)?|compiled"
-    r"|built?|built|(?:built?|compiled|linked|compatible|made) (?:with|for|against)|for|in|supports?|supported|than"
-    r"|until|since|before|(?:works?|worked|runs?|fine|tested|ok) (?:on"
-    r"|with)|"
-    r"works?|worked|downgrad\w*|instead of|against|expects?|expected|>=|<=|<|>|or newer|previous\w*|earlier"
-    r"|compiler|compiled w\.[ .]*|older|newer|(?:un|re)installed|removed|not|no|without|if|use|using|try|tried|was"
-    r"|up to|from|to|like|e\.g\.|such as)\s*(?:the |a |an )?\W*$",
-    re.IGNORECASE,
-)
-# Words before a thing that make it one of this machine, where the words above would not.
-HERE = re.compile(
-    r"(?:\b(?:I|we|I'm|we're|am|are|is) (?:also |now |currently )?us(?:e|ing)|\b(?:upgraded|updated) to)\s+(?:the "
-    r"|a |an )?$",
-    re.IGNORECASE,
-)
-NOT_AFTER = re.compile(
-    r"[\"')]*\s*(?:or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b|(?:is"
-    r"|are) (?:needed|required)|builds?\b|wheels?\b)"
-)
 # Lines that a program prints, which other readers take in: tables, lists of packages, reports "name : value".
 TOLD = re.compile(
     r"^linux(?:-\w+)? \d\S+-\d+(?:\.\d+)?$|^\S+ \d\S* \S*(?:py\d|h[0-9a-f]{5}|_\d+\b|cuda)\S*(?: \S+)?$"
@@ -109,8 +114,13 @@ TOLD = re.compile(
     r"|^- (?:GCC \d|C\+\+ Version|Intel\(R\)|OpenMP|LAPACK|NNPACK|CPU cap|CUDA Runtime|NVCC arch|CuDNN|Magma"
     r"|HIP Run|MIOpen|Build settings)"
 )
-MOST = 300
-LONGEST = 600
+# A row of a table that somebody wrote: "| torch | 2.4.1 |".
+ROW = re.compile(
+    r"^\|[ \t]*(?P<name>[A-Za-z](?:[\w.+/()-]| (?! )){1,30}?)[ \t]*\|"
+    r"[ \t]*(?P<value>(?:[^|\s]| (?! )){1,60}?)[ \t]*\|[ \t]*$",
+    re.MULTILINE,
+)
+MOST, LONGEST = 300, 600
 
 
 def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> None:
@@ -120,14 +130,17 @@ def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> N
         for component, version, rest in _claims(line):
             _tell(origin, component, version, rest, into)
         if not (into.knows("gpu") or into.fact("amd-gpu", "name") or into.knows("intel-gpu")):
-            gpu_words.read(origin, line, into, _here)
-        _wheels(origin, line, into)
-        _names(origin, line, into)
+            gpu_words.read(origin, line, into, here)
+        file_names.named(origin, line, into)
+        updated = UPDATED.search(line)
+        if updated and not into.knows("nvidia-driver"):
+            _driver(f"{origin} (in words)", updated["driver"], "", into)
+        system_words.read(origin, line, into, here)
 
 
 def _lines(text: str, passed: set[str]) -> Iterator[str]:
-    for raw in text.split("\n"):
-        line = " ".join(raw[: LONGEST * 2].replace("**", "").replace("`", "").split())
+    for raw in ROW.sub(r"\g<name>: \g<value>", text).split("\n"):
+        line = smooth(raw[: LONGEST * 2])
         if line and len(line) <= LONGEST and not TOLD.search(line) and not any(line in one for one in passed):
             yield line
 
@@ -136,20 +149,16 @@ def _claims(line: str) -> Iterator[tuple[str, str, str]]:
     """Give component, version and what follows of each thing that a line says is here."""
     for match in CLAIM.finditer(line):
         value = VALUE.match(line, match.end())
-        if value is None or not _here(line[: match.start()]):
+        if value is None or not here(line[: match.start()]):
             continue
         component = NAMED[int((match.lastgroup or "n0")[1:])][1]
+        if component == "cuda" and OF_DRIVER.search(line[: match.start()]):
+            component = "driver-cuda"
         if component == "linux-kernel":
             value = RELEASE.match(line, match.end()) or value
         after = line[value.end() : value.end() + 40]
         if not NOT_AFTER.match(after):
             yield component, value["version"].rstrip(".-"), after
-
-
-def _here(before: str) -> bool:
-    """Tell from the words before a thing whether it is said to be on this machine."""
-    near = before[-40:]
-    return bool(HERE.search(near)) or not NOT_HERE.search(near)
 
 
 def _tell(origin: str, component: str, version: str, after: str, into: Gathered) -> None:
@@ -158,18 +167,20 @@ def _tell(origin: str, component: str, version: str, after: str, into: Gathered)
     if maker:
         maker(said, version, after, into)
     elif component in PLAIN and not into.version(component):
-        into.tell(component, said, version=version)
+        into.tell(component, said, version=_dotted(version) if component == "cudnn" else version)
     _distribution(said, component, version, into)
+    if component == "jaxlib":
+        into.tell("jax", said, jaxlib=version)
+    elif component.startswith("jax-"):
+        into.tell("jax", said)
+        held = into.fact("jax", "plugins")
+        into.copies["jax"][""].facts["plugins"] = {component: version, **(held if isinstance(held, dict) else {})}
 
 
-def _wheels(origin: str, line: str, into: Gathered) -> None:
-    """Take in NVIDIA's wheels that a line says are here: "nvidia-cudnn-cu11 8.6.0 is installed"."""
-    for match in WHEEL.finditer(line):
-        if _here(line[: match.start()]):
-            held = into.fact("packages", "distributions")
-            into.tell("packages", f"{origin} (in words)")
-            known = held if isinstance(held, dict) else {}
-            into.copies["packages"][""].facts["distributions"] = {match["name"]: match["version"], **known}
+def _dotted(version: str) -> str:
+    """Give a version of cuDNN as people write it: 8907 is 8.9.7, 90100 is 9.1.0."""
+    match = re.fullmatch(r"([5-8])(\d)(\d{2})|(9|1\d)(\d{2})(\d{2})", version)
+    return ".".join(str(int(part)) for part in match.groups() if part) if match else version
 
 
 def _distribution(said: str, component: str, version: str, into: Gathered) -> None:
@@ -199,13 +210,26 @@ def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
         into.copies["cuda-toolkit"][""].facts.setdefault("also_told", version)
 
 
+def _driver_cuda(said: str, version: str, _after: str, into: Gathered) -> None:
+    if not into.knows("cuda-toolkit"):
+        into.tell("cuda-toolkit", said, version=version, as_told=True, whose="driver")
+
+
 def _torch(said: str, version: str, after: str, into: Gathered) -> None:
     if into.version("pytorch"):
         return
-    beside = re.match(r"\s*[(\[+]?(?:torch-[\d.]+\+)?(?P<tag>cu\d{2,3}|rocm[\d.]+\d|cpu)\b", after)
+    beside = re.match(
+        r"\s*[(\[+=]?(?:torch-[\d.]+\+)?(?P<tag>cu\d{2,3}|rocm[\d.]+\d|cpu)(?:\b|_(?:mkl|py|generic)\S*)"
+        r"|[ =(]*py\d[\d.]*_(?:cuda(?P<cuda>\d+\.\d+)|cpu)\S*",
+        after,
+    )
     build = torch_build.named(version)
+    made = MADE_WITH.match(after) if build.tag is None else None
+    if made:
+        into.tell("pytorch", said, version=version, cuda=made["cuda"], accelerator="cuda")
     if build.tag is None and beside:
-        build = torch_build.tagged(beside["tag"])
+        cuda = beside["cuda"]
+        build = torch_build.tagged(beside["tag"] or (f"cu{cuda.replace('.', '')}" if cuda else "cpu"))
     into.tell("pytorch", said, version=version, build=build.tag, accelerator=build.accelerator, cuda=build.cuda)
 
 
@@ -255,6 +279,7 @@ PLAIN = frozenset(
 MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {
     "nvidia-driver": _driver,
     "cuda": _cuda,
+    "driver-cuda": _driver_cuda,
     "pytorch": _torch,
     "torch-cuda": _torch_cuda,
     "tensorflow-rocm": _tensorflow_rocm,
@@ -270,31 +295,6 @@ DISTRIBUTIONS = {
     for name in (
         *("torchvision", "torchaudio", "flash-attn", "xformers", "bitsandbytes", "transformers", "cupy", "numba"),
         *("jaxlib", "vllm", "sglang", "triton", "deepspeed", "numpy", "onnxruntime", "onnxruntime-gpu"),
-        *("tensorflow", "tensorflow-gpu", "tensorflow-rocm"),
+        *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-rocm"),
     )
 } | {"pytorch": "torch"}
-SYSTEM = re.compile(
-    r"(?<![\w./-])(?:Microsoft )?(?P<name>Ubuntu|Debian|CentOS(?: Linux| Stream)?|RHEL|Red Hat Enterprise Linux|Fedora"
-    r"|Rocky(?: Linux)?|Alma ?Linux|Oracle Linux|Amazon Linux|Arch Linux|Manjaro|EndeavourOS|CachyOS|Gentoo|NixOS"
-    r"|openSUSE(?: Leap| Tumbleweed)?|SLES|Pop!?[_ ]?OS!?|Linux Mint|Kali(?: Linux)?|Proxmox(?: VE)?|TrueNAS(?: SCALE)?"
-    r"|Unraid|Windows|[Ww]in ?(?=(?:7|8|10|11)\b)|macOS)(?:\b|(?<=[Ww]in))(?: GNU/Linux| Linux| Server| Desktop"
-    r"| Workstation)?(?: release| version)?[: ]*"
-    r"(?P<version>\d+(?:\.\d+)*)?"
-)
-COMPILER = re.compile(r"#\d+ |\b(?:gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
-
-
-def _names(origin: str, line: str, into: Gathered) -> None:
-    """Take in the names of systems that stand in a line."""
-    wsl = re.search(r"\bWSL ?2?\b", line)
-    found = [one for one in SYSTEM.finditer(line) if not COMPILER.search(line) and _here(line[: one.start()])]
-    inside = [one for one in found if not one["name"].lower().startswith("win")] if wsl else []
-    for one in (inside or found)[:1]:
-        said = f"{one['name']} {one['version'] or ''}".strip()
-        platforms.system(f"{origin} (in words)", said, into)
-    if wsl:
-        into.machine(wsl="yes")
-    if re.search(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", line, re.IGNORECASE):
-        into.tell("gpu", f"{origin} (in words)", "0", embedded=True)
-    if re.match(r"\(container\)|root@[0-9a-f]{12}\b|\$ docker exec", line):
-        into.machine(container="docker")

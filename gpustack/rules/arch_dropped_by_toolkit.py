@@ -2,7 +2,7 @@
 
 Each major of CUDA drops old architectures, and then refuses them in the words that it has for unknown ones
 ("Unsupported gpu architecture 'compute_35'"). Build with the last toolkit that has it, or take the target out of the
-list where no such GPU is meant.
+list where no such GPU is meant: where none is here, that is a setting of the program that is built, and no fault.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     toolkit = f"CUDA {one.toolkit}" if one.toolkit else "This CUDA toolkit"
     yield Finding(
         id="arch-dropped-by-toolkit",
-        severity=Severity.ERROR,
+        severity=Severity.ERROR if name else Severity.INFO,
         layer=Layer.COMPILER,
         component="cuda-toolkit",
         title=f"{toolkit} no longer compiles for {one.spelled}: CUDA {one.last} was the last",

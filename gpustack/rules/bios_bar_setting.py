@@ -8,6 +8,7 @@ may help.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -23,7 +24,19 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Message
 
 SMALLEST = 0x1000_0000  # a GPU's window: 256 MiB and more; bridges and other devices ask for less
-FAILS = ("smi-no-devices", "nvml-not-loaded", "rminit-failed", "no-device", "no-nvidia-gpu", "gpu-lost")
+FAILS = (
+    "smi-no-devices",
+    "nvml-not-loaded",
+    "rminit-failed",
+    "no-device",
+    "no-nvidia-gpu",
+    "gpu-lost",
+    "module-out-said",
+)
+HELPED = re.compile(
+    r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",
+    re.IGNORECASE,
+)
 OFF = ("disabled", "off", "not", "missing")
 
 
@@ -32,7 +45,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     invalid = said(facts, "bar-invalid")
     large = tuple(one for one in said(facts, "bar-no-space") if _large(one))
     setting = tuple(one for one in said(facts, "bios-above-4g") if _decides(one))
-    settled = setting if heard(facts, *FAILS) else ()
+    settled = setting if heard(facts, *FAILS) else tuple(one for one in setting if HELPED.search(one.line))
     if works(facts) or not (invalid or large or settled):
         return
     named = next(
@@ -70,4 +83,4 @@ def _large(one: Message) -> bool:
 def _decides(one: Message) -> bool:
     """Tell whether a line says that the setting is off, or that switching it on helped."""
     state = one.values.get("state", "").lower()
-    return state.startswith(OFF) or state.startswith(("enabling", "fix", "solv"))
+    return "setting" in one.values or state.startswith(OFF) or state.startswith(("enabling", "fix", "solv"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Severity
+from gpustack.rules import tried
+from gpustack.rules.saying import MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +58,14 @@ NO_CUDA = (
     "wsl-libcuda-shadowed",
 )
 WRONG_LIBRARIES = ("nvjitlink-clash", "nccl-version-clash", "wheel-files-overwritten", "cuda-lib-shadowed")
+# What programs name themselves when they fail.
+NAMED = (
+    *("cuda-runtime-missing", "cuda-major-mixed", "cudnn-missing", "tf-cannot-dlopen", "ort-cudnn-major-mismatch"),
+    *("cuda-core-bindings-mismatch", "cuda-bindings-newer-than-driver", "multiple-cupy", "libcuda-so-symlink-missing"),
+    *("extension-abi-mismatch", "glibc-too-old", "libstdcxx-too-old", "host-compiler-too-new"),
+    *("toolkit-too-old-for-arch", "arch-dropped-by-toolkit", "gpu-feature-unsupported", "pin-violated"),
+    "known-bad-combination",
+)
 # What explains a finding, the likeliest first. A cause of the same instance (GPU, Python) goes before one of another.
 EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "nouveau-loaded": ("nvidia-driver-missing",),
@@ -84,6 +94,8 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
         *("driver-library-mismatch", *MODULE_STAYS_OUT),
         *("container-cgroup-lost-devices", "device-nodes-not-accessible", "nvidia-uvm-missing"),
     ),
+    "process-on-deleted-driver": ("driver-library-mismatch",),
+    "gpu-process-stuck": ("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed", "nvlink-error"),
     "fabric-manager-not-running": ("driver-library-mismatch", "fabric-manager-version-mismatch"),
     "driver-too-old-for-cuda-build": (
         "driver-library-mismatch",
@@ -102,7 +114,12 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "container-no-gpus-flag": ("container-toolkit-missing", "docker-snap"),
     "container-cgroup-lost-devices": ("gpu-fell-off-bus", "gsp-timeout", "driver-library-mismatch"),
     "wsl-libcuda-shadowed": ("wsl-linux-driver-installed", "cuda-visible-devices-invalid", "container-no-gpus-flag"),
-    "libcuda-so-symlink-missing": ("wsl-linux-driver-installed", "container-no-gpus-flag", "container-toolkit-missing"),
+    "libcuda-so-symlink-missing": (
+        "wsl-libcuda-shadowed",
+        "wsl-linux-driver-installed",
+        "container-no-gpus-flag",
+        "container-toolkit-missing",
+    ),
     "intel-level-zero-missing": ("user-not-in-render-group", "oneapi-env-not-sourced"),
     "cuda-visible-devices-invalid": ("mig-multiple-devices", "mig-enabled-no-instance"),
     "nvidia-driver-missing": ("container-no-gpus-flag", "container-toolkit-missing", "docker-snap"),
@@ -112,6 +129,7 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "cudnn-too-old": ("wheel-files-overwritten",),
     "extension-abi-mismatch": ("duplicate-torch-install",),
     "torch-torchvision-mismatch": ("duplicate-torch-install",),
+    "pin-violated": ("extension-abi-mismatch",),
     "cudnn-two-copies": ("wheel-files-overwritten",),
     "cuda-lib-shadowed": ("nvjitlink-clash", "wheel-files-overwritten"),
     "nvjitlink-clash": ("wheel-files-overwritten",),
@@ -122,6 +140,7 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "framework-import-fails": (
         *("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path"),
         *WRONG_LIBRARIES,
+        *NAMED,
     ),
     "framework-fails-on-gpu": (
         *NO_CUDA,
@@ -136,8 +155,10 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
         "cudnn-two-copies",
         "cudnn-too-old",
         *WRONG_LIBRARIES,
+        *NAMED,
     ),
 }
+TRIED = ("framework-fails-on-gpu", "framework-import-fails")
 EXPLAINING = frozenset({Severity.ERROR, Severity.WARNING})
 ON_PURPOSE = frozenset({"cuda-visible-devices-invalid"})  # only a warning where it hides all GPUs, and yet decisive
 # Findings about one Python explain only what is about the same one.
@@ -148,12 +169,14 @@ OWN_INSTANCE = frozenset(
         "arch-not-in-build",
         "jax-plugin-mismatch",
         "ort-cpu-and-gpu-installed",
+        "extension-abi-mismatch",
         "cudnn-shadowed-by-ld-library-path",
         "cudnn-two-copies",
         "cudnn-too-old",
         *WRONG_LIBRARIES,
     }
 )
+OWN_COMPONENT = frozenset({"known-bad-combination"})
 
 
 def cause_of(finding: Finding, findings: Sequence[Finding]) -> str | None:
@@ -162,11 +185,32 @@ def cause_of(finding: Finding, findings: Sequence[Finding]) -> str | None:
         fitting = [other for other in findings if other.id == wanted and _explains(other, finding)]
         if fitting:
             return min(fitting, key=lambda other: (other.instance != finding.instance, other.key)).key
-    return None
+    return next((other.key for other in findings if _is_ground(other, finding)), None)
+
+
+def _is_ground(other: Finding, finding: Finding) -> bool:
+    """Tell whether a finding is that what another rests on failed as well, in the same Python."""
+    if finding.id not in TRIED or other.id not in TRIED or other.severity not in EXPLAINING:
+        return False
+    places = {(one.instance or "").partition(":")[2] for one in (other, finding)}
+    strong = other.severity is Severity.ERROR or finding.severity is not Severity.ERROR
+    return other.component in tried.RESTS_ON.get(finding.component, ()) and len(places) == 1 and strong
 
 
 def _explains(cause: Finding, finding: Finding) -> bool:
     """Tell whether a finding can be the cause of another: it weighs as much, and it is about the same thing."""
     same = cause.instance == finding.instance or cause.id not in OWN_INSTANCE
+    same = same and (cause.id not in OWN_COMPONENT or cause.component == finding.component)
     strong = cause.severity is Severity.ERROR or finding.severity is not Severity.ERROR or cause.id in ON_PURPOSE
-    return cause.severity in EXPLAINING and strong and same
+    return (
+        cause.severity in EXPLAINING and strong and same and (finding.id not in TRIED or _in_its_words(cause, finding))
+    )
+
+
+def _in_its_words(cause: Finding, finding: Finding) -> bool:
+    """Tell whether a cause that the words of trials name was named by this one, or by another in the same words."""
+    heard = [one for one in cause.because if one.component == MESSAGE and one.source.endswith(tried.RUN)]
+    if cause.id not in NAMED or not heard:
+        return True
+    own, said = tried.origin(finding.instance or ""), finding.detail
+    return any(one.source == own or (said and (said in str(one.value) or str(one.value) in said)) for one in heard)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.rules.reading import flag, text, texts
+from gpustack.rules import intel
+from gpustack.rules.compat import winner
+from gpustack.rules.reading import flag, number, text, texts
+from gpustack.rules.seen import driver_release
 from gpustack.subjects import gpus, torch
 
 if TYPE_CHECKING:
@@ -24,7 +27,12 @@ BY_RELEASE = "the matrix row of this build"
 
 def complete(facts: Facts, matrix: Matrix) -> Facts:
     """Give the facts with what follows from them and the matrix."""
-    makers: Mapping[str, Callable[[Instance, Facts, Matrix], Instance]] = {"gpu": _gpu, "pytorch": _pytorch}
+    makers: Mapping[str, Callable[[Instance, Facts, Matrix], Instance]] = {
+        "gpu": _gpu,
+        "intel-gpu": intel.completed,
+        "libcuda": _libcuda,
+        "pytorch": _pytorch,
+    }
     components = tuple(
         _each(one, makers[one.id], facts, matrix) if one.id in makers else one for one in facts.components
     )
@@ -54,6 +62,24 @@ def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
         return copy
     capability = gpus.capability_of(matrix, name)
     return _with(copy, cc=str(capability), cc_from=BY_NAME) if capability else copy
+
+
+def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
+    """Give a libcuda that was not asked with the CUDA version that it brings, where it pairs with the kernel driver.
+
+    So it is with one for forward compatibility in an unpacked image, of which nothing is loaded.
+    """
+    if not facts.taken or number(copy.facts, "cu_init") is not None or number(copy.facts, "driver_cuda"):
+        return copy
+    found, driver = winner(facts), driver_release(facts)
+    row = matrix.branches.get(found.release.branch) if found and found.release else None
+    if not found or not driver or not row:
+        return copy
+    listed = any(one.cuda == row.cuda and driver.branch in one.bases for one in matrix.compats)
+    if not (found.pairs(driver) or (found.pairs(driver) is None and listed)):
+        return copy
+    packed = row.cuda.major * 1000 + row.cuda.minor * 10
+    return _with(copy, driver_cuda=packed, driver_cuda_from="the branch of the compat libcuda")
 
 
 def _pytorch(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:

@@ -7,12 +7,13 @@ verdict is unknown.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Status
+from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules.reading import number, status, text
-from gpustack.rules.seen import any_gpu, nvidia_here
+from gpustack.rules.seen import any_gpu, gpus, nvidia_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts
 
 ALWAYS = ("pci-display",)
-WITH_NVIDIA = ("nvml", "libcuda", "nvidia.ko", "nvidia-driver")
+WITH_NVIDIA = ("nvml", "libcuda", "libnvidia-ml", "nvidia.ko", "nvidia-driver")
+ABOVE = frozenset({Layer.RUNTIME, Layer.LIBRARY, Layer.FRAMEWORK})
+# How a process ends that asks a library which is sick, and what the loader says of a file that is none.
+DIED = re.compile(
+    r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
+    r"|still there after|the time was up|it was interrupted"
+    r"|.*(?:invalid ELF header|file too short|wrong ELF class|undefined symbol|Is a directory"
+    r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
+)
 SPOKEN_OF = frozenset({15, 16})  # lost, reset required: the rules about faults of a GPU have them
 
 
@@ -29,7 +38,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each component that had to be seen, failed without an error number of its own, and so says nothing."""
     wanted = ALWAYS + (WITH_NVIDIA if nvidia_here(facts) or any_gpu(facts) is None else ())
     if nvidia_here(facts) and status(facts, "nvml") is not Status.FAILED:  # else the list of GPUs fails with NVML
-        wanted += ("gpu",)
+        wanted += ("gpu", "nvlink") if gpus(facts)[1:] else ("gpu",)
+    wanted += tuple(one.id for one in facts.components if one.id in WITH_NVIDIA and DIED.match(one.reason or ""))
     for seen in facts.components:
         if seen.id in wanted and seen.status in {Status.FAILED, Status.UNKNOWN} and not _explained(seen):
             yield _finding(seen, seen.id, seen.reason or "no reason was given")
@@ -37,6 +47,25 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     for copy in gpu.instances if gpu else ():
         if gpu and copy.status is Status.FAILED and number(copy.facts, "code") not in SPOKEN_OF:
             yield _finding(gpu, f"gpu {copy.key}", text(copy.facts, "error") or "no reason was given")
+    if nvidia_here(facts):
+        yield from _above(facts)
+
+
+def _above(facts: Facts) -> Iterator[Finding]:
+    """Give what stands on the driver and could not be asked: one finding for all that failed in the same words."""
+    alike: dict[str, list[Component]] = {}
+    for seen in facts.components:
+        if seen.layer not in ABOVE or seen.vendor not in {"nvidia", "any"}:
+            continue
+        for copy in seen.instances:
+            error = text(copy.facts, "error") or ""
+            if copy.status is Status.FAILED and copy.environment is None and DIED.match(error):
+                yield _finding(seen, copy.path or copy.key, error)
+        if not seen.instances and seen.status in {Status.FAILED, Status.UNKNOWN} and DIED.match(seen.reason or ""):
+            alike.setdefault(seen.reason or "", []).append(seen)
+    for reason, group in alike.items():
+        more = f" and {len(group) - 1} more" if group[1:] else ""
+        yield _finding(group[0], group[0].id + more, reason)
 
 
 def _finding(seen: Component, name: str, why: str) -> Finding:

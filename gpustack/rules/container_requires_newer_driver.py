@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
-from gpustack.rules import fixes, naming
+from gpustack.rules import fixes, naming, requirements
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import on_windows
 from gpustack.subjects import toolkits
@@ -29,7 +29,11 @@ ENVIRONMENT, TOLD, FAILS = "cuda-requirement-env", "image-requires-said", "conta
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Give the finding where the container toolkit or the image itself says so."""
+    """Give the finding where the container toolkit or the image itself says so, or its variable asks for more."""
+    refused = requirements.refused(facts, matrix)
+    if refused:
+        yield _unmet(refused, facts, matrix)
+        return
     if not heard(facts, *SAID) and not _refused(facts, matrix):
         return
     cuda = CudaVersion.parse(_cuda(facts))
@@ -42,6 +46,26 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"The image asks for {_wanted(facts)}, and the machine has {driver}",
         detail=f"It needs {_needs(cuda, facts, matrix)}." + _gpus(facts),
         because=(*grounds(facts, *SAID, ENVIRONMENT, TOLD), *naming.of_driver(facts)),
+        row=_row(cuda, matrix),
+        fix=_fix(cuda, facts, matrix),
+    )
+
+
+def _unmet(wanted: str, facts: Facts, matrix: Matrix) -> Finding:
+    """Give the finding that an image's own requirement is not met by this machine."""
+    cuda = CudaVersion.parse(requirements.cuda(wanted))
+    asked = f"a driver of CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({wanted[:60]})"
+    return Finding(
+        id="container-requires-newer-driver",
+        severity=Severity.ERROR,
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        title=f"The image asks for {asked}, and the machine has {naming.driver_name(facts, matrix)}",
+        detail=f"{requirements.NAME}: none of its alternatives holds here." + _gpus(facts),
+        because=(
+            Because(component="image", fact=f"variables.{requirements.NAME}", value=wanted, source="--container-env"),
+            *naming.of_driver(facts),
+        ),
         row=_row(cuda, matrix),
         fix=_fix(cuda, facts, matrix),
     )
@@ -85,8 +109,9 @@ def _fix(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
     windows = ("# install the newest driver for Windows from nvidia.com",)
+    needs = _needs(cuda, facts, matrix) if cuda or heard(facts, *SAID) else "the driver that the image asks for"
     return Fix(
-        text=f"On the machine itself, install {_needs(cuda, facts, matrix)}. Or take {older}. Within a CUDA major an "
+        text=f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
         "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
         commands=windows if on_windows(facts) else fixes.driver(facts),
         needs_root=True,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.rules.reading import flag
 from gpustack.rules.saying import heard, said
+from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 ASKS = re.compile(
-    r"--gpus\b|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
+    r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b"
+    r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
     re.IGNORECASE,
 )
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
@@ -22,7 +25,13 @@ NOT_WORKING = (
     *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running"),
 )
 # A word by which a line shows which engine it is.
-ENGINES = {"podman": "podman", "apptainer": "apptainer", "--nv": "apptainer", "nvidia.com/gpu": "kubernetes"}
+ENGINES = {
+    "podman": "podman",
+    "apptainer": "apptainer",
+    "singularity": "apptainer",
+    "--nv": "apptainer",
+    "nvidia.com/gpu": "kubernetes",
+}
 COMMANDS = {
     "podman": "podman run --device nvidia.com/gpu=all …",
     "kubernetes": "kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1",
@@ -32,7 +41,11 @@ COMMANDS = {
 
 def inside(facts: Facts) -> bool:
     """Tell whether what was said was said in a container."""
-    return bool(facts.host.container) or heard(facts, "docker-run", "ngc-no-gpu", "container-no-smi", TOLD)
+    return (
+        bool(facts.host.container)
+        or heard(facts, "docker-run", "ngc-no-gpu", "container-no-smi", TOLD)
+        or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works"))
+    )
 
 
 def asked_for_gpu(facts: Facts) -> bool | None:
@@ -50,7 +63,14 @@ def without_gpu(facts: Facts) -> bool:
     asked = asked_for_gpu(facts)
     if not inside(facts) or asked or heard(facts, *TOOLKIT):
         return False
-    return heard(facts, *NOT_FOUND) or (asked is False and heard(facts, *NOT_WORKING))
+    return heard(facts, *NOT_FOUND) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+
+
+def _answered_no(facts: Facts) -> bool:
+    """Tell whether a framework with code for CUDA was asked for a GPU and knows of none."""
+    return any(
+        build.accelerator in {None, "cuda"} and flag(build.copy.facts, "available") is False for build in builds(facts)
+    )
 
 
 def _command(line: str, values: object) -> str:

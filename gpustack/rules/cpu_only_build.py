@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
+from gpustack.rules.amd import cards as amd_cards
 from gpustack.rules.completing import BY_PLATFORM
 from gpustack.rules.cpu_only_heard import heard_builds
 from gpustack.rules.frameworks import embedded, gpu_unused, gpu_used
-from gpustack.rules.reading import because_of, copies, flag, text
+from gpustack.rules.intel import discrete
+from gpustack.rules.reading import because_of, copies, flag, text, told
 from gpustack.rules.saying import grounds, heard
 from gpustack.rules.seen import builds, from_text, nvidia_here, on_bus, starts
 from gpustack.rules.wheels import wheel_for_driver
@@ -29,17 +31,18 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 COMPLAINTS = ("torch-not-compiled-cuda", "torch-cpu-only", "xformers-built-for", "cuda-available-false")
+FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each CPU build beside a GPU: a remark where CUDA does not start, or for onnxruntime beside another."""
-    told = False
+    by_build = False
     for build in builds(facts):
         if _unfit(build, facts) and not _works_all_the_same(build, facts):
-            told = told or build.component == "pytorch"
+            by_build = by_build or build.component == "pytorch"
             yield _finding(build, facts, matrix)
-    yield from (one for one in heard_builds(facts, matrix) if not (told and one.component == "pytorch"))
+    yield from (one for one in heard_builds(facts, matrix) if not (by_build and one.component == "pytorch"))
 
 
 def _unfit(build: Build, facts: Facts) -> bool:
@@ -48,14 +51,22 @@ def _unfit(build: Build, facts: Facts) -> bool:
     if not nvidia_here(facts):
         if (facts.host.os or "").startswith("macOS"):
             return False  # no build for it has CUDA, and its own GPU needs none
-        complained = build.component == "pytorch" and heard(facts, *COMPLAINTS) and not (amd or intel)
+        missed = heard(facts, *COMPLAINTS) or (heard(facts, FAILS) and bool(flag(told(facts, TOOLKIT), "in_use")))
+        complained = build.component == "pytorch" and missed and not (amd or intel)
         unused = from_text(facts) and (amd or intel) and flag(build.copy.facts, "available") is False
         complained = complained or (_asked_in_vain(build) and not (amd or intel))
+        if build.component == "pytorch" and build.accelerator in {"cpu", "cuda"} and _cards(facts):
+            return True
         wrong = {"cpu"} if intel or amd else set()
         wrong |= {"cuda"} if build.component == "pytorch" and not text(build.copy.facts, "build_from") else set()
         return (complained and build.accelerator == "cpu") or bool(unused and build.accelerator in wrong)
     others = {"rocm": amd, "xpu": intel}
     return build.accelerator == "cpu" or (build.accelerator in others and not others[build.accelerator])
+
+
+def _cards(facts: Facts) -> bool:
+    """Tell whether a card of AMD's or Intel's is here that computes; those in a processor are no reason for a build."""
+    return bool(amd_cards(facts) or discrete(facts))
 
 
 def _asked_in_vain(build: Build) -> bool:
@@ -80,7 +91,9 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
     beside = any(
         other.accelerator == "cuda" and other.copy.environment == build.copy.environment for other in builds(facts)
     )
-    remark = (starts(facts) is False and not gpu_unused(facts)) or (build.component == "onnxruntime" and beside)
+    remark = (starts(facts) is False and not gpu_unused(facts) and not _cards(facts)) or (
+        build.component == "onnxruntime" and beside
+    )
     complained = from_text(facts) and build.component == "pytorch" and gpu_unused(facts)
     kind = KINDS.get(build.accelerator or "", "CPU-only")
     where = f" in {build.copy.environment}" if build.copy.environment else ""

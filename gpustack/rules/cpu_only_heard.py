@@ -18,7 +18,7 @@ from gpustack.rules.frameworks import (
     torch_version,
 )
 from gpustack.rules.reading import because, copies, flag, table, text, told, version
-from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.saying import because_said, grounds, heard, holding, said, value
 from gpustack.rules.seen import from_text, nvidia_here
 
 if TYPE_CHECKING:
@@ -206,13 +206,17 @@ def _tensorflow(facts: Facts) -> Iterator[Finding]:
 
 def _onnxruntime(facts: Facts) -> Iterator[Finding]:
     missing = [one for one in said(facts, "ort-provider-unavailable") if "CUDA" in one.values.get("provider", "")]
-    if not missing or installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
+    taken = {one.values["package"] for one in holding(facts, "ort-installed", "package")}
+    lacking = taken == {"onnxruntime"} and heard(facts, "ort-cuda-absent-said")
+    if installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
+        return
+    if not (missing or lacking):
         return
     yield _plain(
         facts,
         "onnxruntime",
         f"onnxruntime {version(facts, 'onnxruntime') or ''}".strip(),
-        ("ort-provider-unavailable",),
+        ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
         Fix(
             text="Install onnxruntime-gpu in the place of onnxruntime.",
             commands=("python -m pip uninstall -y onnxruntime", "python -m pip install onnxruntime-gpu"),

@@ -24,10 +24,11 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where cuInit failed, or libcuda could not be loaded, although a GPU is here."""
     libcuda = told(facts, "libcuda")
     code, error = number(libcuda, "cu_init"), text(libcuda, "error")
-    if not nvidia_here(facts) or code == 0 or (code is None and error is None):
+    if not nvidia_here(facts) or (error is None and not code):
         return
     row = matrix.cuda_codes.get(code) if code else None
     said = f"error {code} {text(libcuda, 'cu_init_name') or ''}".rstrip() if code else "libcuda cannot be loaded"
+    said = error or said if code == 0 else said  # it starts, and what comes next fails
     yield Finding(
         id="cuda-init-failed",
         severity=Severity.ERROR,

@@ -60,6 +60,7 @@ WHEELS = {
     "cusolver": "nvidia-cusolver",
     "cusparse": "nvidia-cusparse",
 }
+BLAMED = "ld-library-path-blamed-said"
 NCCL = ("libnccl", "nccl", "nvidia-nccl")
 
 
@@ -111,7 +112,8 @@ def _of_jax(facts: Facts) -> tuple[Finding, ...]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give the library that lacks what another of its release asks of it."""
     lack = [one for one in lacking(facts, *OWNERS) if one.by_a_framework]
-    blamed = heard(facts, STATUS) and value(facts, STATUS, "status") == "INVALID_VALUE" and path_grounds(facts)
+    invalid = value(facts, STATUS, "status") == "INVALID_VALUE" and bool(path_grounds(facts))
+    blamed = heard(facts, STATUS) and (invalid or heard(facts, BLAMED))
     if not lack and not blamed:
         return
     first = lack[0] if lack else None

@@ -8,6 +8,7 @@ for the wheel's.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,17 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import MODULES, SERVING, Extension, listed, of_file, of_name
 from gpustack.rules.fixes import TORCH_INDEX
-from gpustack.rules.frameworks import because_package, because_torch, distributions, torch, torch_cuda, torch_version
+from gpustack.rules.frameworks import (
+    because_package,
+    because_torch,
+    distributions,
+    installed,
+    torch,
+    torch_cuda,
+    torch_version,
+)
 from gpustack.rules.linking import cuda_majors, soname_library
+from gpustack.rules.other_cuda import other_cuda
 from gpustack.rules.reading import text, version
 from gpustack.rules.saying import because_said, heard, holding, said
 from gpustack.rules.wanting import missing
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
+    from gpustack.rules.other_cuda import OtherCuda
 
 ID = "cuda-major-mismatch-wheel"
 ASK = 'python -c "import torch; print(torch.__version__, torch.version.cuda)"'
@@ -43,7 +54,10 @@ class Sought:
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the wheel that wants another CUDA major than torch's."""
-    own = torch_cuda(facts)
+    if not facts.messages:
+        yield from (_on_disk(one, facts, matrix) for one in other_cuda(facts, matrix))
+        return
+    own = None if _wheels_of_two_majors(facts) and _guessed(facts) else torch_cuda(facts)
     if heard(facts, "bnb-missing-binary"):
         return
     if own is None:
@@ -54,6 +68,24 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield _finding(found, str(own), facts, matrix)
 
 
+def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
+    """Give the wheel whose own file names the runtime that it needs, which is nowhere here."""
+    wheel, own = one.extension, str(one.build.cuda)
+    return Finding(
+        id=ID,
+        instance=one.mark,
+        severity=Severity.WARNING,
+        layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
+        component=wheel.name,
+        title=f"{wheel.words} is built for CUDA {one.major}, and {one.build.name} beside it for CUDA {own}",
+        detail=f"{(one.file.path or '').rpartition('/')[2]} needs libcudart.so.{one.major}, which is not here.",
+        because=(*one.because(facts), *because_package(facts, wheel.name)),
+        row=wheel.row,
+        confidence=Confidence.LIKELY,
+        fix=_fix(wheel, own, one.major, facts, matrix),
+    )
+
+
 def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the wheel whose import looks in vain for a library that torch, which it loads first, would have brought."""
     for one in holding(facts, "extension-import", "module", "soname"):
@@ -62,6 +94,23 @@ def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if name and found and not _same_major(found, facts):
             yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)
             return
+
+    if _wheels_of_two_majors(facts):
+        server = next((one for one in listed(facts, matrix) if one.name in SERVING), None)
+        found = next(_sought(facts, matrix), None)
+        if server and found:
+            yield _unfit(server, found, found.message, facts, matrix)
+
+
+def _guessed(facts: Facts) -> bool:
+    build = torch(facts)
+    return build is not None and text(build.copy.facts, "build_from") is not None
+
+
+def _wheels_of_two_majors(facts: Facts) -> bool:
+    """Tell whether NVIDIA's wheels of two CUDA majors are listed, so that nobody knows which of them is torch's."""
+    names = (name for name in distributions(facts) if name.startswith("nvidia-"))
+    return len({name[-len("-cu12") :] for name in names if re.search(r"-cu1\d$", name)}) > 1
 
 
 def _same_major(found: Sought, facts: Facts) -> bool:
@@ -104,7 +153,7 @@ def _torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[str, ...]:
 
 def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
     for one in missing(facts, matrix):
-        if one.majors and one.asker is None:
+        if one.majors and one.asker is None and not _of_another_program(one.message, facts):
             yield Sought(soname=one.soname, majors=one.majors, message=one.message)
     for message in said(facts, "library-sought"):
         soname = message.values.get("soname", "")
@@ -113,10 +162,15 @@ def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
             yield Sought(soname=soname, majors=majors, message=message)
 
 
+def _of_another_program(message: Message, facts: Facts) -> bool:
+    """Tell whether CTranslate2 looked for a library, which has no part in torch and loads cuBLAS by itself."""
+    own = "cannot be loaded" in message.line or bool(installed(facts, "ctranslate2", "faster-whisper"))
+    return own and not heard(facts, "extension-import")
+
+
 def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
     wheel = _wheel(found.message, facts, matrix)
     release, major = torch_version(facts), found.majors[-1]
-    guessed = bool((build := torch(facts)) and text(build.copy.facts, "build_from"))
     name = wheel.words if wheel else "A wheel here"
     return Finding(
         id=ID,
@@ -132,7 +186,7 @@ def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
             *(because_package(facts, wheel.name) if wheel else ()),
         ),
         row=wheel.row if wheel else None,
-        confidence=Confidence.LIKELY if guessed else Confidence.CERTAIN,
+        confidence=Confidence.LIKELY if _guessed(facts) else Confidence.CERTAIN,
         fix=_fix(wheel, own, major, facts, matrix),
     )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 UP_TO_MINOR = 2
 REFUSED = "cudnn-incompatible"
+SPOKEN = "cudnn-older-path-said"
 FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
 VERIFY = "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
 
@@ -42,7 +43,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
     """Give what PyTorch itself says of the cuDNN that it found, or a symbol that this one lacks."""
     yield from _older_first(facts)
     lack = [one for one in lacking(facts, "cudnn") if one.by_a_framework and "cudnn" not in one.asking]
-    if not heard(facts, REFUSED) and not lack:
+    if not heard(facts, REFUSED, SPOKEN) and not lack:
         yield from _taken(facts)
         return
     built, found = (cudnn_number(value(facts, REFUSED, name)) for name in ("built", "found"))
@@ -59,7 +60,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
         detail=f"PyTorch brings its own cuDNN; another one is found before it, mostly by LD_LIBRARY_PATH"
         f"{f' ({where})' if where else ''}.",
         confidence=Confidence.CERTAIN if path and built else Confidence.LIKELY,
-        because=(*grounds(facts, REFUSED, most=2), *(because_said(one.message) for one in lack[:1]), *path),
+        because=(*grounds(facts, REFUSED, SPOKEN, most=2), *(because_said(one.message) for one in lack[:1]), *path),
         fix=off_path(facts, "cuDNN", 'python -c "import torch; print(torch.backends.cudnn.version())"'),
     )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.facts import Facts, JsonValue, Message
     from gpustack.rules.libraries import Used
     from gpustack.rules.seen import Build
 
@@ -43,7 +43,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give what cuDNN itself says, or a symbol that one of its parts lacks, with the versions that are spoken of."""
     parts = [one for one in lacking(facts, "cudnn") if "cudnn" in one.asking]
-    if not heard(facts, *REFUSED) and not parts:
+    apart = _loaded_apart(facts)
+    if not heard(facts, *REFUSED) and not parts and not apart:
         return
     versions = list(dict.fromkeys(number for number, _ in cudnn_here(facts) if number.count(".")))[:3]
     lying = {message.values["path"].rpartition("/")[0]: message for message in holding(facts, "library-file", "path")}
@@ -62,6 +63,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
         because=(
             *grounds(facts, *REFUSED, most=2),
             *(because_said(one.message) for one in parts[:1]),
+            *(because_said(one) for one in apart),
             *(ground for number, ground in cudnn_here(facts) if number in versions),
             *(because_said(lying[folder]) for folder in where[:2]),
             *path_grounds(facts),
@@ -74,6 +76,14 @@ def _said(facts: Facts) -> Iterator[Finding]:
             verify=VERIFY,
         ),
     )
+
+
+def _loaded_apart(facts: Facts) -> tuple[Message, ...]:
+    """Give a part of cuDNN that the loader took from a wheel, and one that it took from outside of all wheels."""
+    parts = [one for one in holding(facts, "library-loaded", "path", "soname") if "libcudnn" in one.values["soname"]]
+    outside = [one for one in parts if not OWN.search(one.values["path"])]
+    inside = [one for one in parts if OWN.search(one.values["path"])]
+    return (inside[0], outside[0]) if inside and outside else ()
 
 
 def _and(names: Iterable[str]) -> str:

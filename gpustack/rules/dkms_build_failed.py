@@ -15,7 +15,7 @@ from gpustack.rules import fixes
 from gpustack.rules.dkms_headers_missing import dkms_modules
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, because_of, flag, text
-from gpustack.rules.saying import because_said, grounds, value
+from gpustack.rules.saying import because_said, grounds, heard, said, value
 from gpustack.rules.seen import nvidia_here
 from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, parsed, release, works
 from gpustack.subjects import drivers
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Message
     from gpustack.model.report import Fix, Row
     from gpustack.subjects.drivers import Build
 
 
 SAID = ("dkms-failed", "kernel-compile-error", "nvidia-installer-build", "dkms-package")
 CONTEXT = ("kernel-compiler-differs", "dkms-install", "dkms-log")
+OTHERS = ("pytorch", "python", "gcc", "cuda-toolkit")  # of which a build that fails may be, where they are told of
+BUILDS_NOT, API_GONE = "module-build-said", "kernel-api-gone"
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -41,10 +43,10 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a text has a failed build of the driver's module."""
-    failed = mine(facts, *SAID)
+    driver, running = release(facts), kernel(facts)
+    failed = mine(facts, *SAID) or (_in_words(facts) if driver and running else ())
     if not failed or works(facts):
         return
-    driver, running = release(facts), kernel(facts)
     module = value(facts, "dkms-log", "module") or value(facts, "dkms-install", "module") or "nvidia"
     known = _known(driver, running, matrix)
     yield Finding(
@@ -60,6 +62,13 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=_fix_told(facts, driver, matrix),
         confidence=Confidence.CERTAIN,
     )
+
+
+def _in_words(facts: Facts) -> tuple[Message, ...]:
+    """Give what says without the module's name that it does not build, where driver and kernel are told."""
+    other = any(facts.find(one) for one in OTHERS)
+    spoken = heard(facts, "open-module-named", *CONTEXT) or not other
+    return (*said(facts, BUILDS_NOT), *said(facts, API_GONE)) if spoken else ()
 
 
 def _known(driver: str | None, running: str | None, matrix: Matrix) -> Row | None:

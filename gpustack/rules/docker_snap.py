@@ -13,7 +13,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.containers import NOT_FOUND, TOOLKIT
 from gpustack.rules.reading import number, told
-from gpustack.rules.saying import grounds, heard
+from gpustack.rules.saying import grounds, heard, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 NO_LIBRARY = "toolkit-needs-nvml"
+OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
 FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where Docker is a snap and finds no GPU, or finds no library of a driver that works."""
-    named = heard(facts, "docker-snap") and heard(facts, *FAILS)
+    named = heard(facts, "docker-snap") and (heard(facts, *FAILS) or _no_driver_library(facts))
     if not named and not _unseen_driver(facts):
         return
     yield Finding(
@@ -54,6 +55,11 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             verify="docker run --rm --gpus all ubuntu nvidia-smi",
         ),
     )
+
+
+def _no_driver_library(facts: Facts) -> bool:
+    """Tell whether a library was not found that is the driver's own, on Linux or that of Windows in WSL."""
+    return any(one.values.get("soname", "").startswith(OF_DRIVER) for one in said(facts, "missing-library"))
 
 
 def _unseen_driver(facts: Facts) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.frameworks import because_package, installed
+from gpustack.rules.linking import symbol_owner
 from gpustack.rules.reading import because, copies, text, told
 from gpustack.rules.saying import because_said, grounds, heard, said
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 ID = "duplicate-torch-install"
 PROVIDERS = ("torch", "pytorch", "pytorch-nightly", "torch-nightly", "pytorch-cpu")  # each brings the package torch
+OWN = re.compile(
+    r"(?:^|/)lib(?:torch(?:_(?:cpu|cuda|hip|xpu|python)\w*)?|c10(?:_\w+)?|ATen\w*|caffe2\w*|TH\w*|shm)\.so|/torch/_C\b"
+)
+OLD = re.compile(r"TH[A-Z]|_Z\w*?\d(?:thpp|onnx_torch|caffe2|TH[A-Z])")  # of torch before 1.0
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 HOME = re.compile(
     r"~?/[^\s'\"]*\.local/lib/python[\d.]+/(?:site|dist)-packages[^\s'\"]*|\.local\b|user[- ]site", re.IGNORECASE
@@ -43,7 +48,7 @@ class Two:
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the two copies, where anything shows that there are two."""
-    found = _told(facts) or _left(facts) or _listed(facts)
+    found = _told(facts) or _left(facts) or _listed(facts) or _torn(facts)
     if found:
         yield _finding(facts, found)
 
@@ -96,6 +101,17 @@ def _listed(facts: Facts) -> Two | None:
     if where and shown and not where.startswith(shown.rstrip("/")):
         paths = (because(facts, "pytorch", "imported_from"), because(facts, "pytorch", "path"))
         return Two(imported=imported, other=None, because=paths, sure=Confidence.LIKELY)
+    return None
+
+
+def _torn(facts: Facts) -> Two | None:
+    """Give two copies where a library of torch lacks what another of its own libraries should offer."""
+    for one in said(facts, "undefined-symbol"):
+        own = OWN.search(one.values.get("file", ""))
+        symbol = one.values.get("symbol", "")
+        if own and (symbol_owner(symbol) == "torch-abi" or OLD.match(symbol)):
+            ground = (because_said(one), *_ground(facts))
+            return Two(imported=_imported(facts), other=None, because=ground, sure=Confidence.POSSIBLE)
     return None
 
 

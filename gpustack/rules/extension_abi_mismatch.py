@@ -16,12 +16,14 @@ from gpustack.rules.extensions import SERVING, Extension, listed, of_file, of_na
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
 from gpustack.rules.saying import because_said, said
+from gpustack.rules.unfitting import unfitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
+    from gpustack.rules.unfitting import Unfitting
 
 ID, UNNAMED = "extension-abi-mismatch", "a compiled extension"
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
@@ -38,6 +40,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if found:
         yield _finding(found, facts, matrix)
         return
+    yield from (_on_disk(one, facts) for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS)
     for message in said(facts, "pip-torch-conflict"):
         package = message.values.get("package", "").replace("_", "-")
         if package and package not in COMPANIONS:
@@ -81,6 +84,30 @@ def _finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         row=extension.row,
         confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
         fix=_fix(extension, release),
+    )
+
+
+def _on_disk(one: Unfitting, facts: Facts) -> Finding:
+    """Give an extension whose own file says what it misses, without having been loaded."""
+    extension, symbol = one.extension, one.symbol
+    lacks = (
+        f"torch offers no {demangled(symbol)} of this form (undefined symbol: {symbol})"
+        if symbol
+        else f"it needs {one.library}, which this torch does not bring"
+    )
+    part = "" if one.whole else " Other files of it fit."
+    return Finding(
+        id=ID,
+        instance=one.mark,
+        severity=Severity.ERROR if one.whole else Severity.WARNING,
+        layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
+        component=extension.name,
+        title=f"{_first(extension.words)} was built for another torch than {_torch(one.torch)}",
+        detail=f"In {(one.files[0].path or '').rpartition('/')[2]}, {lacks}.{part}{_asks(extension)}",
+        because=(*one.because(facts), *because_package(facts, extension.name)),
+        row=extension.row,
+        confidence=Confidence.CERTAIN,
+        fix=_fix(extension, one.torch, python=one.environment or "python"),
     )
 
 
@@ -149,21 +176,21 @@ def _pinned(message: Message, package: str, facts: Facts, matrix: Matrix) -> Fin
     )
 
 
-def _fix(extension: Extension, release: str | None, built: str | None = None) -> Fix:
+def _fix(extension: Extension, release: str | None, built: str | None = None, python: str = "python") -> Fix:
     name = extension.name
     package = name if name != UNNAMED else "PACKAGE"
     wanted = built or (extension.torch or "").lstrip("=")
     plain = wanted.partition("+")[0]
     exact = plain.replace(".", "").isdigit() and plain.count(".") == len("..")
     commands = [
-        f"python -m pip install --force-reinstall --no-deps {package}  # its release for torch {release or 'here'}"
+        f"{python} -m pip install --force-reinstall --no-deps {package}  # its release for torch {release or 'here'}"
     ]
     if exact:
-        commands.append(f"python -m pip install torch=={plain}  # or the torch that it was built for")
-    commands.append(f"python -m pip install --no-build-isolation --no-binary :all: {package}  # or built here")
+        commands.append(f"{python} -m pip install torch=={plain}  # or the torch that it was built for")
+    commands.append(f"{python} -m pip install --no-build-isolation --no-binary :all: {package}  # or built here")
     return Fix(
         text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
         + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
         commands=tuple(commands),
-        verify=f'python -c "import torch, {package.replace("-", "_")}"',
+        verify=f'{python} -c "import torch, {package.replace("-", "_")}"',
     )

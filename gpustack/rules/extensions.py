@@ -65,6 +65,8 @@ MODULES = (
     ("horovod", "horovod"),
     ("bitsandbytes", "bitsandbytes"),
 )
+# What a wheel that was made for one torch says of it in its version: 2.6.3+cu123torch2.4cxx11abiTRUE, 2.1.2+pt24cu121.
+FOR_TORCH = re.compile(r"\+.*?(?:torch|pt)(?P<torch>\d\.?\d+)")
 SERVING = frozenset(
     {"vllm", "sglang", "sgl-kernel", "lmdeploy", "text-generation-inference", "tensorrt-llm", "xinference"}
 )
@@ -100,6 +102,9 @@ def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
 def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
     """Give a package by its name, with what the matrix knows of its release."""
     version = installed(facts, name, name.replace("-", "_"))
+    named = FOR_TORCH.search(version or "")
+    if named:
+        return Extension(name=name, version=version, torch=_torch_of(named["torch"]))
     if not version or not is_version(version):
         return Extension(name=name, version=version)
     if name == "vllm" and (release := vllm.release_of(matrix, version)):
@@ -109,6 +114,10 @@ def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
     if name == "flash-attn" and (wheels := training.flash_wheels_of(matrix, version)):
         return Extension(name=name, version=version, torch=", ".join(wheels.torches), row=wheels.row)
     return Extension(name=name, version=version)
+
+
+def _torch_of(named: str) -> str:
+    return named if "." in named else f"{named[0]}.{named[1:]}"
 
 
 def listed(facts: Facts, matrix: Matrix) -> tuple[Extension, ...]:

@@ -20,6 +20,8 @@ SAID = ("cuda-802", "fabric-waiting", "fabric-manager-failed")
 SWITCHED = re.compile(
     r"\b(?:A100|A800|H100|H800)[- ](?:SXM|80GB HBM)|\b(?:H200|H20|H800|B200|B300)\b(?! (?:NVL|PCIe))|\b(?:HGX|DGX)\b"
 )
+JOINED, MANY = re.compile(r"\b(?:A100|A800|H100|H800)\b(?![- ]PCIe)", re.IGNORECASE), 8
+MANAGER = "nvidia-fabricmanager"
 NO_GPU = ("cuda-available-false", "no-device", "init-error")
 
 
@@ -28,14 +30,16 @@ def refused(facts: Facts) -> bool:
     if heard(facts, "cuda-802", "fabric-waiting"):
         return True
     named = gpus(facts)
-    needed = not named or any(SWITCHED.search(gpu.name) for gpu in named)
+    spoken = any(SWITCHED.search(one.line) for one in facts.messages)
+    many = len(named) >= MANY and all(JOINED.search(gpu.name) for gpu in named)
+    needed = not named or spoken or many or any(SWITCHED.search(gpu.name) for gpu in named)
     needed = needed and not heard(facts, "fabric-nothing-to-do")
     return needed and heard(facts, "fabric-manager-failed") and heard(facts, *NO_GPU)
 
 
 def manager_release(facts: Facts) -> DriverRelease | None:
     """Give the release of the fabric manager."""
-    return DriverRelease.parse(version(facts, "fabric-manager"))
+    return DriverRelease.parse(version(facts, "fabric-manager") or version(facts, MANAGER))
 
 
 def install(facts: Facts) -> Fix:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Severity
 from gpustack.rules import fabric, naming
-from gpustack.rules.reading import because, because_of, number, text, told
+from gpustack.rules.reading import because, because_of, flag, number, text, told
 from gpustack.rules.saying import grounds
 from gpustack.rules.seen import gpus, nvidia_here, starts
 
@@ -39,7 +39,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         severity=Severity.ERROR,
         layer=Layer.DRIVER,
         component="nvidia-fabricmanager",
-        title="The NVSwitch fabric is not ready (CUDA error 802): the fabric manager is not running",
+        title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
         detail=_detail(facts, matrix) if said else "",
         because=(
             *grounds(facts, *fabric.SAID),
@@ -50,6 +50,12 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=row.row if row else None,
         fix=fabric.install(facts),
     )
+
+
+def _state(facts: Facts) -> str:
+    """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
+    runs = flag(told(facts, fabric.MANAGER), "running") is True
+    return "runs and has not joined the GPUs" if runs else "is not running"
 
 
 def _detail(facts: Facts, matrix: Matrix) -> str:

@@ -14,6 +14,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.model.versions import DriverRelease
 from gpustack.rules import fabric, naming
+from gpustack.rules.reading import because, number, told, version
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import driver_release
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+NOT_READY = 802
 SAID = ("fabric-manager-mismatch", "cuda-802", "fabric-manager-failed", "fabric-manager-version")
 
 
@@ -30,10 +32,12 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where the fabric manager says so, or where the releases differ and CUDA waits for it."""
     outright, manager, driver = heard(facts, SAID[0]), fabric.manager_release(facts), _driver(facts)
     differ = manager is not None and driver is not None and manager != driver
-    differ = differ and (fabric.refused(facts) or heard(facts, "fabric-manager-failed"))
+    refused = fabric.refused(facts) or number(told(facts, "libcuda"), "cu_init") == NOT_READY
+    differ = differ and (refused or heard(facts, "fabric-manager-failed"))
     if not (outright or differ):
         return
-    row = matrix.cuda_codes.get(802)
+    row = matrix.cuda_codes.get(NOT_READY)
+    seen = (because(facts, fabric.MANAGER, "version"),) if version(facts, fabric.MANAGER) else ()
     yield Finding(
         id="fabric-manager-version-mismatch",
         severity=Severity.ERROR,
@@ -43,7 +47,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
         "down, and CUDA does not start (error 802).",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
-        because=(*grounds(facts, *SAID), *naming.of_driver(facts)),
+        because=(*grounds(facts, *SAID), *seen, *naming.of_driver(facts)),
         row=row.row if row else None,
         fix=fabric.install(facts),
     )

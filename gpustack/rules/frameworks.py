@@ -59,6 +59,8 @@ def because_torch(facts: Facts) -> Iterator[Because]:
         yield because(facts, "pytorch", "version")
     elif installed(facts, "torch"):
         yield because(facts, "packages", "distributions", "torch")
+    if text(told(facts, "pytorch"), "cuda") and "+" not in (version(facts, "pytorch") or ""):
+        yield because(facts, "pytorch", "cuda")
 
 
 def because_package(facts: Facts, name: str) -> Iterator[Because]:

@@ -14,8 +14,9 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import of_file
 from gpustack.rules.frameworks import because_torch
-from gpustack.rules.reading import because, text, told
+from gpustack.rules.reading import because, because_of, copies, text, told
 from gpustack.rules.saying import because_said, grounds, said
+from gpustack.rules.seen import builds
 from gpustack.subjects.spans import is_version, numbers
 
 if TYPE_CHECKING:
@@ -42,6 +43,28 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if least and here and is_version(here) and numbers(here) < numbers(least):
             yield _finding(message, least, facts, matrix)
             return
+    yield from _live(facts)
+
+
+def _live(facts: Facts) -> Iterator[Finding]:
+    """Give each build whose libraries want a newer glibc than its own Python runs on."""
+    here = {copy.environment: text(copy.facts, "glibc") for copy in copies(facts, "python")}
+    for build in builds(facts):
+        needs, found = text(build.copy.facts, "glibc_needed"), here.get(build.copy.environment)
+        if needs and found and is_version(needs) and is_version(found) and numbers(found) < numbers(needs):
+            yield Finding(
+                id=ID,
+                instance=build.mark,
+                severity=Severity.ERROR,
+                layer=Layer.ENVIRONMENT,
+                component="glibc",
+                title=f"{build.name} wants glibc {needs} (GLIBC_{needs}), and here is glibc {found}",
+                because=(
+                    because_of(facts, build.component, build.copy, "glibc_needed"),
+                    Because(component="python", fact="glibc", value=found, source=f"of {build.python}"),
+                ),
+                fix=_fix(needs, f"glibc {found}"),
+            )
 
 
 def glibc(facts: Facts) -> str | None:
@@ -73,15 +96,19 @@ def _finding(message: Message, needs: str, facts: Facts, matrix: Matrix) -> Find
         detail=f"Wanted by {by}." if by else "",
         because=(because_said(message), *grounds(facts, SAYS, most=2), *_ground(facts), *because_torch(facts)),
         confidence=Confidence.CERTAIN if message.kind == SAYS else Confidence.LIKELY,
-        fix=Fix(
-            text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
-            f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
-            commands=(
-                "ldd --version  # the glibc of this system",
-                "docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version",
-            ),
-            verify="ldd --version",
+        fix=_fix(needs, has),
+    )
+
+
+def _fix(needs: str, has: str) -> Fix:
+    return Fix(
+        text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
+        f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
+        commands=(
+            "ldd --version  # the glibc of this system",
+            "docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version",
         ),
+        verify="ldd --version",
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules import fixes
+from gpustack.rules import amd_faults, fixes
 from gpustack.rules.events import xids
 from gpustack.rules.reading import because_of, flag, number
 from gpustack.rules.seen import gpus
@@ -38,6 +38,7 @@ PENDING = (("remap", "pending"), ("retired", "pending"), ("repair", "channel_pen
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU with uncorrected errors or a failed repair; what is only pending, or past, is a warning."""
     yield from told_ecc(facts, matrix)
+    yield from amd_faults.memory(facts)
     contained = {event.pci: event for event in xids(facts, CONTAINED)}
     grave = {event.pci: event for event in xids(facts, *UNCORRECTED)}
     logged = {**contained, **grave}

@@ -148,10 +148,19 @@ def _finding(message: Message, feature: Feature, found: tuple[str | None, str | 
         component="gpu",
         title=f"{gpu_words(name, digits)} is too old for {feature.name}, which begins with {least}",
         detail="Nothing in the stack is broken, and no other build changes this.",
-        because=(because_said(message), *_gpu(facts), *because_torch(facts)),
+        because=(because_said(message), *_others(message, facts), *_gpu(facts), *because_torch(facts)),
         confidence=Confidence.CERTAIN if digits else Confidence.LIKELY,
         fix=Fix(text=feature.instead, commands=feature.commands),
     )
+
+
+def _others(message: Message, facts: Facts) -> Iterator[Because]:
+    """Give what other lines ask of the GPU, which may be more or less."""
+    lines = {message.line}
+    for one in said(facts, *KINDS):
+        if one.values.get("needs") and one.line not in lines:
+            lines.add(one.line)
+            yield because_said(one)
 
 
 def _gpu(facts: Facts) -> Iterator[Because]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules import amd_faults
 from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.throttling import HW_THERMAL, SW_THERMAL, held_back
 from gpustack.rules.told_machine import machine, more, whole, xids_named
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 OFF = "machine-gone-said"
 GONE = ("fallen-off-bus", "gpu-lost", "pcie-dead", "gpu-vanishes")
 DENIED = re.compile(
-    r"\b(?:no|not|never|isn't|wasn't|aren't|without)\b[^.;\n]{0,40}(?:overheat|hot\b|therm|temperature|throttl)",
+    r"\b(?:no|not|never|isn't|wasn't|aren't|without)\b[^.;\n]{0,40}(?:overheat|hot\b|therm|temperature|throttl)"
+    r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
     re.IGNORECASE,
 )
 ADVICE = "Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile."
@@ -35,6 +37,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU that is held back for its temperature now."""
     bits, what = HW_THERMAL | SW_THERMAL, "is slowed down by heat"
     yield from held_back(facts, finding="gpu-overheat", bits=bits, what=what, advice=ADVICE)
+    yield from amd_faults.heat(facts)
     yield from _told(facts, matrix)
 
 

@@ -1,7 +1,7 @@
-"""There is a GPU whose stack this version of gpustack does not examine.
+"""There is a GPU whose stack gpustack has not examined.
 
-The bus shows a GPU of AMD or Intel. Its kernel driver, libraries and frameworks are not looked at yet, so nothing can
-be said of them, well or ill.
+The bus shows a GPU of AMD or Intel, and nothing was learnt of its kernel driver, libraries and frameworks: these facts
+are of a version that did not look at them, or the look failed. So nothing can be said of them, well or ill.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Severity
-from gpustack.rules.reading import because_of, text
+from gpustack.rules.reading import because_of, copies, text
 from gpustack.rules.seen import nvidia_here, on_bus
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ MAKERS = {"amd": "AMD", "intel": "Intel"}
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU of another maker: not known on its own, a remark beside an NVIDIA GPU."""
     for copy in on_bus(facts, *MAKERS):
-        maker = MAKERS[text(copy.facts, "vendor") or "amd"]
+        vendor = text(copy.facts, "vendor") or "amd"
+        maker = MAKERS[vendor]
+        if copy.key in {text(one.facts, "pci") or one.key for one in copies(facts, f"{vendor}-gpu")}:
+            continue
         yield Finding(
             id="gpu-stack-not-examined",
             instance=copy.key,

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.reading import text
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules import amd
+from gpustack.rules.reading import because_of, flag, number, text, told
 from gpustack.rules.saying import because_said, grounds, heard, said
-from gpustack.rules.seen import on_bus
+from gpustack.rules.seen import nvidia_here, on_bus
 from gpustack.rules.told_machine import kernel, machine, more
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Message
 
 
+DRIVERS = frozenset({"amdgpu", "radeon"})
+
+
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where KFD refused a GPU; only a remark where it took another in."""
+    yield from _seen(facts)
     refused = said(facts, "kfd-not-supported", "kfd-pcie-atomics")
     if not refused:
         return
@@ -45,6 +50,47 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=_fix(refused, facts, atomics=atomics),
         confidence=Confidence.CERTAIN,
     )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give each GPU of a machine that was looked at which the kernel drives and KFD does not list."""
+    whole_kernel = flag(told(facts, amd.MODULE), "kfd") is False
+    others = nvidia_here(facts) or bool(amd.computing(facts))
+    log = amd.logged(facts, "kfd")
+    for gpu in amd.gpus(facts):
+        if gpu.kfd or gpu.driver not in DRIVERS or number(gpu.copy.facts, "hidden_nodes"):
+            continue
+        harmless = others or gpu.integrated
+        yield Finding(
+            id="gpu-unsupported-by-kfd",
+            instance=gpu.mark,
+            severity=Severity.ERROR
+            if amd.wanted(facts) and not others
+            else Severity.INFO
+            if harmless
+            else Severity.WARNING,
+            layer=Layer.HARDWARE,
+            component=amd.MODULE,
+            title="This kernel has no KFD, the compute driver for AMD GPUs"
+            if whole_kernel
+            else f"KFD, the kernel's compute driver for AMD GPUs, does not list {gpu.title} at {gpu.mark}",
+            detail=" ".join(("ROCm cannot use a GPU without KFD.", *log[-1:])),
+            because=(
+                *(Because(component="kernel-log", fact="amdgpu", value=line, source="kernel log") for line in log[-2:]),
+                because_of(facts, "amd-gpu", gpu.copy, "kfd"),
+                because_of(facts, "amd-gpu", gpu.copy, "driver"),
+                because_of(facts, "amd-gpu", gpu.copy, "device_id"),
+            ),
+            fix=Fix(
+                text="Take a kernel that is built with CONFIG_HSA_AMD: every large distribution's is."
+                if whole_kernel
+                else "Read why in the kernel's log: chips older than GCN 2 are not supported at all, a newer one needs "
+                "a newer kernel, and some need PCIe atomics of the slot. OpenCL of Mesa or Vulkan may compute on it.",
+                commands=("sudo dmesg | grep -i kfd", "uname -r"),
+                verify="rocminfo | grep gfx",
+            ),
+            confidence=Confidence.CERTAIN,
+        )
 
 
 def _fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fix:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 ID = "jax-plugin-mismatch"
-KINDS = ("jax-plugin-version", "jax-pjrt-version", "jax-pjrt-size", "jaxlib-version")
+KINDS = ("jax-plugin-version", "jax-pjrt-version", "jax-pjrt-size", "jaxlib-version", "jaxlib-too-old")
 VERIFY = 'python -c "import jax; print(jax.devices())"'
 
 
@@ -72,6 +72,8 @@ def _heard(facts: Facts) -> Finding:
         title = f"jaxlib is {jaxlib}, {plugin} is {found}: they must be of one version"
     elif jax or needs:
         title = f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"
+    elif lacks := value(facts, "jaxlib-too-old", "name"):
+        title = f"The CUDA plugin of JAX is newer than jaxlib {jaxlib or ''}".strip() + f", which has no {lacks} yet"
     else:
         title = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
     major = next((part for part in ("cuda13", "cuda12", "cuda11") if part in plugin), None)

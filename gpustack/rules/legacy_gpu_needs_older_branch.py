@@ -30,6 +30,7 @@ SAID = ("legacy-gpu", "driver-ignores-gpu")
 FAILS = (
     *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "no-driver-found"),
     *("module-out-said", "legacy-gpu-said", "gpu-unused-said", "cuda-fails-said", "insufficient-driver"),
+    *("module-no-device", "rminit-failed"),
 )
 
 

@@ -22,6 +22,7 @@ NAMESPACES = {
 # How plain names of C begin, the longest first.
 PLAIN = (
     ("__nvJitLink", "nvjitlink"),
+    ("_nvJitLink", "nvjitlink"),
     ("nvJitLink", "nvjitlink"),
     ("cublasLt", "cublaslt"),
     ("cublas", "cublas"),

@@ -30,11 +30,20 @@ if TYPE_CHECKING:
     from gpustack.model.versions import CudaVersion
 
 SAID = ("torch-cuda-mismatch", "apex-cuda-mismatch", "deepspeed-cuda-mismatch", "cuda-mismatch-said")
+HEADER, FAILED = "cuda-header-missing", "extension-build-failed"
+OTHERWISE = (
+    "gcc-too-new",
+    "clang-too-new",
+    "msvc-unsupported",
+    "gcc-header-error",
+    "nvcc-unknown-arch",
+    "nvcc-missing",
+)
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the two versions where a build complained that they differ."""
-    if not heard(facts, *SAID):
+    if not heard(facts, *SAID) and not _unbuilt(facts):
         return
     mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
     wanted = _said(facts, "torch") or (str(mine.cuda) if mine and mine.cuda else None)
@@ -48,14 +57,25 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         component="cuda-toolkit",
         title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
         detail="An extension cannot be built for this PyTorch by this toolkit.",
-        confidence=Confidence.CERTAIN if found and wanted else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if found and wanted and heard(facts, *SAID) else Confidence.LIKELY,
         because=(
-            *grounds(facts, *SAID),
+            *grounds(facts, *SAID, HEADER, FAILED),
             *([toolkit.because] if toolkit else []),
             *([because(facts, "pytorch", "version")] if mine else []),
         ),
         fix=_fix(facts, matrix, wanted, found),
     )
+
+
+def _unbuilt(facts: Facts) -> bool:
+    """Tell whether a build failed for a header that nvcc is too old to have, or with an nvcc of another major."""
+    mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
+    toolkit = used(facts)
+    if mine is None or mine.cuda is None or toolkit is None or not toolkit.sure:
+        return False
+    if heard(facts, HEADER):
+        return toolkit.cuda < mine.cuda
+    return heard(facts, FAILED) and toolkit.cuda.major != mine.cuda.major and not heard(facts, *OTHERWISE)
 
 
 def _said(facts: Facts, name: str) -> str | None:

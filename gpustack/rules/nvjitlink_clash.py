@@ -17,7 +17,7 @@ from gpustack.rules import fixes
 from gpustack.rules.foreign import asker, folders, lacking, loaded, off_path, path_grounds, place
 from gpustack.rules.libraries import LD_LIBRARY_PATH
 from gpustack.rules.reading import because_of, items, table, text, texts
-from gpustack.rules.saying import because_said, grounds, holding
+from gpustack.rules.saying import because_said, grounds, heard, holding, value
 from gpustack.rules.seen import builds
 from gpustack.rules.toolchain import toolkits
 
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, JsonValue
     from gpustack.rules.seen import Build
 
+OLDER = "nvjitlink-older-said"
 CANNOT, USERS = "jax-cannot-load", ("cuSPARSE", "cuSOLVER")
 VERSION = re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII)
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each framework whose libnvJitLink lacks names that its other libraries ask of it."""
-    yield from list(_seen(facts)) or list(_said(facts)) or _loaded(facts)
+    yield from list(_seen(facts)) or list(_said(facts)) or list(_loaded(facts)) or _spoken(facts)
 
 
 def _said(facts: Facts) -> Iterator[Finding]:
@@ -92,6 +93,24 @@ def _loaded(facts: Facts) -> Iterator[Finding]:
             *path_grounds(facts),
         ),
         fix=off_path(facts, "libnvJitLink", 'python -c "import jax; print(jax.devices())"'),
+    )
+
+
+def _spoken(facts: Facts) -> Iterator[Finding]:
+    """Give what somebody says of an older libnvJitLink, in words."""
+    if not heard(facts, OLDER):
+        return
+    wanted = value(facts, OLDER, "wanted")
+    yield Finding(
+        id="nvjitlink-clash",
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component="nvjitlink",
+        title=f"An older libnvJitLink is loaded than libcusparse wants{f' (CUDA {wanted})' if wanted else ''}",
+        detail="libcusparse and libnvJitLink must be of one release. Mostly LD_LIBRARY_PATH names an older toolkit.",
+        confidence=Confidence.LIKELY,
+        because=(*grounds(facts, OLDER, most=2), *path_grounds(facts)),
+        fix=off_path(facts, "libnvJitLink", 'python -c "import torch"'),
     )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules import intel
+from gpustack.rules.reading import because, because_of, copies, flag, items, table, texts, told
 from gpustack.rules.saying import grounds, heard, said
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ SCRIPT = "/opt/intel/oneapi/setvars.sh"
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a library or program of oneAPI is not found, or a program says so."""
+    yield from _seen(facts)
     if not heard(facts, LIBRARY, INACTIVE):
         return
     names = ", ".join(dict.fromkeys(one.values.get("soname", "") for one in said(facts, LIBRARY)))
@@ -48,3 +51,33 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             verify="sycl-ls",
         ),
     )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give each framework for Intel's GPUs whose SYCL library the loader would not find, while oneAPI lies here."""
+    root = next((copy.path for copy in copies(facts, "oneapi") if flag(copy.facts, "script")), None)
+    for build in intel.xpu_builds(facts) if root and not texts(told(facts, "oneapi"), "on_library_path") else ():
+        search = table(build.copy.facts, "search")
+        lost = [name for name in search if name.startswith("libsycl.so.") and not items(search, name)]
+        if lost:
+            yield Finding(
+                id="oneapi-env-not-sourced",
+                instance=build.mark,
+                severity=Severity.ERROR,
+                layer=Layer.ENVIRONMENT,
+                component="oneapi",
+                title=f"The oneAPI environment is not set up (setvars.sh): {build.name} needs {lost[0]}, which the "
+                "loader does not find",
+                detail=f"oneAPI lies in {root}, outside the loader's way, and no wheel brings the library.",
+                confidence=Confidence.LIKELY,
+                because=(
+                    because_of(facts, build.component, build.copy, "search", lost[0]),
+                    because(facts, "oneapi", "variables"),
+                ),
+                fix=Fix(
+                    text="Run oneAPI's script in the shell that starts the program; the release must be the one that "
+                    "the framework was built with.",
+                    commands=(f"source {root}/setvars.sh",),
+                    verify="sycl-ls",
+                ),
+            )

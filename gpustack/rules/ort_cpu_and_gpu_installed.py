@@ -36,6 +36,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give the two packages where somebody says that both are installed, or a list and its providers show it."""
     names = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
+    names |= {one.values["package"] for one in holding(facts, "ort-installed", "package")}
     listed = {*names, *table(told(facts, "packages"), "distributions")}
     providers = value(facts, "ort-providers", "providers")
     lost = (providers is not None and "CUDA" not in providers) or heard(facts, *ABSENT)

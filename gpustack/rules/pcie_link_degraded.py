@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules import amd_faults
 from gpustack.rules.reading import because_of, items, number, text
 from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import gpus, ours
@@ -43,6 +44,7 @@ FEW = 4  # a link on this many times fewer lanes is no board's design
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU whose link is narrower than the narrowest end on its way to the processor."""
     yield from _seen(facts)
+    yield from amd_faults.link(facts)
     slow, narrow = _slow(facts), _narrow(facts)
     if slow or narrow:
         yield _told(slow, narrow, facts, matrix)
@@ -147,6 +149,13 @@ def _narrow(facts: Facts) -> tuple[int, int] | None:
         (width, most)
         for gpu in gpus(facts)
         if (width := number(gpu.copy.facts, "pcie", "width")) and (most := number(gpu.copy.facts, "pcie", "max_width"))
+    ]
+    pairs += [
+        (
+            whole(one.values.get("width") or one.values.get("width2")),
+            whole(one.values.get("most") or one.values.get("most2")),
+        )
+        for one in said(facts, "link-lanes-said")
     ]
     wide = max((whole(one.values.get("width")) for one in said(facts, "link-capability")), default=16)
     noted = [one for one in said(facts, "link-downgraded") if one.values.get("width_note") == "downgraded"]

@@ -74,15 +74,24 @@ def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:
     if not KNOWN.search(package):
         return None
     fitting = pythons_of(matrix, package, wanted) if wanted else ()
-    if fitting and here and is_version(here):
-        return Confidence.CERTAIN if minor(here) not in fitting else None
-    offered = [one.strip() for one in message.values.get("versions", "").split(",") if is_version(one)]
+    if fitting and here and is_version(here) and minor(here) not in fitting:
+        return Confidence.CERTAIN
+    offered = [one.strip() for one in message.values.get("versions", "").split(",") if is_version(one.strip())]
     if wanted and offered and is_version(wanted):
         return Confidence.LIKELY if all(numbers(one) > numbers(wanted) for one in offered) else None
+    return None if fitting and here else _nothing_left(message, offered, facts)
+
+
+def _nothing_left(message: Message, offered: list[str], facts: Facts) -> Confidence | None:
+    """Tell whether pip left a release out for the Python, or found nothing at all."""
+    wanted = (message.values.get("wanted") or "").partition("+")[0]
     if wanted and any(wanted in one.line for one in said(facts, IGNORED)):
         return Confidence.LIKELY
+    alone = message.kind == "no-matching-distribution" and not wanted and not heard(facts, "no-version-satisfies")
+    if alone and version(facts, "python"):
+        return Confidence.LIKELY
     if message.kind == "no-version-satisfies" and not offered:
-        return Confidence.LIKELY if here else Confidence.POSSIBLE
+        return Confidence.LIKELY if version(facts, "python") else Confidence.POSSIBLE
     return None
 
 
@@ -94,7 +103,9 @@ def _finding(message: Message, facts: Facts, matrix: Matrix, confidence: Confide
     asked = f"{package} {wanted}" if wanted else package
     fitting = pythons_of(matrix, package.lower(), (wanted or "").partition("+")[0])
     needs = values.get("needs") or values.get("needs2")
-    has = f" It has wheels for Python {_span(fitting)}." if fitting else f" It wants Python {needs}." if needs else ""
+    elsewhere = " on other platforms" if here and is_version(here) and minor(here) in fitting else ""
+    has = f" It has wheels for Python {_span(fitting)}{elsewhere}." if fitting else ""
+    has = has or (f" It wants Python {needs}." if needs else "")
     offered = values.get("versions", "")
     left = f" pip finds for this Python: {offered}." if offered and len(offered) < 400 else ""  # noqa: PLR2004
     return Finding(
@@ -102,7 +113,8 @@ def _finding(message: Message, facts: Facts, matrix: Matrix, confidence: Confide
         severity=Severity.ERROR,
         layer=Layer.ENVIRONMENT,
         component="python",
-        title=f"There is no wheel of {asked} for {f'Python {here}' if here else 'this Python'}",
+        title=f"There is no wheel of {asked} for {f'Python {here}' if here else 'this Python'}"
+        + (" on this platform" if elsewhere else ""),
         detail=(has + left).strip(),
         because=(because_said(message), *grounds(facts, "python-told", most=1), *_ground(facts)),
         confidence=confidence,

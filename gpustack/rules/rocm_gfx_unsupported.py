@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules import amd
 from gpustack.rules.frameworks import because_torch, installed, torch_version
-from gpustack.rules.reading import because, because_of, copies, table, text, told, version
+from gpustack.rules.reading import because, because_of, copies, table, text, texts, told, version
 from gpustack.rules.saying import grounds, heard, said
+from gpustack.rules.seen import builds
 from gpustack.subjects import rocm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Message
     from gpustack.subjects.rocm import TorchRocmBuild
 
 ID = "rocm-gfx-unsupported"
@@ -38,18 +40,62 @@ FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the AMD GPU for which a build has no code: by the words of programs, else by the build's own list."""
+    if amd.gpus(facts):
+        yield from _seen(facts, matrix)
+        return
     gfx = target(facts, matrix)
     build = torch_build(facts, matrix)
     spoken = said(facts, "gfx-unsupported")
-    complaints = [one for one in spoken if WHOLE.search(one.line) or not PARTS.search(one.line)]
+    named = _by_name(facts, matrix)
+    complaints = [
+        one
+        for one in spoken
+        if (WHOLE.search(one.line) or not PARTS.search(one.line)) and not (named and _about(one) not in named)
+    ]
+    gfx = min(named) if named and gfx not in named and not heard(facts, *CERTAIN) else gfx
     listed = gfx and build and build.archs and gfx not in build.archs
     overridden = text(table(told(facts, "environment"), "variables"), OVERRIDE)
     if heard(facts, *CERTAIN):
         yield _finding(facts, matrix, gfx, Confidence.CERTAIN)
-    elif (complaints and copies(facts, "amd-gpu")) or (
-        not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx)))
+    elif (
+        (complaints and copies(facts, "amd-gpu"))
+        or (not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx))))
+        or (heard(facts, "gfx-override-said") and copies(facts, "amd-gpu"))
     ):
         yield _finding(facts, matrix, gfx, Confidence.LIKELY)
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each PyTorch for ROCm of a machine that was looked at which has no code for a GPU there."""
+    here = amd.computing(facts)
+    for build in builds(facts):
+        tag = (build.copy.build or "").removeprefix("rocm")
+        known = rocm.torch_build_of(matrix, build.copy.version or "", tag)
+        archs = texts(build.copy.facts, "archs") or (known.archs if known else ())
+        without = [gpu for gpu in here if gpu.gfx not in archs]
+        if build.accelerator != "rocm" or not archs or not without or amd.override(facts) in archs:
+            continue
+        some = len(without) < len(here)
+        aside = some and all(gpu.integrated for gpu in without)
+        gpu = without[0]
+        yield Finding(
+            id=ID,
+            instance=build.mark,
+            severity=Severity.INFO if aside else Severity.WARNING if some else Severity.ERROR,
+            layer=Layer.FRAMEWORK,
+            component=build.component,
+            title=f"{build.name} has no code for {gpu.title}",
+            detail=f"It has code for {' '.join(archs)}."
+            + (" Hide this GPU with HIP_VISIBLE_DEVICES where a program takes it first." if some else ""),
+            because=(
+                because_of(facts, build.component, build.copy, "version"),
+                because_of(facts, build.component, build.copy, "archs"),
+                because_of(facts, "amd-gpu", gpu.copy, "gfx"),
+            ),
+            row=known.row if known else None,
+            confidence=Confidence.CERTAIN if texts(build.copy.facts, "archs") else Confidence.LIKELY,
+            fix=_fix(gpu.gfx, matrix),
+        )
 
 
 def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
@@ -63,6 +109,16 @@ def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
         and not usual
         and heard(facts, "gpu-unused-said", "cuda-available-false")
     )
+
+
+def _about(message: Message) -> str:
+    return message.values.get("gfx") or message.values.get("gfx2") or ""
+
+
+def _by_name(facts: Facts, matrix: Matrix) -> set[str]:
+    """Give the targets of the GPUs here by their products' names: a text may speak of other GPUs besides."""
+    found = (rocm.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
+    return {one.gfx for one in found if one}
 
 
 def target(facts: Facts, matrix: Matrix) -> str | None:
@@ -99,7 +155,11 @@ def _finding(facts: Facts, matrix: Matrix, gfx: str | None, confidence: Confiden
         component="rocm",
         title=f"{what} has no code for {gpu}",
         detail=has,
-        because=(*grounds(facts, *CERTAIN, "gfx-unsupported"), *_gpu(facts), *because_torch(facts)),
+        because=(
+            *grounds(facts, *CERTAIN, "gfx-unsupported", "gfx-override-said"),
+            *_gpu(facts),
+            *because_torch(facts),
+        ),
         row=build.row if build else None,
         confidence=confidence,
         fix=_fix(gfx, matrix),

@@ -15,7 +15,7 @@ from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, flag, text, texts, told
-from gpustack.rules.saying import because_said, grounds, heard
+from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import nvidia_here
 from gpustack.rules.told_machine import machine, mine, more, secure, works
 
@@ -78,7 +78,10 @@ def _blamed(facts: Facts) -> bool:
     """Tell whether somebody says that the driver works without Secure Boot, or that the key is not enrolled."""
     out_ = heard(facts, *KEPT_OUT)
     untrusted = heard(facts, "module-untrusted-key") and heard(facts, "nvml-not-loaded", "module-out-said")
-    return untrusted or (heard(facts, BLAMED[0]) and out_) or (heard(facts, BLAMED[1]) and secure(facts) is True)
+    unsigned = said(facts, BLAMED[1])
+    skipped = any("mok" in one.line.lower() for one in unsigned) and heard(facts, "nvml-not-loaded", "module-out-said")
+    known = bool(unsigned) and (secure(facts) is True or (skipped and secure(facts) is None))
+    return untrusted or (heard(facts, BLAMED[0]) and out_) or known
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:

@@ -100,7 +100,13 @@ def on_bus(facts: Facts, *vendors: str) -> tuple[Instance, ...]:
         for copy in copies(facts, "pci-display")
         if text(copy.facts, "vendor") in vendors
         and (text(copy.facts, "class") or DISPLAY).startswith((DISPLAY, ACCELERATOR))
+        and not _neural(copy)
     )
+
+
+def _neural(copy: Instance) -> bool:
+    """Tell whether it is the neural unit (NPU) of an Intel processor, which calls itself an accelerator as well."""
+    return text(copy.facts, "vendor") == "intel" and (text(copy.facts, "class") or "").startswith(ACCELERATOR)
 
 
 def ours(facts: Facts) -> tuple[Instance, ...]:
@@ -139,6 +145,8 @@ def any_gpu(facts: Facts) -> bool | None:
     """
     if nvidia_here(facts) or on_bus(facts, *MAKERS):
         return True
+    if not from_text(facts) and any(copies(facts, f"{maker}-gpu") for maker in MAKERS):
+        return True  # some containers show KFD's list of GPUs and no bus
     looked = status(facts, "pci-display") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
     through_windows = facts.host.wsl and flag(told(facts, "linux-kernel"), "dxg")
     return False if looked and not through_windows else None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.linking import soname_library
-from gpustack.rules.reading import because, numbers
+from gpustack.rules.reading import because, numbers, version
 from gpustack.rules.saying import because_said, grounds, heard, holding
-from gpustack.rules.seen import on_windows
+from gpustack.rules.seen import driver_release, on_windows
 from gpustack.rules.toolchain import parsed
 from gpustack.rules.wanting import CUDNN, TENSORFLOW, cuda_here, cudnn_here, missing, plain_version
 from gpustack.subjects import tensorflow
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 SKIPS, LISTS = "tf-skips-gpu", "tf-gpu-listed"
 UNUSED = ("tf-cpu-listed", "tf-gpu-empty")
-ELSE = ("tf-no-cuda-drivers", "no-device", "init-error", "insufficient-driver", "libcuda-not-found", "tf-cpu-build")
+BLIND = "tf-no-cuda-drivers"  # said where libcudart cannot be opened, whatever it says of drivers
+ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "tf-cpu-build")
 FIRST_EXTRA = (2, 14)
 ONE_NAME_A_MAJOR = 11
 
@@ -70,19 +71,17 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _other_versions(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give a TensorFlow that lists no GPU where the CUDA or cuDNN that is named has other names than it looks for."""
     release = tensorflow.release_of(matrix, plain_version(facts, TENSORFLOW) or "0")
-    if (
-        release is None
-        or not heard(facts, *UNUSED)
-        or heard(facts, *ELSE)
-        or numbers(release.version)[:2] >= FIRST_EXTRA
-    ):
+    blind = heard(facts, BLIND)
+    if release is None or not heard(facts, *UNUSED, BLIND) or heard(facts, *ELSE) or (blind and not _driver(facts)):
+        return
+    if numbers(release.version)[:2] >= FIRST_EXTRA and not blind:
         return
     if on_windows(facts) and tensorflow.gpu_on(matrix, release.version, "windows") is False:
         return
     here = [one for one in cuda_here(facts, matrix) if one.cuda]
     others = [] if any(_serves(release, one.cuda) for one in here) else here[:1]
     found = cudnn_here(facts)[:1]
-    wrong = [one for one in found if numbers(one[0])[:1] != numbers(release.cudnn)[:1]]
+    wrong = [one for one in found if numbers(one[0])[:1] != numbers(release.cudnn)[:1]] if others or not blind else []
     names = [one.what for one in others] + [f"cuDNN {number}" for number, _ in wrong]
     if not names:
         return
@@ -96,7 +95,7 @@ def _other_versions(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=f"{_needs(release, [])} Libraries of another version have other names, so it leaves the GPU alone.",
         confidence=Confidence.LIKELY,
         because=(
-            *grounds(facts, *UNUSED, most=2),
+            *grounds(facts, BLIND, *UNUSED, most=2),
             because(facts, TENSORFLOW, "version"),
             *(one.because for one in others),
             *(ground for _, ground in wrong),
@@ -104,6 +103,11 @@ def _other_versions(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=release.row,
         fix=_fix(release, [], facts),
     )
+
+
+def _driver(facts: Facts) -> bool:
+    """Tell whether a driver is told of, so that it is not the driver that TensorFlow misses."""
+    return driver_release(facts) is not None or version(facts, "nvml") is not None or heard(facts, "wsl-smi-works")
 
 
 def _serves(release: TensorflowRelease, cuda: CudaVersion | None) -> bool:

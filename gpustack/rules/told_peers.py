@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 SEVERAL = 2
+NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 MUCH = 2.0  # times slower with peer access than without it
 HELPS = "p2p-off-helps-said"
 SET = re.compile(r"iommu(?:\.passthrough)?=(?:pt|off|soft|1)\b")  # of the kernel's command line
@@ -54,7 +55,7 @@ def told_peers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." if booted else "",
         ),
         because=(
-            *grounds(facts, *WAYS, HELPS, "p2p-bandwidth"),
+            *grounds(facts, *WAYS, HELPS, "p2p-bandwidth", "p2p-speeds-said"),
             *grounds(facts, "gpus-fail-together", most=2),
             *more(facts),
         ),
@@ -88,6 +89,10 @@ def _slower(facts: Facts) -> str | None:
         on, off = _between(one.values.get("on", "")), _between(one.values.get("off", ""))
         if on and off and max(on) * MUCH < min(off):
             return f"{max(on):g} GB/s at most with P2P, {min(off):g} GB/s at least without"
+    for one in said(facts, "p2p-speeds-said"):
+        with_, without = (NUMBER.fullmatch(one.values.get(name, "")) for name in ("on", "off"))
+        if with_ and without and float(with_[0]) * MUCH < float(without[0]):
+            return f"{with_[0]} GB/s with P2P, {without[0]} GB/s without"
     return None
 
 

@@ -17,6 +17,7 @@ from gpustack.rules.frameworks import because_package, because_torch, distributi
 from gpustack.rules.linking import TORCH, symbol_owner
 from gpustack.rules.reading import text
 from gpustack.rules.saying import grounds, heard, said, value
+from gpustack.rules.unfitting import unfitting
 from gpustack.subjects import torch as rows
 from gpustack.subjects.spans import is_version, minor, within
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
+    from gpustack.rules.unfitting import Unfitting
     from gpustack.subjects.torch_rows import Companions
 
 ID = "torch-torchvision-mismatch"
@@ -37,9 +39,10 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the package that does not belong to this torch: by the words of programs, else by their releases."""
-    package = next((name for name in PACKAGES if _complained(facts, name)), None)
+    lacking = {one.extension.name: one for one in unfitting(facts, matrix)}
+    package = next((name for name in PACKAGES if _complained(facts, name) or name in lacking), None)
     if package:
-        yield _finding(facts, matrix, package, Severity.ERROR)
+        yield _finding(facts, matrix, package, Severity.ERROR, lacking.get(package))
         return
     for name in ("torchvision", "torchaudio"):
         if _apart(facts, matrix, name):
@@ -86,7 +89,9 @@ def _made_for(matrix: Matrix, package: str, version: str) -> Companions | None:
     return rows.torch_for_torchaudio(matrix, version) if package == "torchaudio" else None
 
 
-def _finding(facts: Facts, matrix: Matrix, package: str, severity: Severity) -> Finding:
+def _finding(
+    facts: Facts, matrix: Matrix, package: str, severity: Severity, lacking: Unfitting | None = None
+) -> Finding:
     release = torch_version(facts) or value(facts, "pip-torch-conflict", "found")
     found = installed(facts, package) or _conflicting(facts, package)
     other, own = value(facts, "torchvision-cuda-mismatch", "found"), value(facts, "torchvision-cuda-mismatch", "torch")
@@ -100,9 +105,10 @@ def _finding(facts: Facts, matrix: Matrix, package: str, severity: Severity) -> 
         layer=Layer.FRAMEWORK,
         component=package,
         title=f"torch {release or 'here'} and {package} {found or 'here'} do not belong together{cudas}",
-        detail=" ".join(_details(package, found, made, right, release)),
+        detail=" ".join([*_details(package, found, made, right, release), *_lacks(lacking)]),
         because=(
             *grounds(facts, *VISION, *AUDIO, "pip-torch-conflict"),
+            *(lacking.because(facts) if lacking else ()),
             *grounds(facts, *(("undefined-symbol",) if _symbols(facts, package) else ()), most=2),
             *because_torch(facts),
             *because_package(facts, package),
@@ -111,6 +117,13 @@ def _finding(facts: Facts, matrix: Matrix, package: str, severity: Severity) -> 
         confidence=Confidence.CERTAIN if severity is Severity.ERROR else Confidence.LIKELY,
         fix=_fix(facts, package, right, own),
     )
+
+
+def _lacks(lacking: Unfitting | None) -> Iterator[str]:
+    """Give what its own file says that it misses."""
+    if lacking:
+        file = (lacking.files[0].path or "").rpartition("/")[2]
+        yield f"{file} wants {lacking.symbol or lacking.library}, which this torch does not offer."
 
 
 def _conflicting(facts: Facts, package: str) -> str | None:

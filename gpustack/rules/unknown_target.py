@@ -56,7 +56,15 @@ def refused(facts: Facts, matrix: Matrix) -> Iterator[Target]:
         spelled = _spelled(message, facts)
         if spelled is not None and spelled not in told:
             told.add(spelled)
-            yield _target(message, spelled, facts, matrix)
+            target = _target(message, spelled, facts, matrix)
+            if not _of_no_gpu(target, matrix):
+                yield target
+
+
+def _of_no_gpu(target: Target, matrix: Matrix) -> bool:
+    """Tell whether no GPU of these years is meant: 5.1 never was, 2.0 is older than all that the matrix knows."""
+    arch = target.arch
+    return arch is not None and matrix.arch(arch.capability) is None and arch.capability < max(matrix.architectures)
 
 
 def gpu_name(target: Target, facts: Facts) -> str | None:

@@ -7,18 +7,21 @@ number of that group as it is on the machine, since the name may mean another nu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
-from gpustack.rules.reading import because, texts, told
+from gpustack.rules import amd, intel
+from gpustack.rules.reading import because, because_of, items, number, table, text, texts, told
 from gpustack.rules.saying import grounds, heard, said
+from gpustack.rules.seen import nvidia_here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, JsonValue
 
 REFUSED = ("kfd-permission", "render-permission")
 ADVICE = "render-advice"
@@ -31,9 +34,13 @@ USUAL = ("render", "video")
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a program was refused a node, or where only root may and the group is spoken of."""
+    yield from _seen(facts)
+    yield from _seen_of_intel(facts)
     outright = heard(facts, *REFUSED)
     strange = _strange(facts)
-    only_root = heard(facts, *GROUP) and heard(facts, *FAILS)
+    only_root = (heard(facts, *GROUP) and heard(facts, *FAILS)) or (
+        heard(facts, "works-as-root", "user-fails") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
+    )
     if not (outright or heard(facts, ADVICE) or only_root or strange or _shut_out(facts)):
         return
     nodes, groups = " and ".join(_nodes(facts)), " and ".join(_groups(facts))
@@ -55,6 +62,56 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     )
 
 
+def _seen(facts: Facts) -> Iterator[Finding]:
+    """Give the finding where this login may not use the nodes of AMD's GPUs: asked of the system, whatever the mode."""
+    shut = amd.closed(facts)
+    if shut and amd.computing(facts):
+        grave = (amd.cards(facts) or amd.wanted(facts)) and not amd.ready(facts)
+        held = (because(facts, amd.MODULE, "nodes"), because(facts, amd.MODULE, "login", "groups"))
+        yield _closed(facts, shut, table(told(facts, amd.MODULE), "login"), held, grave=bool(grave))
+
+
+def _seen_of_intel(facts: Facts) -> Iterator[Finding]:
+    """Give the same for Intel's: of a card of its own, or of any where a framework is built for it."""
+    shut = intel.closed(facts)
+    if shut and (intel.discrete(facts) or intel.xpu_builds(facts)):
+        gpu = next(copy for copy in intel.cards(facts) if shut[0] in items(copy.facts, "nodes"))
+        held = (because_of(facts, intel.GPU, gpu, "nodes"), because_of(facts, intel.GPU, gpu, "login", "groups"))
+        yield _closed(facts, shut, table(gpu.facts, "login"), held, grave=True)
+
+
+def _closed(
+    facts: Facts,
+    shut: Sequence[Mapping[str, JsonValue]],
+    login: Mapping[str, JsonValue],
+    held: tuple[Because, ...],
+    *,
+    grave: bool,
+) -> Finding:
+    """Give the finding on nodes that this login may not use; what it weighs depends on who waits for the GPU."""
+    paths = [name for node in shut if (name := text(node, "path"))]
+    owners = list(dict.fromkeys(text(node, "group") or f"number {number(node, 'gid')}" for node in shut))
+    again = [name for name in texts(login, "account_groups") if name in owners and name not in texts(login, "groups")]
+    fix = _fix(facts)
+    return Finding(
+        id="user-not-in-render-group",
+        severity=Severity.INFO if nvidia_here(facts) else Severity.ERROR if grave else Severity.WARNING,
+        layer=Layer.ENVIRONMENT,
+        component="user",
+        title=f"This user may not open {' and '.join(paths)}: group {' and '.join(owners)} owns the GPU's nodes",
+        detail=f"The account is in {' and '.join(again)} by now, and this login is older than that." if again else "",
+        because=held,
+        fix=replace(
+            fix,
+            text="Log out and in again, or start a shell with the group.",
+            commands=(f"newgrp {again[0]}",),
+            needs_root=False,
+        )
+        if again and not facts.host.container
+        else fix,
+    )
+
+
 def _shut_out(facts: Facts) -> bool:
     """Tell whether modes, owner and the user's own groups together keep the user out."""
     held = texts(told(facts, "user"), "groups")
@@ -67,6 +124,13 @@ def _shut_out(facts: Facts) -> bool:
             if "others" in one.values
         )
     )
+
+
+def _in_neither(facts: Facts) -> bool:
+    """Tell whether the user's own groups are told, a program of AMD's or Intel's fails, and no usual group is there."""
+    held = texts(told(facts, "user"), "groups")
+    spoken = heard(facts, "rocm-named", "rocm-tool-named", *FAILS[2:]) or bool(text(told(facts, "rocm"), "version"))
+    return bool(held) and spoken and not {"root", *USUAL} & {*held}
 
 
 def _strange(facts: Facts) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
+from gpustack.rules.reading import number, told, version
 from gpustack.rules.saying import grounds, heard
 from gpustack.rules.seen import on_windows
 from gpustack.rules.told_machine import architecture, branch_of, is_open, machine, more, release
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 # The first branch whose open module has HMM. Source: NVIDIA technical blog, "Simplifying GPU Application Development
 # with Heterogeneous Memory Management" (2023-08).
 FIRST = 535
-FAILS = ("cuinit-3", "init-error", "no-device", "cuda-unknown-error", "cuinit-999")
+WORKS = "cuda-works-said"
+TORCH = "torch-init-failed"  # PyTorch's words for code 3 of CUDA
+FAILS = ("cuinit-3", TORCH, "init-error", "no-device", "cuda-unknown-error", "cuinit-999")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -35,7 +38,8 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     number = branch_of(release(facts))
     has_hmm = is_open(facts) or _only_open(facts, matrix)
     suspect = heard(facts, "cuinit-3") and (has_hmm or (number or 0) >= FIRST) and (number is None or number >= FIRST)
-    if on_windows(facts) or heard(facts, "cuda-available-true") or not (sure or spoken or suspect):
+    suspect = suspect or (heard(facts, TORCH) and has_hmm and _lists_all_the_same(facts))
+    if on_windows(facts) or heard(facts, "cuda-available-true", WORKS) or not (sure or spoken or suspect):
         return
     yield Finding(
         id="uvm-hmm-bug",
@@ -65,6 +69,12 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if spoken or has_hmm else Confidence.POSSIBLE,
     )
+
+
+def _lists_all_the_same(facts: Facts) -> bool:
+    """Tell whether NVML sees the GPU, so that only CUDA does not start."""
+    works = heard(facts, "host-smi-works", "wsl-smi-works") or number(told(facts, "nvml"), "code") == 0
+    return works or bool(version(facts, "nvml"))
 
 
 def _only_open(facts: Facts, matrix: Matrix) -> bool:

@@ -41,7 +41,8 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     slept = heard(facts, "suspended")
     fails = heard(facts, *FAILS) if slept else heard(facts, "cuinit-999")
     elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
-    if not fails or elsewhere or not (from_text(facts) or nvidia_here(facts)):
+    old = not slept and heard(facts, "insufficient-driver", "torch-driver-too-old", "runtime-above-driver")
+    if not fails or old or elsewhere or not (from_text(facts) or nvidia_here(facts)):
         return
     row = matrix.cuda_codes.get(UNKNOWN)
     how = "unknown error, 999" if heard(facts, "cuinit-999", "cuda-unknown-error") else "it fails"

@@ -11,7 +11,7 @@ from gpustack.rules.fixes import manager
 from gpustack.rules.linking import cuda_majors, soname_library
 from gpustack.rules.reading import because_of, copies, table, text, version
 from gpustack.rules.saying import because_said, heard, holding, said
-from gpustack.rules.seen import builds, driver_release
+from gpustack.rules.seen import builds, driver_release, nvidia_here
 from gpustack.rules.toolchain import toolkits as toolkits_here
 from gpustack.subjects import libraries, toolkits
 
@@ -67,7 +67,9 @@ class Here:
 
 
 def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
-    """Give the libraries of CUDA and cuDNN that were looked for in vain, each once."""
+    """Give the libraries of CUDA and cuDNN that were looked for in vain, each once; none where there is no GPU."""
+    if heard(facts, "nvidia-absent-said") and not nvidia_here(facts):
+        return ()
     found: dict[str, Missing] = {}
     for message in (one for kind in (BY_TENSORFLOW, NOT_FOUND, NOT_LOADED) for one in holding(facts, kind, "soname")):
         soname = message.values["soname"]

@@ -12,7 +12,7 @@ from gpustack.rules.seen import DRIVER
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
-FOLDER = "/usr/lib/wsl/lib"
+FOLDER, PLAIN = "/usr/lib/wsl/lib", "libcuda.so"
 # Folders of a library path that hold a libcuda of Linux, where there is one.
 OTHERS = re.compile(r"^/usr/lib(?:64)?/?$|^(?:/usr)?/lib/x86_64-linux-gnu|/compat(?:/|$)|/stubs(?:/|$)")
 PACKAGE = ("linux-driver-package", "linux-driver-said")
@@ -37,7 +37,11 @@ def linux_driver(facts: Facts) -> bool:
         return False
     if foreign_smi(facts) and heard(facts, *FAILS, CRASH):
         return True
-    return heard(facts, "linux-driver-said") or (package and heard(facts, *FAILS, "nvml-mismatch", "nvml-missing"))
+    if heard(facts, "driver-package-failed"):
+        return True
+    return heard(facts, "linux-driver-said") or (
+        package and heard(facts, *FAILS, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")
+    )
 
 
 def foreign_smi(facts: Facts) -> tuple[str, str] | None:
@@ -59,10 +63,21 @@ def elsewhere(facts: Facts) -> tuple[str, ...]:
 
 def shadowed(facts: Facts) -> bool:
     """Tell whether another libcuda than that of Windows is found: by its path, or since nvidia-smi alone works."""
-    if not facts.host.wsl or linux_driver(facts) or not heard(facts, *FAILS, SMI_FAILS):
+    if not facts.host.wsl or linux_driver(facts):
+        return False
+    if unread(facts):
+        return True
+    if not heard(facts, *FAILS, SMI_FAILS):
         return False
     works = heard(facts, "wsl-smi-works") or number(told(facts, "nvml"), "code") == 0
     return bool(elsewhere(facts) or before(facts)) or (works and heard(facts, *NO_GPU)) or _starts_blind(facts)
+
+
+def unread(facts: Facts) -> bool:
+    """Tell whether a program opens libcuda.so in vain while that of Windows, by that very name, is said to be there."""
+    sought = any(one.values.get("soname", "").lower() == PLAIN for one in said(facts, "libcuda-not-found"))
+    places = (one for one in said(facts, "libcuda-place") if re.search(r"/wsl/lib/libcuda\.so(?![.\w])", one.line))
+    return sought and any("symlink" not in one.line for one in places)
 
 
 def _starts_blind(facts: Facts) -> bool:

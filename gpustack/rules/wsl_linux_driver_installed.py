@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import naming, wsl
+from gpustack.rules.reading import text, told
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import DRIVER
 
@@ -27,6 +28,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     if not wsl.linux_driver(facts):
         return
     package = value(facts, "linux-driver-package", "package", "listed")
+    package = package or text(told(facts, DRIVER), "package") or value(facts, "driver-package-failed", "package")
     smi = wsl.foreign_smi(facts)
     what = package or (f"of nvidia-smi {smi[0]}" if smi else "such as nvidia-utils")
     yield Finding(
@@ -40,7 +42,17 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         + (f" Here nvidia-smi is {smi[0]}, the driver of Windows {smi[1]}." if smi else ""),
         confidence=Confidence.LIKELY if package or smi or heard(facts, *wsl.PACKAGE) else Confidence.POSSIBLE,
         because=(
-            *grounds(facts, *wsl.PACKAGE, wsl.SMI, wsl.WINDOWS, wsl.BLOCKED, *wsl.FAILS, wsl.CRASH, most=6),
+            *grounds(
+                facts,
+                *wsl.PACKAGE,
+                "driver-package-failed",
+                wsl.SMI,
+                wsl.WINDOWS,
+                wsl.BLOCKED,
+                *wsl.FAILS,
+                wsl.CRASH,
+                most=6,
+            ),
             *naming.known(facts, (DRIVER, "package"), ("gpu", "name")),
         ),
         fix=Fix(

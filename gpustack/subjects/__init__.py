@@ -10,7 +10,7 @@ import sys
 
 LATE = (
     *("codes", "compilers", "compilers_host", "cudnn", "drivers", "gpus", "intel", "jax", "known_bad", "libraries"),
-    *("messages", "nccl", "numbers", "onnxruntime", "pep440", "ranges", "rocm", "serving", "systems"),
+    *("messages", "nccl", "numbers", "onnx", "onnxruntime", "pep440", "ranges", "rocm", "serving", "systems"),
     *("tensorflow", "tensorrt", "terms", "thresholds", "toolkits", "torch", "torch_rows", "training", "vllm", "xids"),
 )
 

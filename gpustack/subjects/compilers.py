@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.versions import ComputeCapability
 from gpustack.subjects.ranges import VersionRange
-from gpustack.tables import row
+from gpustack.tables import needed, row
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -55,6 +56,21 @@ class NumbaCuda:
     row: Row
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonFloor:
+    """The lowest compute capability that some releases of Triton compile for."""
+
+    versions: VersionRange
+    capability: ComputeCapability
+    row: Row
+
+
+def triton_floor_of(matrix: Matrix, version: str) -> TritonFloor | None:
+    """Give the lowest GPU of a release of Triton, or None where no row states it."""
+    floors = matrix.rows("compilers", "triton_floors", _triton_floor)
+    return next((one for one in floors if one.versions.holds(version)), None)
+
+
 def triton_pins(matrix: Matrix) -> tuple[TritonPin, ...]:
     """Give the Triton of every torch, oldest first."""
     return matrix.rows("compilers", "triton_pins", _triton_pin)
@@ -80,6 +96,16 @@ def cupy_releases(matrix: Matrix) -> tuple[CupyRelease, ...]:
 def numba_cuda(matrix: Matrix) -> tuple[NumbaCuda, ...]:
     """Give what numba-cuda runs on."""
     return matrix.rows("compilers", "numba_cuda", _numba_cuda)
+
+
+def _triton_floor(line: Line) -> TritonFloor:
+    return TritonFloor(
+        versions=VersionRange.parse(line["versions"]),
+        capability=needed(ComputeCapability.parse(line["capability"])),
+        row=row(
+            "compilers", f"triton {line['versions']} is for compute capability {line['capability']} and newer", line
+        ),
+    )
 
 
 def _triton_pin(line: Line) -> TritonPin:

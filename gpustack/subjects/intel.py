@@ -58,6 +58,17 @@ def named(matrix: Matrix, product: str) -> IntelPlatform | None:
     return max(fitting, key=lambda found: len(found[0]), default=("", None))[1]
 
 
+def window_rule(matrix: Matrix) -> Row | None:
+    """Give the row that says what xe needs of Resizable BAR."""
+    rules = matrix.rows("intel", "kernel", lambda line: row("intel", f"{line['module']}: {line['rule']}", line))
+    return next((one for one in rules if "Resizable BAR" in one.text), None)
+
+
+def product_of(matrix: Matrix, device: int) -> str | None:
+    """Give the name of a PCI device number (vendor 8086) as the driver has it, or None where no row states it."""
+    return next((name for name, devices in matrix.rows("intel", "products", _product) if device in devices), None)
+
+
 def xpu_builds(matrix: Matrix) -> tuple[XpuBuild, ...]:
     """Give the oneAPI runtime of each torch, oldest first."""
     return matrix.rows("intel", "torch_xpu", _xpu_build)
@@ -83,6 +94,10 @@ def _platform(line: Line, *, legacy: bool) -> IntelPlatform:
         products=tuple(line.get("names", ())),
         legacy=legacy,
     )
+
+
+def _product(line: Line) -> tuple[str, frozenset[int]]:
+    return line["name"], frozenset(int(device, 16) for device in line["devices"])
 
 
 def _xpu_build(line: Line) -> XpuBuild:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 _LEADING = re.compile(r"v?(\d+(?:\.\d+)*)", re.ASCII)
@@ -19,6 +19,16 @@ def version_of(text: str) -> Version | None:
     except InvalidVersion:
         numbers = _LEADING.match(text.strip())
         return Version(numbers.group(1)) if numbers else None
+
+
+@lru_cache(maxsize=1024)
+def is_specifier(text: str) -> bool:
+    """Tell whether a text is a range of versions at all."""
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1024)

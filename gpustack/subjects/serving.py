@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gpustack.model.versions import CodeArch, CudaVersion, DriverRelease
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 from gpustack.subjects.ranges import VersionRange, version_of
 from gpustack.tables import needed, row
 
@@ -43,6 +43,50 @@ class TritonImage:
     driver: DriverRelease
     row: Row
     inside: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Technique:
+    """Something that a server can do, and what it takes: GPUs from ``lowest`` to ``newest``, a file or a package.
+
+    ``parallel`` names what the number of GPUs must divide, where it takes several of them.
+    """
+
+    component: str
+    versions: VersionRange
+    name: str
+    row: Row
+    lowest: ComputeCapability | None = None
+    newest: ComputeCapability | None = None
+    file: str | None = None
+    needs: str | None = None
+    parallel: str | None = None
+    note: str | None = None
+
+    @property
+    def span(self) -> str:
+        """The GPUs that it takes, in words."""
+        if self.parallel:
+            return f"two GPUs or more, whose number divides the model's {self.parallel}"
+        if self.lowest is None:
+            return "every GPU that the server runs on"
+        if self.newest is None:
+            return f"compute capability {self.lowest} or newer"
+        return f"compute capability {self.lowest} to {self.newest}"
+
+    def takes(self, gpu: ComputeCapability) -> bool:
+        """Tell whether it runs on a GPU."""
+        return (self.lowest is None or gpu >= self.lowest) and (self.newest is None or gpu <= self.newest)
+
+
+def techniques(matrix: Matrix) -> tuple[Technique, ...]:
+    """Give what servers can do, server by server."""
+    return matrix.rows("serving", "techniques", _technique)
+
+
+def techniques_of(matrix: Matrix, component: str, version: str) -> tuple[Technique, ...]:
+    """Give what this release of a server can do, as far as rows state it."""
+    return tuple(one for one in techniques(matrix) if one.component == component and one.versions.holds(version))
 
 
 def releases(matrix: Matrix, component: str) -> tuple[ServingRelease, ...]:
@@ -83,6 +127,24 @@ def _release(line: Line, component: str) -> ServingRelease:
         cuda=CudaVersion.parse(line.get("cuda")),
         archs=tuple(arch for text in line.get("archs", ()) for arch in _archs(text)),
     )
+
+
+def _technique(line: Line) -> Technique:
+    made = Technique(
+        component=line["component"],
+        versions=VersionRange.parse(line["versions"]),
+        name=line["technique"],
+        row=row("serving", "", line),
+        lowest=ComputeCapability.parse(line.get("capability")),
+        newest=ComputeCapability.parse(line.get("newest")),
+        file=line.get("file"),
+        needs=line.get("needs"),
+        parallel=line.get("parallel"),
+        note=line.get("note"),
+    )
+    note = f" ({made.note})" if made.note else ""
+    text = f"{made.component} {made.versions}, {made.name}: {made.span}{note}"
+    return replace(made, row=row("serving", text, line))
 
 
 def _archs(text: str) -> Iterator[CodeArch]:

@@ -96,7 +96,20 @@ def test_a_toolkit_older_than_the_gpu_is_named_with_the_first_that_knows_it(text
 )
 def test_an_architecture_that_a_newer_toolkit_dropped_is_not_called_new(arch: str, cuda: str, last: str) -> None:
     text = f"nvcc fatal   : Unsupported gpu architecture '{arch}'\n{RELEASE.format(cuda, cuda)}"
-    assert f"CUDA {last} was the last" in words(text, "arch-dropped-by-toolkit")
+    (one,) = [one for one in told(text).findings if one.id == "arch-dropped-by-toolkit"]
+    assert f"CUDA {last} was the last" in one.title
+    assert one.severity.value == "info"  # what is built asks for it, and no such GPU is here
+
+
+def test_an_architecture_of_a_gpu_that_is_here_and_was_dropped_is_a_fault_of_the_toolkit() -> None:
+    text = f"Tesla P40\nnvcc fatal   : Unsupported gpu architecture 'compute_61'\n{RELEASE.format('13.0', '13.0')}"
+    assert "Tesla P40" in words(text, "arch-dropped-by-toolkit")
+
+
+@pytest.mark.parametrize(("arch", "cuda"), [("compute_20", "9.0"), ("compute_51", "9.0"), ("compute_21", "8.0")])
+def test_an_architecture_that_no_gpu_of_these_years_has_is_a_matter_of_what_is_built(arch: str, cuda: str) -> None:
+    text = f"nvcc fatal   : Unsupported gpu architecture '{arch}'\n{RELEASE.format(cuda, cuda)}"
+    assert told(text).verdict.root_causes == ()
 
 
 @pytest.mark.parametrize(

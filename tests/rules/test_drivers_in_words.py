@@ -56,7 +56,7 @@ TOLD = (
     (BUILD, VOID, "5.5.2_1"),
     (
         BUILD,
-        "Building /usr/src/akmods/nvidia-kmod-470.223.02-1.fc39.src.rpm for kernel 6.8.4-200.fc39.x86_64 [FAILED]",
+        "Building rpms failed; see /var/cache/akmods/nvidia/470.223.02-1-for-6.8.4-200.fc39.x86_64.failed.log",
         "470.223.02",
     ),
     ("nouveau-loaded", "gpu-operator fails: nouveau was enabled by default on the nodes", "blacklist"),

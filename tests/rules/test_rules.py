@@ -14,10 +14,10 @@ import pytest
 
 from gpustack.imports import load
 from gpustack.matrix import Matrix
-from gpustack.model.facts import Call, Message
+from gpustack.model.facts import Call, Environment, Message
 from gpustack.model.report import Finding, Purpose, Severity
 from gpustack.rulebook import explain, rule
-from gpustack.rules import FROM_MESSAGES, RULES
+from gpustack.rules import AFTERWARDS, FROM_MESSAGES, RULES
 from gpustack.rules.causes import EXPLAINED_BY, OWN_INSTANCE
 from gpustack.rules.completing import complete
 from gpustack.snapshots import read
@@ -45,12 +45,12 @@ from tests.build import (
 )
 
 if TYPE_CHECKING:
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Component, Facts
 
 MATRIX = Matrix()
 CASES = sorted(path.parent for path in (Path(__file__).parent.parent / "cases").glob("*/expected.toml"))
 HOSTS = sorted((Path(__file__).parent.parent / "hosts").glob("*.json"))
-IDS = set(RULES)
+IDS = {*RULES, *AFTERWARDS}
 COMPAT = "/usr/local/cuda/compat/libcuda.so.570.86.10"
 CUDNN = "/usr/lib/libcudnn.so.9"
 DENIED = {"path": "/dev/nvidiactl", "exists": True, "readable": True, "writable": True, "open": "denied"}
@@ -86,6 +86,16 @@ def cuda_python(core: str, bindings: str) -> Facts:
     return on("535.183.01", 12020, first, second)
 
 
+def beside(chosen: Component) -> Facts:
+    """Give a machine whose chosen Python has this framework, and another that works."""
+    copy = {"version": "2.11.0+cu130", "build": "cu130", "cuda": "13.0", "accelerator": "cuda", "archs": ["sm_90"]}
+    made = seen("pytorch", {**copy, "environment": "/other/bin/python"})
+    both = replace(chosen, instances=(*chosen.instances, *made.instances))
+    other = Environment(python="/other/bin/python", kind="venv", prefix="/other", found=True)
+    facts = healthy(both)
+    return replace(facts, environments=(*facts.environments, other))
+
+
 NARROW = pci(link={"width": 8, "max_width": 16})
 OTHERS = pci("amdgpu", "0x74a1", "0000:03:00.0", "amd")
 FAILED = seen(
@@ -103,9 +113,16 @@ TWO = {
     "there": False,
 }
 PACKAGES = {"key": PYTHON, "environment": PYTHON, "distributions": {"cupy": "1", "cupy-cuda12x": "1"}}
+PINNED = {**PACKAGES, "distributions": {"vllm": "0.11.0", "torch": "2.9.1"}, "pins": {"vllm": {"torch": "==2.8.0"}}}
 SLOW = replace(libcuda(), calls=(Call(name="cuInit", seconds=9.5, outcome="ok"),))
+ON_GPU = {"key": "pid 70", "pid": 70, "name": "python3", "used_mib": 612}
+ENDED, WAITS = {"stuck": {"how": "ended", "heirs": []}}, {"stuck": {"how": "waits", "where": "uvm_va_space_destroy"}}
+REPLACED = {"gone": [{"path": "/usr/lib/libcuda.so.550.54.15", "release": "550.54.15"}]}
 CARDS = {"gpus": [{"pci": PCI, "domain": "DMA"}, {"pci": "0000:02:00.0"}]}
+DEAD = {"key": "0000:03:00.0", "driver": "xe", "survivability": {"kind": "boot"}}  # of Intel, waits for its firmware
+GONE = {"icds": [{"file": "/etc/x.icd", "library": "libx.so.1"}]}
 MACHINES = (
+    machine(seen("intel-gpu", DEAD), *(seen(loader, {"key": "0", **GONE}) for loader in ("opencl", "vulkan"))),
     *(xid(code) for code in (13, 74)),
     healthy(torch(linker=LINKER)),
     healthy(torch(search=SHADOWED, pins={"nvidia-cublas-cu12": "12.4.5.8", "nvidia-nccl-cu12": "2.27.3"})),
@@ -114,6 +131,7 @@ MACHINES = (
     within(healthy(torch(), seen("limits", {"shm_bytes": 1 << 26}))),
     healthy(seen("limits", {"memlock_bytes": 1 << 23, "may_lock": False, "rdma": ["mlx5_0"]})),
     healthy(SLOW, seen("gpu", gpu(persistence=False))),
+    healthy(seen("packages", PINNED)),
     *(xid(code) for code in (48, 79, 119)),
     *(healthy(libcuda(init=code, path=COMPAT, kind="compat")) for code in (802, 803, 804, 999)),
     *(healthy(seen("gpu", gpu(throttle={"mask": mask}))) for mask in (0x40, 0x80)),
@@ -157,7 +175,10 @@ MACHINES = (
     healthy(onnxruntime(exercise={"ran": False, "ok": False, "error": "ImportError: x"})),
     healthy(seen("nvml", reason="gave no answer", status="failed")),
     replace(healthy(), messages=(Message(kind="mce", line="[Hardware Error]: Uncorrected", origin="dmesg"),)),
+    *(healthy(seen("gpu-processes", {**ON_GPU, **more})) for more in (ENDED, WAITS, REPLACED)),
     replace(healthy(), taken="2028-01-01T00:00:00Z"),
+    beside(torch("2.11.0", "cpu", None)),
+    on("535.183.01", 12020, seen("image", {"variables": {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0"}})),
     healthy(torch("9.1.0", "cu140", "14.0"), seen("cuda-toolkit")),
 )
 # What no case and no machine above says.

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.rules.contracts import driver, extension, framework, gpu, kernel, library, python, runtime
+from gpustack.rules.contracts import (
+    amd,
+    compiler,
+    driver,
+    extension,
+    framework,
+    gpu,
+    intel,
+    kernel,
+    library,
+    python,
+    runtime,
+    serving,
+)
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract
 
-ROOMS = (kernel, driver, gpu, runtime, library, framework, python, extension)
+ROOMS = (kernel, driver, gpu, amd, intel, runtime, library, framework, python, extension, compiler, serving)
 
 
 def draw(facts: Facts, matrix: Matrix) -> tuple[Contract, ...]:

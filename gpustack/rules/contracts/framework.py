@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
+from gpustack.rules import amd
 from gpustack.rules.compatibility import Fit, arch_fit, driver_fit
 from gpustack.rules.contracts.edges import asked, edge, floor_fit, release, same_major, spoken
 from gpustack.rules.libraries import copy_at, pinned, used
-from gpustack.rules.reading import copies, numbers, text
+from gpustack.rules.reading import copies, numbers, text, texts
 from gpustack.rules.seen import Build, builds, capabilities, nvidia_here, on_windows
 from gpustack.subjects import jax, onnxruntime, ranges, rocm, tensorflow, torch
 
@@ -44,7 +45,8 @@ def _tensorflows(facts: Facts, matrix: Matrix) -> Iterator[Build]:
     """Give the copies of TensorFlow whose release is known, as builds; none where it uses no GPU at all."""
     for copy in copies(facts, "tensorflow"):
         known = tensorflow.release_of(matrix, copy.version or "") if release(copy) else None
-        if known and not _no_windows(copy.version or "", facts, matrix):
+        built_for = text(copy.facts, "accelerator") or "cuda"
+        if known and built_for == "cuda" and not _no_windows(copy.version or "", facts, matrix):
             yield Build(component="tensorflow", copy=copy, accelerator="cuda", cuda=known.cuda, archs=known.archs)
 
 
@@ -76,11 +78,19 @@ def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             yield edge("pytorch", "amd-gpu", "accelerator", fit, where)
             continue
         known = rocm.torch_build_of(matrix, build.copy.version or "", tag)
-        archs = known.archs if known else ()
-        kept = (Kept.OK if gfx in archs else Kept.BROKEN) if archs else Kept.UNKNOWN
+        archs = texts(build.copy.facts, "archs") or (known.archs if known else ())
+        kept = (Kept.OK if gfx in archs else _otherwise(facts, gfx, archs)) if archs else Kept.UNKNOWN
         found = f"code for {' '.join(archs)}" if archs else "code list not seen"
         fit = Fit(kept=kept, needs=f"code for {gfx}", found=found, row=known.row if known else None)
         yield edge("pytorch", "amd-gpu", "architecture", fit, where)
+
+
+def _otherwise(facts: Facts, gfx: str, archs: tuple[str, ...]) -> Kept:
+    """Tell what becomes of a GPU without code: it may be taken for a relative, or be beside the one that computes."""
+    if amd.override(facts) in archs:
+        return Kept.LIMITED
+    beside = any(one.gfx in archs for one in amd.computing(facts))
+    return Kept.LIMITED if beside and all(one.integrated for one in amd.gpus(facts) if one.gfx == gfx) else Kept.BROKEN
 
 
 def _jax_gpu(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Fit]:

@@ -1,0 +1,160 @@
+"""What names of files and images tell: wheels, the folders of a Python, Docker images with their tags."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpustack.imports import torch_build
+from gpustack.imports.gathered import HERE
+from gpustack.imports.whereabouts import here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.imports.gathered import Gathered
+
+FILE = re.compile(
+    r"^(?P<before>[^\n]{0,160}?)(?<![\w.+%-])(?P<name>[A-Za-z][\w.]{0,60})-(?P<version>\d(?:[\w.+!]|%2B){0,80})"
+    r"-(?:cp|py)\d[\w.]{0,30}-[\w.]{1,30}-[\w.]{1,60}\.whl(?P<after>[^\n]{0,60})",
+    re.MULTILINE,
+)
+FOLDER = re.compile(r"download\.pytorch\.org/whl/(?:nightly/)?(?P<tag>cu\d{2,3}|cpu|rocm[\d.]+|xpu)/$")
+OF_NVIDIA = re.compile(
+    r"(?<![\w/.-])(?P<name>nvidia-(?:cudnn|cublas|nccl|nvjitlink|cuda-runtime|cuda-nvrtc|cufft|cusparse|cusolver)-cu1\d)"
+    r"(?:==| |: | version |-| \()v?(?P<version>\d+\.\d[\d.]*\d)"
+)
+# A line in which a wheel is taken, and words by which it is none of this machine.
+TAKEN = re.compile(
+    r"\b(?:install\w*|Processing|Download(?:ing|ed)|Using cached|built|have|has|with|using|wheel(?: is| used)?)\b"
+    r"[^\n]{0,80}$|^\W*$",
+    re.IGNORECASE,
+)
+OTHER = re.compile(
+    r"\b(?:not|no|n't|never|try|tried|should|could|instead|removed?|uninstall\w*|recommend\w*|fail\w*)\b|\?",
+    re.IGNORECASE,
+)
+PYTHON = re.compile(
+    r"(?:[/\\](?:lib/)?python(?P<dotted>3\.\d{1,2})[/\\](?:site|dist)-packages\b|[/\\]Python3(?P<short>\d{1,2})[/\\]"
+    r"|\.cpython-3(?P<tag>\d{1,2})-|\.cp3(?P<windows>\d{1,2})-win)"
+)
+IMAGE = re.compile(
+    r"(?<![\w./-])(?:docker\.io/)?(?P<image>pytorch/pytorch|tensorflow/tensorflow|vllm/vllm-openai|lmsysorg/sglang"
+    r"|rocm/(?:pytorch|vllm|tensorflow)):v?(?P<tag>[\w][\w.+-]{1,80})"
+)
+TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
+ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]*?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
+PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
+# For which CUDA somebody installed PyTorch, where nothing tells the build that came of it.
+ASKED = re.compile(
+    r"\b(?:conda|mamba)\b[^\n?]{0,60}\binstall\b[^\n?]{0,120}\bpytorch\b[^\n?]{0,160}\b(?:cudatoolkit|pytorch-cuda)=+"
+    r"(?P<cuda>\d{1,2}\.\d)\b"
+    r"|\b(?:pip3?|uv)\b[^\n?]{0,60}\binstall\b[^\n?]{0,160}\btorch\b[^\n?]{0,160}download\.pytorch\.org/whl/(?:nightly/)?"
+    r"cu(?P<tag>\d{2,3})\b"
+)
+COMMAND = re.compile(
+    r"^(?![ \t]*[#$%>(])(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|uv)\b[^\n?]{0,40}\binstall\b"
+    r"[^\n?]{0,120}?(?<![\w-])(?:py)?torch==?"
+    r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\+\w+)?)(?![\w.*])(?P<after>[^\n]{0,80})",
+    re.MULTILINE,
+)
+FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
+MOST, FEW = 400, 3
+
+
+def read(origin: str, text: str, into: Gathered) -> None:
+    """Take in what the names of wheels, folders and images say; what a list or a report says stands before it."""
+    if ".whl" in text:
+        _wheels(origin, text, into)
+    python = next(iter(dict.fromkeys(_pythons(text))), None)
+    if python and not into.version("python"):
+        into.tell("python", origin, version=python)
+    _typed(origin, text, into)
+    asked = ASKED.search(text)
+    if asked and into.knows("pytorch") and not into.fact("pytorch", "accelerator") and not into.fact("pytorch", "cuda"):
+        cuda = asked["cuda"] or f"{asked['tag'][:-1]}.{asked['tag'][-1]}"
+        into.tell("pytorch", origin, cuda=cuda, accelerator="cuda")
+    for match in islice(IMAGE.finditer(text), MOST):
+        _image(origin, match["image"], match["tag"], into)
+
+
+def _typed(origin: str, text: str, into: Gathered) -> None:
+    """Take in the PyTorch that a command asked for, where nothing tells the one that came of it."""
+    known = into.fact("packages", "distributions")
+    if into.version("pytorch") or (isinstance(known, dict) and "torch" in known) or FAILED.search(text):
+        return
+    found = {one["version"] for one in COMMAND.finditer(text) if not OTHER.search(f"{one['before']} {one['after']}")}
+    if len(found) == 1:
+        version = found.pop()
+        build = torch_build.named(version)
+        into.tell("pytorch", origin, version=version, build=build.tag, accelerator=build.accelerator, cuda=build.cuda)
+
+
+def _release(version: str, before: str) -> str:
+    """Give the version of a wheel; where its name has no tag, with that of the folder on PyTorch's server."""
+    folder = FOLDER.search(before)
+    whole = version.replace("%2B", "+")
+    return f"{whole}+{folder['tag']}" if folder and "+" not in whole else whole
+
+
+def named(origin: str, line: str, into: Gathered) -> None:
+    """Take in NVIDIA's wheels that a line says are here: "nvidia-cudnn-cu11 8.6.0 is installed"."""
+    for match in OF_NVIDIA.finditer(line):
+        if here(line[: match.start()]):
+            held = into.fact("packages", "distributions")
+            into.tell("packages", f"{origin} (in words)")
+            known = held if isinstance(held, dict) else {}
+            into.copies["packages"][HERE].facts["distributions"] = {match["name"]: match["version"], **known}
+
+
+def _wheels(origin: str, text: str, into: Gathered) -> None:
+    """Take in the wheels that somebody installed; a name with many versions is a choice, not a statement."""
+    found: dict[str, list[str]] = {}
+    for match in islice(FILE.finditer(text), MOST):
+        if TAKEN.search(match["before"]) and not OTHER.search(f"{match['before']} {match['after']}"):
+            name = re.sub(r"[-_.]+", "-", match["name"]).lower()
+            found.setdefault(name, []).append(_release(match["version"], match["before"]))
+    held = into.fact("packages", "distributions")
+    known = dict(held) if isinstance(held, dict) else {}
+    fresh = {name: versions[-1] for name, versions in found.items() if len(versions) < FEW and name not in known}
+    if not fresh:
+        return
+    into.tell("packages", origin)
+    into.copies["packages"][HERE].facts["distributions"] = {**known, **fresh}
+    if "torch" in fresh and not into.version("pytorch"):
+        build = torch_build.named(fresh["torch"])
+        into.tell(
+            "pytorch",
+            origin,
+            version=fresh["torch"],
+            build=build.tag,
+            accelerator=build.accelerator,
+            cuda=build.cuda,
+        )
+
+
+def _pythons(text: str) -> Iterator[str]:
+    for match in islice(PYTHON.finditer(text), MOST):
+        yield match["dotted"] or f"3.{match['short'] or match['tag'] or match['windows']}"
+
+
+def _image(origin: str, image: str, tag: str, into: Gathered) -> None:
+    """Take in what the tag of an image says of what is inside it."""
+    into.machine(container="docker")
+    if image == "pytorch/pytorch" and (match := TORCH.match(tag)):
+        if not into.version("pytorch"):
+            build = f"cu{match['cuda'].replace('.', '')}"
+            into.tell("pytorch", origin, version=match["torch"], build=build, accelerator="cuda", cuda=match["cuda"])
+        return
+    if image.startswith("rocm/") and (match := ROCM.search(tag)):
+        into.tell("rocm", origin, version=match["rocm"])
+        if match["torch"] and not into.version("pytorch"):
+            into.tell("pytorch", origin, version=match["torch"], accelerator="rocm", hip=match["rocm"])
+        return
+    component = {"tensorflow/tensorflow": "tensorflow", "vllm/vllm-openai": "vllm", "lmsysorg/sglang": "sglang"}.get(
+        image
+    )
+    plain = PLAIN.match(tag)
+    if component and plain and not into.version(component):
+        into.tell(component, origin, version=plain["version"])

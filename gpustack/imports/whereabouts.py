@@ -1,0 +1,44 @@
+"""Lines as people write them, and whether what one names is said to be on this machine."""
+
+from __future__ import annotations
+
+import re
+
+NOT_HERE = re.compile(
+    r"(?:needs?|requires?|required|wants?|at least|minimum|min\.|upgrade\w*|update\w*|install(?:ing)?"
+    r"|(?<!self-)(?<!self )compiled|built?|built|(?:built?|compiled|linked|compatible|made) (?:with|for|against)|for|in"
+    r"|supports?|supported|than"
+    r"|until|since|before|(?:works?|worked|runs?|fine|tested|ok) (?:on"
+    r"|with)|"
+    r"works?|worked|downgrad\w*|instead of|against|expects?|expected|>=|<=|<|>|or newer|previous\w*|earlier"
+    r"|compiler|compiled w\.[ .]*|older|newer|(?:un|re)installed|removed|not|no|without|if|use|using|try|tried|was"
+    r"|up to|from|to|like|e\.g\.|such as)\s*(?:the |a |an )?\W*$",
+    re.IGNORECASE,
+)
+# Words before a thing that make it one of this machine, where the words above would not.
+HERE = re.compile(
+    r"(?:\b(?:I|we|I'm|we're|am|are|is) (?:also |now |currently )?us(?:e|ing)|(?:^|[,;] )(?:currently |now )?using"
+    r"|\b(?:upgraded|updated) to)\s+(?:the "
+    r"|a |an )?$",
+    re.IGNORECASE,
+)
+NOT_AFTER = re.compile(
+    r"[\"')]*\s*(?:or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b|(?:is"
+    r"|are) (?:needed|required)|builds?\b|wheels?\b)"
+)
+# A check list ("CUDA version.....[OK] (12.1)"), and facts between bars ("torch 1.4 | CUDA 10.1"), which no table edges.
+DOTS = re.compile(r"[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
+BARS = re.compile(r" \| ")
+TABLE = re.compile(r"^\s*[|+]|[|+]\s*$|\$ |^\s*[#$%>]|\bgrep\b")
+
+
+def smooth(raw: str) -> str:
+    """Give a line without marks of emphasis, its facts parted by commas and colons, on single spaces."""
+    raw = BARS.sub(", ", raw) if "|" in raw and not TABLE.search(raw) else raw
+    return " ".join(DOTS.sub(": ", raw.replace("**", "").replace("`", "")).split())
+
+
+def here(before: str) -> bool:
+    """Tell from the words before a thing whether it is said to be on this machine."""
+    near = before[-40:]
+    return bool(HERE.search(near)) or not NOT_HERE.search(near)

@@ -1,0 +1,21 @@
+"""The contracts of servers with the GPUs, technique by technique."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.rules.contracts.edges import edge
+from gpustack.rules.techniques import abilities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Give whether each technique of each installed server can be used here."""
+    for one in abilities(facts, matrix):
+        yield edge(one.component, "gpu", "technique", one.fit, one.environment)
