@@ -1,16 +1,18 @@
 """Run probes and print what they saw, one JSON line each: ``python probes [ID …]``, with or without gpustack.
 
 What follows on the command line is a list of ids from ``catalogue.json`` (none: all that suit this Python), or one JSON
-object ``{"rows": […], "deep": false, "root": "/", "seconds": 5}``, which is how gpustack asks. Every probe is announced
-(``{"at": ID}``) before it runs, so that whoever waits knows which one hung. Answers go to a private copy of standard
-output; whatever a library prints goes to standard error. Standard library and Python 3.8 syntax only.
+object ``{"rows": […], "deep": false, "root": "/", "seconds": 5}``, which is how gpustack asks; a trial (``deep``) says
+its steps too where ``"steps": true`` wants them (``{"at": ID, "step": "compile"}``); an unpacked image has
+``"image": {"environ": {…}, "interpreter": {…}}`` beside its root, and is read alone (``inert.py``). Every probe is
+announced (``{"at": ID}``) before it runs, so that whoever waits knows which one hung. Answers go to a private copy of
+standard output; whatever a library prints goes to standard error. Standard library and Python 3.8 syntax only.
 """
 
 import json
 import os
 import sys
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,10 +46,11 @@ def ask(row: "Dict[str, Any]", make_host: "Callable[[], Host]", function: str) -
     begun = time.monotonic()
     answer = {"id": row["id"], "status": "present", "instances": []}
     try:
-        names = load(row["probe"])
-        seen = names[function](host)
+        seen = load(row.get(function, row["probe"]))[function](host)
     except Exception as error:  # noqa: BLE001 - a probe that fails is an answer, and every other answer stands
-        answer.update(status="failed", reason="%s: %s" % (type(error).__name__, error))
+        unread = getattr(error, "unread", False)  # of inert.py
+        said = str(error) if unread else "%s: %s" % (type(error).__name__, error)
+        answer.update(status="unknown" if unread else "failed", reason=said)
     else:
         if seen is None:
             answer["status"] = "absent"
@@ -74,21 +77,32 @@ def main(arguments: "List[str]") -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     asked = job(arguments)
+    if asked.get("bound"):
+        load("children.py")["bind"]()
     host: "Type[Host]" = load("host.py")["Host"]
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(HERE):
         del sys.path[0]
     sys.path += [entry for entry in asked.get("path", ()) if entry not in sys.path]
 
-    def make_host() -> "Host":
-        made = host(root=asked.get("root", "/"), seconds=asked.get("seconds", 5.0))
+    kept: "Dict[str, Any]" = {}
+    image = asked.get("image")
+    if image:
+        host = load("inert.py")["inert"](host, image.get("interpreter"))
+
+    def make_host(step: "Callable[[str], object]") -> "Host":
+        made = host(asked.get("root", "/"), image["environ"] if image else None, asked.get("seconds", 5.0))
         made.environment = asked.get("environment")
+        made.kept, made.tell = kept, step
         return made
 
+    def say(line: "Dict[str, Any]") -> None:
+        answers.write(json.dumps(line) + "\n")
+        answers.flush()
+
     for row in asked["rows"]:
-        for line in ({"at": row["id"]}, None):
-            said = line or ask(row, make_host, "exercise" if asked.get("deep") else "probe")
-            answers.write(json.dumps(said) + "\n")
-            answers.flush()
+        say({"at": row["id"]})
+        step = partial(lambda name, step: say({"at": name, "step": step}), row["id"]) if asked.get("steps") else str
+        say(ask(row, partial(make_host, step), "exercise" if asked.get("deep") else "probe"))
     return 0
 
 

@@ -105,6 +105,18 @@ def pieces(take: "Take", size: int, word: bytes, around: int) -> "Iterator[bytes
         end = begin
 
 
+def within(take: "Take", named: str, word: bytes, around: int) -> "Iterator[bytes]":
+    """Give what stands around each place of a word in one section, from its end on; nothing where there is none."""
+    try:
+        file = Binary(take)
+        sections, names = _sections(file)
+        spans = [(offset, size) for at, _, offset, size, _ in sections if size and file.text(names + at) == named]
+    except (DamagedError, struct.error):
+        return
+    for begin, size in spans:
+        yield from pieces(lambda offset, much: take(begin + offset, much), size, word, around)  # noqa: B023 - used at once
+
+
 def reader(host: "Host", path: str) -> "Take":
     """Give what reads bytes of a file; many small reads of it are one look in the log."""
     host.bytes(path, 1)

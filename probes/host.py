@@ -2,7 +2,8 @@
 
 Standard library and Python 3.8 syntax, since it runs in other people's Pythons. Everything has a bound: a file is read
 up to a limit and never waited for, a command is killed when its time is up, a library's copy is loaded in a process of
-its own. ``root`` moves the whole file system, for tests and for file systems unpacked in a folder.
+its own. ``root`` moves the whole file system, for tests and for file systems unpacked in a folder: no link leads out of
+it (rooted.py).
 """
 
 import ctypes
@@ -29,15 +30,19 @@ _SHARED: "Dict[str, Facts]" = {}
 class Host:
     """This machine as a probe may see it."""
 
+    inert = False  # an unpacked image is: it is read, and nothing of it is run or loaded (inert.py)
+
     def __init__(self, root: str = "/", environ: "Optional[Dict[str, str]]" = None, seconds: float = 5.0) -> None:
         """Look at the file system below root, with these environment variables; commands get this many seconds."""
         self.root = root.rstrip("/")
         self.environ = dict(os.environ if environ is None else environ)
         self.seconds = seconds
         self.row: "Facts" = {}
+        self.tell: "Callable[[str], object]" = str  # is told of each step of a trial
         self.environment: "Optional[str]" = None  # the Python that is asked after; None: the machine as a whole
         self.log: "List[Tuple[str, str, str]]" = []
         self.calls: "List[Tuple[str, float, str]]" = []
+        self.kept: "Facts" = {}  # what one probe of this process found out and the next needs as well
 
     # Files. A path is always the path that the machine itself would use, without root.
 
@@ -49,7 +54,7 @@ class Host:
     def bytes(self, path: str, limit: int = LIMIT, offset: int = 0) -> "Optional[bytes]":
         """Give at most ``limit`` bytes of a regular file from ``offset``, or None; never waits for a pipe."""
         try:
-            handle = os.open(self.root + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = os.open(self.at(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 if stat.S_ISDIR(os.fstat(handle).st_mode):
                     raise IsADirectoryError(errno.EISDIR, "is a folder")
@@ -75,7 +80,8 @@ class Host:
     def stat(self, path: str) -> "Optional[Facts]":
         """Give mode, owner, group, device numbers, size, and whether this process may read and write it; or None."""
         try:
-            found = os.stat(self.root + path)
+            place = self.at(path, device=True)
+            found = os.stat(place)
         except (OSError, ValueError) as error:
             self._note("stat", path, error)
             return None
@@ -87,38 +93,38 @@ class Host:
             "major": os.major(found.st_rdev),
             "minor": os.minor(found.st_rdev),
             "size": found.st_size,
-            "readable": os.access(self.root + path, os.R_OK),
-            "writable": os.access(self.root + path, os.W_OK),
+            "readable": os.access(place, os.R_OK),
+            "writable": os.access(place, os.W_OK),
         }
 
     def link(self, path: str) -> "Optional[str]":
         """Give what a symbolic link says, or None where it is none."""
         try:
-            return os.readlink(self.root + path)
+            return os.readlink(str(self.shared("rooted.py")["beside"](self.root, path)) if self.root else path)
         except (OSError, ValueError):
             return None
 
     def real(self, path: str) -> str:
         """Give the path with every symbolic link followed, as the machine itself would name it."""
-        if not self.root:
-            return os.path.realpath(path)
-        found = path
-        for _ in range(40):
-            said = self.link(found)
-            if said is None:
-                return found
-            found = os.path.normpath(said if said.startswith("/") else os.path.join(os.path.dirname(found), said))
-        return found
+        return str(self.shared("rooted.py")["real"](self.root, path)) if self.root else os.path.realpath(path)
+
+    def at(self, path: str, *, device: bool = False) -> str:
+        """Give where the path lies in truth: below root, links followed; raises OSError for a device node there."""
+        return str(self.shared("rooted.py")["place"](self.root, path, device=device)) if self.root else path
 
     def glob(self, pattern: str) -> "List[str]":
         """Give the paths that match, sorted."""
-        cut = len(self.root)
-        return sorted(path[cut:] for path in globbing.glob(self.root + pattern, recursive="**" in pattern))
+        if self.root:
+            return sorted(self.shared("rooted.py")["glob"](self.root, pattern))
+        return sorted(globbing.glob(pattern, recursive="**" in pattern))
 
-    def list(self, folder: str) -> "List[str]":
-        """Give the names in a folder, sorted; none where it cannot be listed."""
+    def list(self, folder: str, most: "Optional[int]" = None) -> "List[str]":
+        """Give the names in a folder (the first ``most`` that come), sorted; none where it cannot be listed."""
         try:
-            return sorted(os.listdir(self.root + folder))
+            if most is None:
+                return sorted(os.listdir(self.at(folder)))
+            with os.scandir(self.at(folder)) as entries:
+                return sorted(entry.name for entry, _ in zip(entries, range(most)))
         except (OSError, ValueError) as error:
             self._note("list", folder, error)
             return []
@@ -133,25 +139,21 @@ class Host:
         """Give where a command lies: on PATH first, then in the system's own folders (a prolog has no PATH)."""
         for folder in [*(self.env("PATH") or "").split(os.pathsep), *TOOLS]:
             found = os.path.join(folder, tool)
-            if (
-                folder.startswith("/")
-                and os.access(self.root + found, os.X_OK)
-                and not os.path.isdir(self.root + found)
-            ):
+            place = self.root + self.real(found) if self.root else found
+            if folder.startswith("/") and os.access(place, os.X_OK) and not os.path.isdir(place):
                 return found
         return None
 
     def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":
         """Give {code, out, err} of a command, or None where it is missing; raises TimeoutError when it is too slow."""
         found = argv[0] if argv[0].startswith("/") else self.path(argv[0])
-        if found is None or not os.access(self.root + found, os.X_OK):
+        if found is None or not os.access(self.root + self.real(found), os.X_OK):
             self.log.append(("run", argv[0], "missing"))
             return None
         begun = time.monotonic()
         limit = self.seconds if seconds is None else seconds
-        said = self.shared("children.py")["command"](
-            [self.root + found, *argv[1:]], {**self.environ, "LC_ALL": "C"}, limit
-        )
+        environ = {**self.environ, "LC_ALL": "C"}
+        said = self.shared("children.py")["command"]([self.at(found), *argv[1:]], environ, limit)
         outcome = "no answer" if said is None else "exit %d" % said[0]
         self._called(" ".join(argv), begun, outcome)
         self.log.append(("run", " ".join(argv), outcome))
@@ -283,16 +285,15 @@ class Library:
 
 def _held(handle: int, limit: int) -> bytes:
     """Give what can be read now, up to the limit; the kernel's log has one record a read and passes over lost ones."""
-    parts, left = [], limit
-    while left > 0:
+    data, part = bytearray(), b" "
+    while part and len(data) < limit:
         try:
-            part = os.read(handle, min(left, 1 << 16))
+            part = os.read(handle, min(limit - len(data), 1 << 16))
         except BrokenPipeError:
             continue
         except BlockingIOError:
             break
-        if not part:
-            break
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
+        data += part
+    if not data and limit and stat.S_ISFIFO(os.fstat(handle).st_mode):
+        raise OSError(errno.ESPIPE, "is a pipe, which is not waited for")
+    return bytes(data)

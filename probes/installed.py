@@ -29,7 +29,20 @@ def normal(name: str) -> str:
 
 
 def find(host: "Host") -> "List[Facts]":
-    """Give every installed distribution {name, version, path, kind}: in the order of the path, then conda's."""
+    """Give every installed distribution {name, version, path, kind}: in the order of the path, then conda's.
+
+    Read once a process: a dozen probes of one child ask for it.
+    """
+    if "installed" not in host.kept:
+        known = len(host.log)
+        host.kept["installed"] = _find(host), host.log[known:]
+        del host.log[known:]
+    copies, looks = host.kept["installed"]
+    host.log += looks
+    return list(copies)
+
+
+def _find(host: "Host") -> "List[Facts]":
     here = host.interpreter()
     found = []
     known = set()
@@ -37,7 +50,9 @@ def find(host: "Host") -> "List[Facts]":
         real = host.real(folder)
         if real not in known:
             known.add(real)
-            found += [copy for name in host.list(folder) for copy in _record(host, folder, name)]
+            names = host.list(folder)
+            host.log += [("list", folder, "ok")] if names and folder.endswith("-packages") else []
+            found += [copy for name in names for copy in _record(host, folder, name)]
     meta = here["prefix"] + "/conda-meta"
     python = {copy["name"] for copy in found}
     found += [copy for name in host.list(meta) for copy in _conda(meta, name) if copy["name"] not in python]
@@ -120,13 +135,20 @@ def headers(text: str) -> "List[Tuple[str, str]]":
     return found
 
 
-def requirements(host: "Host", copy: "Facts", extras: "Sequence[str]" = ()) -> "Iterator[Requirement]":
-    """Give name, extras and versions of all that a copy requires here, with these extras of its own."""
+def requirements(
+    host: "Host", copy: "Facts", extras: "Sequence[str]" = (), only: "Optional[re.Pattern[str]]" = None
+) -> "Iterator[Requirement]":
+    """Give name, extras and versions of what a copy requires here, with these extras of its own.
+
+    ``only`` leaves out other names before their markers are read, which costs most of the time.
+    """
     if copy["kind"] != "dist-info":
         return
     here = _markers(host)
     for name, value in headers(host.read(copy["path"] + "/METADATA", HEAD) or ""):
         match = REQUIREMENT.match(value) if name == "requires-dist" else None
+        if match and only and not only.fullmatch(normal(match.group(1))):
+            continue
         if not match or not any(applies(match.group(4) or "", dict(here, extra=extra)) for extra in ["", *extras]):
             continue
         wanted = match.group(3).strip().strip("()").replace(" ", "")

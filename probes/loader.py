@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Chain = List[Tuple[str, Facts]]  # the file that asks, what loaded it, and so on; the program last
 
 CACHE = "/etc/ld.so.cache"
+CONFIGURED, MOST_CONFIGURED = "/etc/ld.so.conf", 64
 MARK = b"glibc-ld.so.cache1.1"
 HEAD, ENTRY = 48, struct.Struct("=iIIIQ")
 CACHE_MACHINES = {"x86_64": 0x0300, "aarch64": 0x0A00}
@@ -120,12 +121,18 @@ class Loader:
                 yield "LD_LIBRARY_PATH", "LD_LIBRARY_PATH", os.path.normpath(folder)
         for path, described in asking:
             yield from _own(path, described["runpath"], "RUNPATH")
+        yield from self._configured(soname)
+        for folder in _defaults(self.machine):
+            yield "default", "ld.so", folder
+
+    def _configured(self, soname: str) -> "Iterator[Tuple[str, str, str]]":
+        """Give what this machine's configuration names: the cache's folders, and those not yet read into it."""
         if self.cache is None:
             self.cache = cached(self.host.bytes(CACHE, 1 << 23) or b"", self.machine)
         for path in self.cache.get(soname, ()):
             yield "ld.so.cache", CACHE, os.path.dirname(path)
-        for folder in _defaults(self.machine):
-            yield "default", "ld.so", folder
+        for folder in unread(self.host):
+            yield "ld.so.conf", CONFIGURED, folder
 
     def _has(self, folder: str, soname: str) -> bool:
         """Tell whether the folder names the file: one that may not be listed is asked for it."""
@@ -141,6 +148,16 @@ class Loader:
         return self.names[folder]
 
 
+def in_cache(host: "Host") -> "Dict[str, List[str]]":
+    """Give what the loader's list has, read once a process: two dozen rows of one child ask for it."""
+    if CACHE in host.kept:
+        host.log.append(("read", CACHE, "ok"))
+    else:
+        host.kept[CACHE] = cached(host.bytes(CACHE, 1 << 23) or b"", host.interpreter()["machine"])
+    names: "Dict[str, List[str]]" = host.kept[CACHE]
+    return names
+
+
 def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
     """Give the paths for each name in ld.so.cache, in its order; only those for this machine where it is known."""
     start = data.find(MARK)
@@ -154,6 +171,26 @@ def cached(data: bytes, machine: str) -> "Dict[str, List[str]]":
         if wanted is None or flags & 0xFF00 == wanted:
             found.setdefault(_text(data, name), []).append(_text(data, path))
     return found
+
+
+def unread(host: "Host") -> "List[str]":
+    """Give the folders that ld.so.conf names and ldconfig will read when an image is started with a GPU.
+
+    None on a machine as it runs, whose cache counts. Source: ldconfig(8) and the hook update-ldcache of NVIDIA's
+    container toolkit.
+    """
+    if not host.inert:
+        return []
+    waiting, folders = [CONFIGURED], []
+    for number, path in enumerate(waiting):
+        for line in (host.read(path) or "").splitlines() if number < MOST_CONFIGURED else ():
+            words = line.partition("#")[0].split()
+            if words[:1] == ["include"]:
+                patterns = [os.path.join(os.path.dirname(path), word) for word in words[1:]]
+                waiting += [found for pattern in patterns for found in host.glob(pattern) if found not in waiting]
+            elif words and words[0].startswith("/"):
+                folders.append(os.path.normpath(words[0]))
+    return list(dict.fromkeys(folders))
 
 
 def _text(data: bytes, offset: int) -> str:

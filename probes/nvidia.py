@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 MOST_DEPENDENCIES = 16 << 20
 FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)$")
 BANNER = re.compile(r"Module\b.*?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)\s")
+RELEASE = re.compile(r"[\w.+~-]{1,64}", re.ASCII)
 # Folders that tell what a copy is for; what lies in none of them is the driver's own.
 KINDS = (("stub", "/stubs/"), ("compat", "/compat/"), ("compat", "/cuda-compat/"), ("wsl", "/wsl/"))
 ELSEWHERE = (
@@ -105,6 +106,16 @@ def release(path: "Optional[str]") -> "Optional[str]":
 def kind(path: str) -> str:
     """Give what a copy is for, by its folder: driver, stub (to link against), compat (newer than the module), wsl."""
     return next((name for name, folder in KINDS if folder in path), "driver")
+
+
+def of_module(host: "Host", module: str) -> "Optional[str]":
+    """Give the release that the kernel tells of a module in memory, or None; what is no release is noted."""
+    path = "/sys/module/%s/version" % module
+    said = (host.read(path, 256) or "").strip()
+    if not said or RELEASE.fullmatch(said):
+        return said or None
+    host.log.append(("read", path, "not understood: no release stands in it"))
+    return None
 
 
 def in_banner(banner: str) -> "Optional[str]":

@@ -22,12 +22,15 @@ VALUES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by 
 def there(host: "Host") -> bool:
     """Tell whether the library loads: False where it is nowhere, OSError with the loader's words where it is no good.
 
-    nvidia-ml-py is not asked, since it says "not found" of a damaged file as well.
+    nvidia-ml-py is not asked, since it says "not found" of a damaged file as well; so does the loader of a file that is
+    for another processor.
     """
     try:
         host.library(SONAME)
     except OSError as error:
-        if str(error).startswith(SONAME) and "No such file" in str(error):
+        loader = host.shared("loader.py")["Loader"](host)
+        nowhere = str(error).startswith(SONAME) and "No such file" in str(error)
+        if nowhere and not loader.search(SONAME, loader.program):
             return False
         raise
     return True

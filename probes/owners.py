@@ -18,6 +18,20 @@ MOST_RECORD = 8 << 20
 MOST_STATUS = 32 << 20
 
 
+def claims(host: "Host", copy: "Facts") -> "List[Facts]":
+    """Give the packages that claim a copy {at, path, prefix}, the likeliest owner first; the row names them."""
+    if "claims" not in copy:
+        packages = [*host.row["packages"], *host.row.get("bundlers", ())]
+        within = of_prefix(host, copy["at"], copy["prefix"], packages) if copy["prefix"] else None
+        copy["claims"] = of_system(host, copy["path"], packages) if within is None else within
+    return list(copy["claims"])
+
+
+def own(host: "Host", copy: "Facts") -> "List[Facts]":
+    """Give those of them whose version is the library's."""
+    return [owner for owner in claims(host, copy) if owner["name"].startswith(tuple(host.row["packages"]))]
+
+
 def of_prefix(host: "Host", path: str, prefix: str, packages: "Sequence[str]") -> "List[Facts]":
     """Give {kind, name, version, fits} of what claims a file of a site folder or conda prefix, the fitting ones first.
 

@@ -1,18 +1,22 @@
-"""A framework tried for real: one small computation with a known answer, what it said, and which files it loaded.
+"""A framework or library tried for real: one small computation with a known answer, what it said, what it loaded.
 
 Runs only in a child of its own (``--deep``), since it imports what belongs to others. Numbers are small whole ones, so
-that products are exact in whatever a GPU may round them to (TF32, float16, bfloat16), and are compared exactly.
+that products are exact in whatever a GPU may round them to (TF32, float16, bfloat16), and are compared exactly. A trial
+has steps: import, compile, launch, result; the one at which it failed is told, also where the process dies or hangs.
 """
 
 import logging
 import os
 import re
+import shutil
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Tuple
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
     from probes.host import Facts, Host
 
@@ -20,8 +24,10 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("libcuda", "libcudart", "libcublas", "libcublasLt", "libcudnn", "libnccl", "libnvrtc", "libnvJitLink")
 SIDE = 48
+LENGTH, FACTOR = 256, 3
 MOST_LINES = 20
 MOST_TEXT = 1000
+MOST_CAUSES = 5
 
 
 class Ear(logging.Handler):
@@ -44,7 +50,8 @@ class Ear(logging.Handler):
 
 def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
     """Give what came of the work, which fills the facts as it goes; an error is told in its own words."""
-    facts: "Facts" = {"ran": False, "ok": False, "device": None, "error": None, "versions": {}}
+    facts: "Facts" = {"ran": False, "ok": False, "device": None, "error": None, "failed_at": None, "versions": {}}
+    step(host, facts, "import")
     ear = Ear()
     logging.getLogger().addHandler(ear)
     logging.captureWarnings(capture=True)
@@ -52,8 +59,11 @@ def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
     try:
         work(facts)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a framework raises is the answer
-        facts["error"] = ("%s: %s" % (type(error).__name__, error))[: 2 * MOST_TEXT]
-        facts["ok"] = False
+        facts["error"], facts["ok"] = first(error), False
+        facts["words"] = "\n".join(words(error))[: 2 * MOST_TEXT]
+    else:
+        wrong = facts["ran"] and not facts["ok"]
+        facts["failed_at"] = "result" if wrong else None
     finally:
         logging.captureWarnings(capture=False)
         logging.getLogger().removeHandler(ear)
@@ -61,6 +71,85 @@ def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
     facts["loaded"] = loaded(host)
     facts["said"] = ear.lines
     return facts
+
+
+def step(host: "Host", facts: "Facts", name: str) -> None:
+    """Go on to a step; what fails from here on fails at it. Whoever waits is told, should no answer come."""
+    facts["failed_at"] = name
+    host.tell(name)
+
+
+def variables(**wanted: str) -> None:
+    """Set variables of this process that its user has not set: mostly where caches are, since nothing is to stay."""
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+def gpu(host: "Host", facts: "Facts") -> "Any":
+    """Give the first GPU that CUDA shows, made current; None where there is none, and then facts say why."""
+    found, why = host.shared("cuda_device.py")["find"](host)
+    if found is None:
+        facts["unavailable"] = why
+        return None
+    facts["device"], facts["device_name"] = "cuda:0", found.name()
+    return found
+
+
+@contextmanager
+def scratch() -> "Iterator[str]":
+    """Give a folder for what a library would keep, its temporary files too; then it is removed, as far as it can be."""
+    before, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="gpustack-")
+    tempfile.tempdir = folder
+    try:
+        yield folder
+    finally:
+        tempfile.tempdir = before
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def torch_gpu(torch: "Any", facts: "Facts") -> bool:
+    """Tell whether this torch can use a GPU, which facts then name; else they say why not, in its own words."""
+    for name in ("cuda", "xpu"):
+        module = torch.value(name)
+        if module is not None and module.is_available():
+            facts["device"], facts["device_name"] = name + ":0", module.get_device_name(0)
+            return True
+    facts["unavailable"] = "torch %s sees no GPU" % torch.value("__version__")
+    return False
+
+
+def first(error: BaseException) -> str:
+    """Give kind and first line of what was raised: of what is behind it, where it only wraps that."""
+    inner = getattr(error, "inner_exception", None)  # torch.compile
+    if isinstance(inner, BaseException) and inner is not error:
+        return first(inner)
+    lines = [line.strip() for line in told(error).splitlines() if line.strip()]
+    text = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
+    return (kind(error) + text)[: 2 * MOST_TEXT]
+
+
+def kind(error: BaseException) -> str:
+    """Give the class of what was raised; one of ours only hands on what a library written in C answered."""
+    ours = type(error).__module__.startswith("gpustack")
+    return "" if ours else type(error).__name__ + ": "
+
+
+def words(error: BaseException) -> "Iterator[str]":
+    """Give all that was raised: the error as it stands, and what it came from."""
+    one: "Optional[BaseException]" = error
+    for _ in range(MOST_CAUSES):
+        if one is None:
+            return
+        yield kind(one) + told(one)
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+
+
+def told(error: BaseException) -> str:
+    """Give the text of an error; some libraries fail at making theirs."""
+    try:
+        return str(error)
+    except Exception as worse:  # noqa: BLE001 - whatever came of asking, the kind is known
+        return "its text cannot be read (%s)" % type(worse).__name__
 
 
 def loaded(host: "Host") -> "Dict[str, List[str]]":
@@ -81,3 +170,10 @@ def matrices() -> "Tuple[Matrix, Matrix, Matrix]":
     right = [[(row * 5 + column * column + row * column * 3) % 13 % 3 - 1 for column in span] for row in span]
     columns = list(zip(*right))
     return left, right, [[sum(a * b for a, b in zip(row, column)) for column in columns] for row in left]
+
+
+def vectors() -> "Tuple[int, List[int], List[int], List[int]]":
+    """Give a factor and two vectors of small whole numbers, and factor times the one plus the other."""
+    left = [number % 29 - 14 for number in range(LENGTH)]
+    right = [number * 7 % 31 for number in range(LENGTH)]
+    return FACTOR, left, right, [FACTOR * one + other for one, other in zip(left, right)]

@@ -116,11 +116,11 @@ class ToldHost(Host):
         star = re.compile(fnmatch.translate(pattern).replace(".*", "[^/]*"))
         return sorted(name for name in self._names() if star.fullmatch(name))
 
-    def list(self, folder: str) -> builtins.list[str]:
+    def list(self, folder: str, most: int | None = None) -> builtins.list[str]:
         """Give the told names in a folder."""
         real = self.real(folder)
         inside = {Path(name).name for name in self._names() if str(Path(name).parent) == real and name != "/"}
-        return sorted(inside)
+        return sorted(inside)[:most]
 
     def path(self, tool: str) -> str | None:
         """Give a path for every told command."""

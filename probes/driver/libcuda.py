@@ -93,8 +93,14 @@ def answers(driver: "Driver") -> "Facts":
     }
     if code != 0:
         return dict(facts, status="failed", code=code, error="cuInit: " + (driver.name_of(code) or "no such function"))
-    count = min(driver.number("cuDeviceGetCount") or 0, MOST_DEVICES)
-    return dict(facts, devices=[device(driver, ordinal) for ordinal in range(count)])
+    count = driver.number("cuDeviceGetCount")
+    if count is None or count < 0:
+        said = driver.unavailable.get("cuDeviceGetCount") or "answered %s" % count
+        return dict(facts, status="failed", error="cuDeviceGetCount: " + said)
+    devices = [device(driver, ordinal) for ordinal in range(min(count, MOST_DEVICES))]
+    if devices and not any("name" in one for one in devices):
+        return dict(facts, status="failed", error="cuDeviceGet: " + driver.unavailable["cuDeviceGet"], devices=devices)
+    return dict(facts, devices=devices)
 
 
 def device(driver: "Driver", ordinal: int) -> "Facts":

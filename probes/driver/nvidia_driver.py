@@ -61,9 +61,10 @@ def in_use(host: "Host", name: str) -> "Facts":
 
 def module_loaded(host: "Host") -> "Optional[str]":
     """Give the release of the module in memory, or None."""
-    said = (host.read("/sys/module/nvidia/version", 256) or "").strip()
+    nvidia = host.shared("nvidia.py")
     banner = host.read("/proc/driver/nvidia/version", 4096) or ""
-    return said or host.shared("nvidia.py")["in_banner"](banner)
+    release: "Optional[str]" = nvidia["of_module"](host, "nvidia") or nvidia["in_banner"](banner)
+    return release
 
 
 def module_on_disk(host: "Host") -> "Optional[str]":

@@ -1,16 +1,41 @@
-"""Installed distributions of one name, in the order in which an import would see them: the names stand in the row."""
+"""Installed distributions of one system, in the order in which an import would see them: all data stand in the row.
+
+``distributions``: their names, a star for any end. ``beside``: others whose versions belong to the picture. The rest is
+read of the package itself, from the folder that the first copy lies in: ``holds`` (a file without which it is not
+there, or several of which one must be), ``said`` (fact: file, name assigned in it), ``tag`` (a pattern whose groups are
+facts of the build: in the version's local part, or in the address that it came from), ``links`` (extension files whose
+needs tell the majors of the libraries that they are built for).
+"""
+
+import fnmatch
+import json
+import os
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from probes.host import Answer, Host
+    from typing import Dict, List, Optional
+
+    from probes.host import Answer, Facts, Host
+
+TEXT = 1 << 16
+MOST_LINKS = 4
+MAJORS = (
+    ("cuda", re.compile(r"lib(?:cudart|cublas|cublasLt)\.so\.(\d+)")),
+    ("cudnn", re.compile(r"libcudnn\.so\.(\d+)")),
+    ("tensorrt", re.compile(r"libnvinfer\.so\.(\d+)")),
+    ("hip", re.compile(r"libamdhip64\.so\.(\d+)")),
+    ("sycl", re.compile(r"libsycl\.so\.(\d+)")),
+)
 
 
 def probe(host: "Host") -> "Answer":
-    """Give each copy: version, where its metadata lies, who installed it, whether it is a checkout used in place."""
+    """Give each copy: version, where its metadata lies, who installed it, and what the row asks of its files."""
     installed = host.shared("installed.py")
-    wanted = {installed["normal"](name) for name in host.row["distributions"]}
-    copies = [copy for copy in installed["find"](host) if copy["name"] in wanted]
+    everything = installed["find"](host)
+    copies = chosen(everything, host.row["distributions"], installed)
     first = {copy["name"]: copy["path"] for copy in reversed(copies)}
+    more = beside(installed["versions"](everything), host.row.get("beside", ()))
     return [
         {
             "key": copy["name"] if first[copy["name"]] == copy["path"] else "%s in %s" % (copy["name"], copy["path"]),
@@ -20,6 +45,77 @@ def probe(host: "Host") -> "Answer":
             "kind": copy["kind"],
             "shadowed_by": None if first[copy["name"]] == copy["path"] else first[copy["name"]],
             **installed["origin"](host, copy),
+            **more,
+            **told(host, copy),
         }
         for copy in copies
+        if whole(host, copy)
     ]
+
+
+def chosen(copies: "List[Facts]", names: "List[str]", installed: "Facts") -> "List[Facts]":
+    """Give the copies of the named distributions: those named first before others, in the order of the path."""
+    wanted = [installed["normal"](name.rstrip("*")) + ("*" if name.endswith("*") else "") for name in names]
+    ranks = [(rank(copy["name"], wanted), place, copy) for place, copy in enumerate(copies)]
+    return [copy for place, _, copy in sorted(ranks, key=lambda row: row[:2]) if place < len(wanted)]
+
+
+def rank(name: str, wanted: "List[str]") -> int:
+    """Give the place of the first pattern that a name fits; the number of patterns where it fits none."""
+    fitting = (place for place, pattern in enumerate(wanted) if fnmatch.fnmatchcase(name, pattern))
+    return next(fitting, len(wanted))
+
+
+def beside(versions: "Dict[str, Optional[str]]", names: "List[str]") -> "Facts":
+    """Give the versions of what belongs to the picture."""
+    return {"beside": {name: versions[name] for name in names if name in versions}} if names else {}
+
+
+def whole(host: "Host", copy: "Facts") -> bool:
+    """Tell whether a file is there without which the system is not, in the copy's folder."""
+    held = host.row.get("holds", ())
+    names = [held] if isinstance(held, str) else held
+    return not names or any(host.exists(site(host, copy) + "/" + name) for name in names)
+
+
+def site(host: "Host", copy: "Facts") -> str:
+    """Give the folder that a copy's package lies in; conda keeps its records elsewhere."""
+    if copy["kind"] != "conda":
+        return os.path.dirname(str(copy["path"]))
+    entries = [entry for entry in host.interpreter()["path"] if entry.rstrip("/").endswith("/site-packages")]
+    return str(entries[0]) if entries else ""
+
+
+def told(host: "Host", copy: "Facts") -> "Facts":
+    """Give what the package's own files say."""
+    found: "Facts" = {}
+    for fact, (name, assigned) in host.row.get("said", {}).items():
+        literals = host.shared("installed.py")["literals"]
+        found[fact] = literals(host.read(site(host, copy) + "/" + name, TEXT) or "").get(assigned)
+    if "tag" in host.row:
+        match = re.search(host.row["tag"], "%s %s" % (copy["version"], address(host, copy)))
+        found.update(match.groupdict() if match else {})
+    if "links" in host.row:
+        found["built_for"] = majors(host, [site(host, copy) + "/" + pattern for pattern in host.row["links"]])
+    return found
+
+
+def address(host: "Host", copy: "Facts") -> str:
+    """Give the name of the file that a copy was installed from, where pip wrote that down."""
+    try:
+        url = json.loads(host.read(copy["path"] + "/direct_url.json", TEXT) or "{}")["url"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return os.path.basename(url) if isinstance(url, str) else ""
+
+
+def majors(host: "Host", patterns: "List[str]") -> "Dict[str, List[str]]":
+    """Give the majors of CUDA, cuDNN, HIP … that extension files are linked to."""
+    found: "Dict[str, List[str]]" = {}
+    for path in [path for pattern in patterns for path in host.glob(pattern)][:MOST_LINKS]:
+        for needed in (host.elf(path) or {"needed": []})["needed"]:
+            for name, pattern in MAJORS:
+                match = pattern.match(needed)
+                if match and match.group(1) not in found.setdefault(name, []):
+                    found[name].append(match.group(1))
+    return found

@@ -46,7 +46,24 @@ def probe(host: "Host") -> "Answer":
         "distributions": installed["versions"](copies),
         "duplicates": {name: found for name, found in twice.items() if len(found) > 1},
         "overwritten": overwritten(host, copies),
+        "pins": pins(host, copies),
     }
+
+
+def pins(host: "Host", copies: "List[Facts]") -> "Dict[str, Dict[str, str]]":
+    """Give what distributions of the GPU stack require of others of it that are installed, as their METADATA says.
+
+    The row names both sides (``pinning``, ``pinned``): to read what every distribution requires takes too long.
+    """
+    installed = host.shared("installed.py")
+    first = {copy["name"]: copy for copy in reversed(copies)}
+    only = re.compile(host.row.get("pinned", "(?!)"))
+    found: "Dict[str, Dict[str, str]]" = {}
+    for name in host.row.get("pinning", ()):
+        for required, _, versions in installed["requirements"](host, first[name], (), only) if name in first else ():
+            if versions and required in first:
+                found.setdefault(name, {})[required] = versions
+    return found
 
 
 def overwritten(host: "Host", copies: "List[Facts]") -> "List[Facts]":

@@ -96,6 +96,7 @@ def exercise(host: "Host") -> "Answer":
             "jax": jax.value("__version__"),
             "jaxlib": host.module("jaxlib.version").value("__version__"),
         }
+        trial["step"](host, facts, "launch")
         devices = jax.call("devices")
         facts["devices"] = len(devices)
         facts["device"] = "cpu" if devices[0].platform == "cpu" else str(devices[0])

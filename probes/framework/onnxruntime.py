@@ -4,14 +4,11 @@ All its distributions bring the same package, so that the last one installed is 
 a session for a tiny model, since only a session says which providers are really used.
 """
 
-import os
 import re
-import sys
-import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, List
+    from typing import List
 
     from probes.host import Answer, Facts, Host
 
@@ -83,7 +80,10 @@ def exercise(host: "Host") -> "Answer":
         facts["providers_available"] = available
         wanted = [name + "ExecutionProvider" for name in BEST if name + "ExecutionProvider" in available]
         facts["printed"] = []
-        session = heard(lambda: runtime.value("InferenceSession")(model(), providers=wanted), facts["printed"])
+        trial["step"](host, facts, "launch")
+        session = host.shared("hearing.py")["heard"](
+            lambda: runtime.value("InferenceSession")(model(), providers=wanted), facts["printed"]
+        )
         facts["providers_used"] = session.get_providers()
         facts["device"] = facts["providers_used"][0].replace("ExecutionProvider", "").lower()
         facts["ran"] = True
@@ -94,38 +94,6 @@ def exercise(host: "Host") -> "Answer":
 
     answer: "Facts" = trial["run"](host, work)
     return answer
-
-
-def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
-    """Give what the work gives; what it prints, below Python too, goes to the lines.
-
-    A provider that cannot be loaded is told on standard error alone.
-    """
-    try:
-        paper = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the with below, which may not hold this error
-    except OSError:  # nowhere to write: better unheard than not done
-        return work()
-    with paper:
-        _flush()
-        kept = [os.dup(number) for number in (1, 2)]
-        for number in (1, 2):
-            os.dup2(paper.fileno(), number)
-        try:
-            return work()
-        finally:
-            _flush()
-            for number, held in zip((1, 2), kept):
-                os.dup2(held, number)
-                os.close(held)
-            paper.seek(0)
-            said = paper.read(TEXT).decode("utf-8", "replace").splitlines()
-            lines += [line[:1000] for line in said if line.strip()][-20:]
-
-
-def _flush() -> None:
-    """Write out what Python holds back."""
-    sys.stdout.flush()
-    sys.stderr.flush()
 
 
 def model() -> bytes:

@@ -110,10 +110,19 @@ def _archs(host: "Host", folders: "List[str]", accelerator: str) -> "Facts":
             match = text.search(piece)
             if match:
                 return {"archs": match.group().decode("ascii").split(" "), "archs_unread": None}
+    packed = _packed(host, folders) if accelerator == "rocm" else []
+    if packed:
+        return {"archs": packed, "archs_unread": None, "archs_from": "names of rocBLAS's kernels"}
     tried = paths[0] if paths else folders[0] + "/libtorch_python.so"
     looked = host.why(tried)
     why = "no list of architectures in it" if looked in ("ok", "not asked") else looked
     return {"archs": [], "archs_unread": "%s: %s" % (tried, why)}
+
+
+def _packed(host: "Host", folders: "List[str]") -> "List[str]":
+    """Give the targets for which a build for ROCm has rocBLAS's kernels, by the names of their files."""
+    names = [name for folder in folders for name in host.list(folder + "/rocblas/library")]
+    return sorted({match.group() for match in map(re.compile("gfx[0-9a-f]{3,4}").search, names) if match})
 
 
 def _pins(host: "Host", copies: "List[Facts]", record: "Optional[Facts]") -> "Facts":
@@ -221,6 +230,7 @@ def exercise(host: "Host") -> "Answer":
         facts["device"] = name + ":0" if gpu else "cpu"
         facts["device_name"] = gpu.get_device_name(0) if gpu else None
         facts["ran"] = True
+        trial["step"](host, facts, "launch")
         right = _multiply(torch, facts["device"], trial["matrices"]())
         cudnn = torch.value("backends").cudnn.version()  # raises where another cuDNN was found than it was built with
         facts["versions"]["cudnn"] = None if cudnn is None else _decode(cudnn)

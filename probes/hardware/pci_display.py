@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from probes.host import Answer, Facts, Host
 
 DEVICES = "/sys/bus/pci/devices"
+NUMBER = re.compile(r"0x[0-9a-f]{4,6}")
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x1022": "amd", "0x8086": "intel"}
+MAKERS = frozenset(VENDORS.values())
 DISPLAY, ACCELERATOR, NVSWITCH = "0x03", "0x12", ("0x10de", "0x0680")
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 TOTAL = re.compile(r"^TOTAL_ERR_\w+\s+(\d{1,18})\s*$", re.MULTILINE)
@@ -21,7 +23,21 @@ BARS = 6  # the first six lines of "resource" are the device's windows
 
 def probe(host: "Host") -> "Answer":
     """Give every GPU, accelerator and NVSwitch on the bus; None where there is no bus or none of them on it."""
-    return [describe(host, name) for name in host.list(DEVICES) if wanted(host, name)] or None
+    names = host.list(DEVICES)
+    if not names and host.why(DEVICES) not in {"not asked", "missing"}:
+        raise OSError("%s: %s" % (DEVICES, host.why(DEVICES)))
+    rows = [describe(host, name) for name in names if wanted(host, name)]
+    unclear = [path for name in names if ADDRESS.fullmatch(name) for path in odd(host, name)]
+    if unclear and not any(row["vendor"] in MAKERS for row in rows):
+        why = host.why(unclear[0])
+        raise OSError("%s: %s" % (unclear[0], why if why != "ok" else "no number of PCI stands in it"))
+    return rows or None
+
+
+def odd(host: "Host", name: str) -> "List[str]":
+    """Give the files without which nobody can tell whether this function is a GPU, and whose."""
+    files = ["class"] + (["vendor"] if wanted(host, name) else [])
+    return ["%s/%s/%s" % (DEVICES, name, file) for file in files if not NUMBER.fullmatch(word(host, name, file) or "")]
 
 
 def wanted(host: "Host", name: str) -> bool:

@@ -29,6 +29,13 @@ XID = re.compile(
 )
 OWNER = re.compile(r"pid='?(\d{1,10}|<unknown>)'?,? ?(?:name='?([^,']*)'?,? ?)?")
 DRIVER = re.compile(r"\bNVRM\b|\bnvidia", re.IGNORECASE)
+# What amdgpu and its compute half say when something is wrong. Source: the format strings in amdgpu_ucode.c,
+# amdgpu_job.c, amdgpu_ras.c, amdgpu_device.c and kfd_device.c of Linux.
+AMD = re.compile(
+    r"\bamdgpu\b.*(?:[Ff]atal error|timeout|timed out|GPU reset|uncorrectable|hardware error|page fault)"
+    r"|\bamdgpu\b.*firmware.*(?:fail|error|missing|not found)|\bamdgpu\b.*[Ff]ail\w* .*(?:firmware|microcode|ucode)"
+    r"|\bkfd\b.*(?:not supported|skipped device|NOT added|rejects atomics)|firmware load for amdgpu/"
+)
 # Each board's serial number is printed with its first Xid; it helps nobody to find a fault.
 SERIAL = re.compile(r"Serial Number", re.IGNORECASE)
 TURNED_AWAY = re.compile(
@@ -46,9 +53,9 @@ ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kern
 def probe(host: "Host") -> "Answer":
     """Give what the log holds, or that it could not be read: what is not readable is not clean."""
     text = host.read(KMSG, MOST_BYTES)
-    if text:
+    if text and RECORD.search(text):
         return {"readable": True, "source": KMSG, **sift(records(text))}
-    why = [KMSG + ": " + (host.why(KMSG) if text is None else "empty")]
+    why = [KMSG + ": " + (host.why(KMSG) if text is None else "no record stands in it" if text else "empty")]
     try:
         said = host.run(*JOURNAL, seconds=min(JOURNAL_SECONDS, host.seconds))
     except TimeoutError as error:
@@ -83,6 +90,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
     driver: "Dict[str, None]" = {}
     modules: "Dict[str, None]" = {}
     iommu: "Dict[str, None]" = {}
+    amd: "Dict[str, None]" = {}
     for seconds, line in lines:
         kind, event = parse_xid(line)
         if event:
@@ -91,6 +99,8 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
             continue
         elif DRIVER.search(line):
             remember(driver, line)
+        if not event and AMD.search(line):
+            remember(amd, line)
         if not event and TURNED_BACK.search(line):
             remember(iommu, line)
         if not event and TURNED_AWAY.search(line) and not line.startswith("NVRM"):
@@ -101,6 +111,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
         "nvrm": list(driver)[-MOST_LINES:],
         "module_errors": list(modules)[-MOST_LINES:],
         "iommu_faults": list(iommu)[-MOST_LINES:],
+        "amdgpu": list(amd)[-MOST_LINES:],
     }
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from probes.host import Answer, Facts, Host
 
+RELEASE = "/proc/sys/kernel/osrelease"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 EFI_VARIABLE = 5  # four bytes of attributes, one of value
 # Bits of /proc/sys/kernel/tainted in order. Source: Documentation/admin-guide/tainted-kernels.rst, Linux 6.17.
@@ -70,9 +71,10 @@ GPU_WORDS = re.compile(
 
 def probe(host: "Host") -> "Answer":
     """Give the kernel's facts; what cannot be read is null, and the log says why."""
-    release = line(host, "/proc/sys/kernel/osrelease")
-    if not release:
-        raise OSError("/proc/sys/kernel/osrelease: " + host.why("/proc/sys/kernel/osrelease"))
+    release = line(host, RELEASE)
+    if not release or not re.fullmatch(r"[\w.+~-]{1,64}", release, re.ASCII):
+        why = host.why(RELEASE)
+        raise OSError("%s: %s" % (RELEASE, why if why != "ok" else "no kernel's release stands in it"))
     words = (host.read("/proc/cmdline") or "").split(" -- ")[0].split()
     facts: "Facts" = {
         "version": release,

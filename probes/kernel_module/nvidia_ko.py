@@ -14,17 +14,10 @@ if TYPE_CHECKING:
 
 MAIN = "nvidia"
 PROC = "/proc/driver/nvidia"
-CONFIGURATION = (
-    "/etc/modprobe.d",
-    "/run/modprobe.d",
-    "/usr/local/lib/modprobe.d",
-    "/usr/lib/modprobe.d",
-    "/lib/modprobe.d",
-)
 COMPETITORS = ("nouveau", "nova_core", "nova_drm", "nvidiafb", "rivafb")
 OWNERS = (*COMPETITORS, "vfio-pci", "pci-stub", "xen-pciback")
 VENDOR, DISPLAY = "0x10de", "0x03"
-FIELD = re.compile(r"^([^:\n]{1,60}):(.*)$", re.MULTILINE)
+FIELD = re.compile(r"^([\w .()/-]{1,60}):([^\n\x00]*)$", re.MULTILINE | re.ASCII)
 OPENED = ("ok", "[Errno 22] Invalid argument")  # the driver has no read: this is the word of an open door
 
 
@@ -54,9 +47,16 @@ def probe(host: "Host") -> "Answer":
 def loaded(host: "Host", module: str) -> "Facts":
     """Give what the kernel says of the module in memory; some containers show /proc/driver/nvidia alone."""
     folder = "/sys/module/" + module
-    state = (host.read(folder + "/initstate", 64) or "").strip() or None
+    said = (host.read(folder + "/initstate", 64) or "").strip()
+    state = said if re.fullmatch("[a-z]{1,16}", said) else None
+    if said and not state:
+        host.log.append(("read", folder + "/initstate", "not understood: no state of a module stands in it"))
     banner = (host.read(PROC + "/version", 4096) or "") if module == MAIN else ""
-    release = (host.read(folder + "/version", 256) or "").strip() or host.shared("nvidia.py")["in_banner"](banner)
+    if banner and "Module" not in banner:
+        host.log.append(("read", PROC + "/version", "not understood: no driver's banner stands in it"))
+        banner = ""
+    nvidia = host.shared("nvidia.py")
+    release = nvidia["of_module"](host, module) or nvidia["in_banner"](banner)
     return {
         "loaded": bool(state or release),
         "state": state,
@@ -104,17 +104,8 @@ def parameters(host: "Host", module: str) -> "Dict[str, str]":
 
 def forbidden(host: "Host", module: str) -> "List[str]":
     """Give the files that keep the module from being loaded, and the kernel's command line where that does."""
-    name = re.escape(module).replace("_", "[-_]")
-    rule = re.compile(
-        r"^\s*(?:blacklist\s+%s|install\s+%s\s+\S*/(?:false|true)\b.*|alias\s+%s\s+off)\s*(?:#.*)?$"
-        % (name, name, name),
-        re.MULTILINE,
-    )
-    files = [path for folder in CONFIGURATION for path in host.glob(folder + "/*.conf")]
-    seen = [path for path in files if rule.search(host.read(path) or "")]
-    words = [word.partition("=") for word in (host.read("/proc/cmdline") or "").split()]
-    listed = [one for key, _, value in words if key.endswith("blacklist") for one in value.replace("-", "_").split(",")]
-    return list(dict.fromkeys(map(host.real, seen))) + (["/proc/cmdline"] if module in listed else [])
+    found: "List[str]" = host.shared("modules.py")["forbidden"](host, module)
+    return found
 
 
 def competitors(host: "Host") -> "List[str]":

@@ -74,7 +74,7 @@ def look(host: "Host", root: str, found_by: "List[str]") -> "Optional[Facts]":
         missing = "there is no toolkit" if host.exists(root) else "there is no such folder"
         return dict(facts, status="absent", error=missing) if variables else None
     facts.update(version=versions[source] if source else None, version_from=source, error=error)
-    facts["status"] = "present" if source else "failed"
+    facts["status"] = "present" if source else "unknown" if host.inert else "failed"
     facts.update(nvcc=compiler if host.exists(compiler) else None, nvcc_version=nvcc)
     return facts
 
@@ -86,7 +86,7 @@ def compiler_version(host: "Host", nvcc: str) -> "Tuple[Optional[str], Optional[
     except (OSError, TimeoutError) as error:
         return None, str(error)
     if said is None:
-        return None, "it may not be run"
+        return None, "it is not run: this file system is only read" if host.inert else "it may not be run"
     version = first(r"\bV(\d+\.\d+\.\d+)", said["out"])
     return version, None if version else "exit %d: %s" % (said["code"], (said["err"] or said["out"]).strip()[:200])
 

@@ -11,7 +11,7 @@
  * FAKE_SLOW    1>0: copies from GPU 1 to GPU 0 take half as long again
  * FAKE_FAULT   SYMBOL=CODE or SYMBOL=hang|segv, with @N behind SYMBOL for the Nth call on: cuMemcpyAsync@9=719
  * FAKE_MAJOR   the major number of its compute capability (default 9)
- * FAKE_WRONG   read, write, copy, h2d, d2h, p2p: that kernel, or copy of the driver's, gets one word wrong
+ * FAKE_WRONG   read, write, copy, h2d, d2h, p2p, saxpy: that kernel, or copy of the driver's, gets one word wrong
  * FAKE_RATE    what the probe of the tensor cores finds, as a part of what an H100's mma.sync does, in percent (default 100)
  * FAKE_CUBIN   refused: the driver takes no machine code
  * FAKE_GATE    late: the gate gives up every time
@@ -223,6 +223,7 @@ API int cuMemcpyDtoHAsync_v2(void *to, const char *from, size_t size, void *s) {
     pass(size, 55.5e9);
     return 0;
 }
+API int cuMemcpyHtoD_v2(void *to, const void *from, size_t size) { ENTER; memcpy(to, from, size); return 0; }
 API int cuMemcpyDtoH_v2(void *to, void *from, size_t size) { ENTER; memcpy(to, from, size); return 0; }
 API int cuMemsetD8Async(void *to, unsigned char v, size_t n, void *s) { ENTER; memset(to, v, n); pass(n, 4.6e9); return 0; }
 API int cuMemsetD16Async(void *to, unsigned short v, size_t n, void *s) { ENTER; memset(to, v & 255, 2 * n); return 0; }
@@ -368,8 +369,12 @@ static void unlike(void **a) {
         *ARG(wide *, 5) += ARG(float *, 0)[i] != expected;
     }
 }
+static void saxpy(void **a) { /* that of probes/cuda_device.py */
+    for (word i = 0; i < ARG(word, 4); i++) ARG(float *, 0)[i] = ARG(float, 1) * ARG(float *, 2)[i] + ARG(float *, 3)[i];
+    if (is("FAKE_WRONG", "saxpy")) *ARG(float *, 0) += 1;
+}
 static const struct { const char *name; void (*run)(void **); } KERNELS[] = {
-    {"fill_whole", fill_whole}, {"unlike", unlike}, {"nothing", nothing}, {"chase", chase},
+    {"saxpy", saxpy}, {"fill_whole", fill_whole}, {"unlike", unlike}, {"nothing", nothing}, {"chase", chase},
     {"gate", gate}, {"stamp", stamp}, {"fill_bits", fill_bits}, {"fill_float", fill_float}, {"fill_half", fill_half},
     {"fill_bfloat", fill_bfloat}, {"fill_double", fill_double}, {"fill_e4m3", fill_e4m3}, {"differ", differ}, {"checksum", checksum}, {"read_", read_}, {"write_", write_}, {"copy_", copy_},
     {"wrong", wrong}, {"unequal", unequal}, {"triad_", triad_}, {"bulk_", bulk_}, {"l2_1", l2_1}, {"l2_4", l2_4}, {"l2_8", l2_8}, {"smem_", smem_},
@@ -414,6 +419,8 @@ API int cuLibraryGetKernel(void **k, char *l, const char *name) {
     }
     return NOT_FOUND;
 }
+API int cuModuleLoadData(char **m, const void *code) { ENTER; return cuLibraryLoadData(m, code, NULL, NULL, 0, NULL, NULL, 0); }
+API int cuModuleGetFunction(void **f, char *m, const char *name) { ENTER; return cuLibraryGetKernel(f, m, name); }
 API int cuKernelGetFunction(void **f, void *k) { *f = k; return 0; }
 API int cuKernelGetLibrary(void **l, void *k) { *l = NULL; return 0; }
 static int noted(void *f, void **a);

@@ -1,7 +1,7 @@
 /* A stand-in for libnvidia-ml.so.1 that answers as an H200 does, and goes wrong as it is told.
  *
  * NVML_FAKE="nvmlDeviceGetTemperature=hang;nvmlDeviceGetName#2=15": what a function does (of GPU 2 alone): a number is
- * its return code; hang, segv, abort, exit0, slow; garbage fills its answer with nonsense; r535 is the process list of
+ * its return code; garbage fills its answer with nonsense; the rest is in sick.h; r535 is the process list of
  * R535.43 to .86, whose entries are longer than its version says. A field value is asked for as field230.
  * NVML_FAKE_GPUS=8 GPUs; NVML_FAKE_NVLINK=4 or 5 is the links' generation (none: not supported), NVML_FAKE_DOWN=3 the
  * link that is down, NVML_FAKE_STRAIGHT lets them go to the neighbour and not to a switch; NVML_FAKE_PIDS=12,34 are the
@@ -9,31 +9,20 @@
  * MIG instances.
  * Compiled with -DOLD it lacks what drivers of 2022 lack. Layouts are those of nvidia-ml-py's structures.
  */
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "sick.h"
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
-enum { NOT_SUPPORTED = 3, NO_SUCH = 6, TOO_SMALL = 7, INVALID = 2, GARBAGE = -1, R535 = -2 };
+enum { NOT_SUPPORTED = 3, NO_SUCH = 6, TOO_SMALL = 7, INVALID = 2, R535 = -2 };
 
 static u32 number(const char *variable, u32 otherwise) {
     const char *said = getenv(variable);
     return said ? (u32)atoi(said) : otherwise;
 }
 
-static int act(const char *what) {
-    if (!strcmp(what, "hang")) for (;;) pause();
-    if (!strcmp(what, "segv")) raise(SIGSEGV);
-    if (!strcmp(what, "abort")) abort();
-    if (!strcmp(what, "exit0")) exit(0);
-    if (!strcmp(what, "slow")) return usleep(60000);
-    if (!strcmp(what, "garbage")) return GARBAGE;
-    if (!strcmp(what, "r535")) return R535;
-    return atoi(what);
-}
+static int act(const char *what) { return strcmp(what, "r535") ? sick(what) : R535; }
 
 static long index_of(void *device) { return (long)device % 1000 - 1; }
 
@@ -72,7 +61,8 @@ static int text(int said, char *out, u32 size, const char *value) {
 #define SYSTEM_TEXT(name, value) \
     int name(char *out, u32 size) { BEGIN(#name, NULL); return text(said, out, size, value); }
 
-/* The library. */
+/* The library. Loading it can be planned as well: libnvidia-ml.so.1=hang. */
+__attribute__((constructor)) static void loaded(void) { fault("libnvidia-ml.so.1", NULL); }
 int nvmlInitWithFlags(u32 flags) { (void)flags; return fault("nvmlInit", NULL); }
 int nvmlInit_v2(void) { return fault("nvmlInit", NULL); }
 int nvmlShutdown(void) { return 0; }

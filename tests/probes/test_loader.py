@@ -114,7 +114,7 @@ def test_one_file_by_two_names_is_one_candidate_and_a_dangling_link_is_none() ->
 class ClosedFolder(ToldHost):
     """A host with a folder that may be passed through and not listed."""
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str, most: int | None = None) -> list[str]:  # noqa: ARG002 - there are none
         """Deny the listing."""
         self._note("list", folder, PermissionError(13, "Permission denied"))
         return []

@@ -19,6 +19,13 @@ PACKAGES = load("environment/packages.py")
 SITE = "/env/lib/python3.12/site-packages"
 PYTHON = {"path": ["/user", SITE], "prefix": "/env", "executable": "/env/bin/python"}
 NCCL = "nvidia/nccl/lib/libnccl.so.2"
+VLLM = """Name: vllm
+Requires-Dist: torch==2.8.0
+Requires-Dist: numpy<2 ; python_version < '3.9'
+Requires-Dist: xformers==0.0.32; extra == 'fast'
+Requires-Dist: requests>=2.26.0
+Requires-Dist: triton
+"""
 OLD, NEW = "nvidia-nccl-cu11", "nvidia-nccl-cu12"
 
 
@@ -55,6 +62,7 @@ def test_everything_installed_is_told_and_what_is_there_twice() -> None:
         "distributions": {"torch-vision": "0.25.0", "numpy": "2.4.6"},
         "duplicates": {"torch-vision": ["0.25.0", "0.26.0"]},
         "overwritten": [],
+        "pins": {},
     }
 
 
@@ -139,3 +147,15 @@ def test_in_a_real_python_with_real_files(tmp_path: Path) -> None:
     (found,) = items(seen.facts, "overwritten")
     assert text(found, "fits") == OLD
     assert seen.instances[0].environment == str(program)
+
+
+def test_what_packages_of_the_stack_require_of_each_other_is_told_and_nothing_else() -> None:
+    files: dict[str, str | bytes | OSError] = {
+        f"{SITE}/vllm-0.11.0.dist-info/METADATA": VLLM,
+        f"{SITE}/torch-2.9.0.dist-info/METADATA": "",
+        f"{SITE}/requests-2.0.dist-info/METADATA": "",
+        f"{SITE}/triton-3.5.0.dist-info/METADATA": PermissionError(13, "denied"),
+        f"{SITE}/numpy-2.4.6.dist-info/METADATA": "",
+    }
+    row = next(dict(one.data) for one in catalogue.load() if one.id == "packages")
+    assert PACKAGES["probe"](ToldHost(files, python=PYTHON, row=row))["pins"] == {"vllm": {"torch": "==2.8.0"}}

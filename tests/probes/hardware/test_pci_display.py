@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,10 +146,19 @@ def test_a_gpu_that_has_fallen_off_the_bus_keeps_its_place_with_what_is_left() -
     assert seen["link"] == {"speed": None, "width": 63, "max_speed": None, "max_width": None}
 
 
-def test_no_bus_an_empty_bus_and_a_denied_device_are_absence() -> None:
+def test_no_bus_and_an_empty_bus_are_absence() -> None:
     assert look({}) is None
     assert look({"/sys/bus/pci/devices/.keep": ""}) is None
-    assert look(device(f"{DEVICES}/0000:65:00.0", **{"class": OSError(errno.EACCES, "Permission denied")})) is None
+
+
+def test_a_device_that_may_be_a_gpu_is_no_absence() -> None:
+    denied = device(f"{DEVICES}/0000:65:00.0", **{"class": OSError(errno.EACCES, "Permission denied")})
+    with pytest.raises(OSError, match=r"0000:65:00.0/class: denied"):
+        look(denied)
+    with pytest.raises(OSError, match=r"0000:65:00.0/vendor: no number of PCI stands in it"):
+        look(device(f"{DEVICES}/0000:65:00.0", vendor="?", **{"class": "0x030000"}))
+    other = device(f"{DEVICES}/0000:66:00.0", vendor="0x10de", **{"class": "0x030200"})
+    assert [row["key"] for row in look({**denied, **other}) or []] == ["0000:66:00.0"]
 
 
 def test_this_machine_answers() -> None:

@@ -202,3 +202,15 @@ def test_no_line_is_too_odd(lines: list[str]) -> None:
 )
 def test_what_an_iommu_turned_away_is_kept(line: str) -> None:
     assert look(line, "DMAR: IOMMU enabled")["iommu_faults"] == [line]
+
+
+def test_what_amdgpu_says_of_firmware_resets_and_kfd_is_kept_and_its_greetings_are_not() -> None:
+    lines = (
+        "amdgpu 0000:03:00.0: [drm] Loading DMUB firmware via PSP: version=0x07002F00",
+        "amdgpu 0000:03:00.0: Direct firmware load for amdgpu/navi31_mes.bin failed with error -2",
+        "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2",
+        "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics 730<0",
+        "kfd kfd: amdgpu: added device 1002:744c",
+    )
+    found = LOG["sift"]([(1.0, line) for line in lines])
+    assert found["amdgpu"] == [lines[1], lines[2], lines[3]]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.told import REPO, ToldHost, load
 
 PROBE = load("library/shared_object.py")
+NAMING = load("naming.py")
 ROWS = {
     row["id"]: row
     for row in json.loads((REPO / "probes" / "catalogue.json").read_text("utf-8"))["systems"]
@@ -69,7 +70,9 @@ def told(row: str, *, environment: str | None = None, **said: Any) -> list[dict[
 
 @given(name=st.text(max_size=40), version=st.none() | st.text(max_size=40))
 def test_names_and_package_versions_may_be_anything(name: str, version: str | None) -> None:
-    PROBE["in_name"](name)
+    for way in NAMING["WAYS"].values():
+        way(name)
+    NAMING["facts"]("rocm", name)
     PROBE["plain"](version)
     PROBE["pattern"](ROWS["cudnn"]).fullmatch(name)
 

@@ -1,0 +1,41 @@
+"""MLIR as a library of its own: in packages of LLVM on the system, or as bindings in a Python.
+
+What holds it inside (Triton, IREE, XLA, TensorFlow) does not offer it to others and is told of by itself.
+"""
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List
+
+    from probes.host import Answer, Facts, Host
+
+NAMED = re.compile(r"libMLIR\.so(?:\.(\d+(?:\.\d+)*)\w*)?$|libMLIR-(\d+)\.so$")
+FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/local/lib")
+
+
+def probe(host: "Host") -> "Answer":
+    """Give each library of MLIR on the system, or the distributions that bring its bindings."""
+    if host.environment:
+        return bindings(host)
+    copies: "Dict[str, Facts]" = {}
+    for folder in [*host.glob("/usr/lib/llvm-*/lib"), *FOLDERS]:
+        for name in host.list(folder):
+            match = NAMED.match(name)
+            if match:
+                path = host.real(folder + "/" + name)
+                copy = copies.setdefault(path, {"key": path, "path": path, "version": None, "names": []})
+                copy["names"].append(folder + "/" + name)
+                copy["version"] = max(copy["version"] or "", match.group(1) or match.group(2) or "") or None
+    return list(copies.values()) or None
+
+
+def bindings(host: "Host") -> "List[Facts]":
+    """Give the distributions of MLIR's Python bindings."""
+    installed = host.shared("installed.py")
+    return [
+        {"key": copy["name"], "version": copy["version"], "path": copy["path"], **installed["origin"](host, copy)}
+        for copy in installed["find"](host)
+        if copy["name"] in host.row["distributions"]
+    ]

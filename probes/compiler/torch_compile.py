@@ -1,0 +1,95 @@
+"""What torch.compile needs beside torch: Triton, a C compiler, Python's headers, an assembler. Nothing is compiled.
+
+``exercise`` compiles one small function by Inductor and runs it, with its caches in a folder that is then removed.
+
+Inductor makes GPU kernels by Triton, which compiles a small launcher in C for each: with ``CC``, else gcc, else clang,
+against the ``Python.h`` of the Python that runs. On a CPU Inductor itself compiles C++ with ``CXX``, else g++. Sources:
+triton/runtime/build.py of triton 3.9.0; torch/_inductor/cpp_builder.py and torch/_dynamo/device_interface.py of torch
+2.14.1.
+"""
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
+
+    from probes.host import Answer, Facts, Host
+
+DISTRIBUTIONS = ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "pytorch-triton-xpu", "triton-xpu")
+FLOOR = re.compile(r"\.major\s*>=\s*(\d+)")
+TEXT = 1 << 17
+
+
+def probe(host: "Host") -> "Answer":
+    """Give torch's version with what is there of all that; None where no torch with a compiler is installed."""
+    installed = host.shared("installed.py")
+    place = next(iter(installed["places"](host, "torch")), None)
+    if place is None or not host.exists(place + "/_inductor"):
+        return None
+    said = installed["literals"](host.read(place + "/version.py", TEXT) or "")
+    versions = installed["versions"](installed["find"](host))
+    name = next((name for name in DISTRIBUTIONS if name in versions), None)
+    package = next(iter(installed["places"](host, "triton")), None)
+    floor = FLOOR.search(host.read(place + "/_dynamo/device_interface.py", TEXT) or "")
+    return {
+        "key": place,
+        "version": said.get("__version__") or versions.get("torch"),
+        "path": place + "/_inductor",
+        "triton": versions[name] if name else None,
+        "triton_distribution": name,
+        "triton_path": package,
+        "assembler": any(host.glob("%s/%s/ptxas" % (package, inside)) for inside in ("backends/nvidia/bin",)),
+        "c": compiler(host, "CC", ("gcc", "clang")),
+        "cxx": compiler(host, "CXX", ("g++", "clang++")),
+        "headers": headers(host),
+        "floor": floor.group(1) + ".0" if floor else None,
+        "cache": host.env("TORCHINDUCTOR_CACHE_DIR"),
+    }
+
+
+def compiler(host: "Host", variable: str, names: "Tuple[str, ...]") -> "Facts":
+    """Give the compiler that would be taken, who names it, and where it lies; the version is the toolkit's to tell."""
+    told = (host.env(variable) or "").split(" ")[0]
+    for named_by, name in [(variable, told)] if told else [("PATH", name) for name in names]:
+        path = host.path(name) if "/" not in name else name if host.exists(name) else None
+        if path or told:
+            return {"name": name, "path": path, "named_by": named_by}
+    return {"name": None, "path": None, "named_by": None}
+
+
+def headers(host: "Host") -> "Facts":
+    """Give where Python.h of this Python belongs, and whether it is there."""
+    here = host.interpreter()
+    minor = ".".join(here["version"].split(".")[:2])
+    named = "python%s%s" % (minor, "" if here.get("gil", True) else "t")
+    path = os.path.join(here["base_prefix"], "include", named, "Python.h")
+    own = os.path.join(here["prefix"], "include", named, "Python.h")
+    found: "Optional[str]" = next((place for place in (path, own) if host.exists(place)), None)
+    return {"path": found or path, "exists": found is not None}
+
+
+def exercise(host: "Host") -> "Answer":
+    """Give what came of factor * left + right, compiled for the GPU by Inductor."""
+    trial = host.shared("trial.py")
+
+    def work(facts: "Facts") -> None:
+        torch = host.module("torch")
+        facts["versions"] = {"torch": str(torch.value("__version__"))}
+        if not trial["torch_gpu"](torch, facts):
+            return
+        factor, left, right, known = trial["vectors"]()
+        first, second = (torch.call("tensor", numbers).to(facts["device"]).float() for numbers in (left, right))
+        trial["step"](host, facts, "compile")
+        function = torch.value("compile")(lambda one, other: factor * one + other, backend="inductor")
+        answer = function(first, second)
+        trial["step"](host, facts, "launch")
+        facts["ran"] = True
+        facts["ok"] = answer.tolist() == known and function(first, second).tolist() == known
+
+    with trial["scratch"]() as folder:
+        trial["variables"](TORCHINDUCTOR_CACHE_DIR=folder, TRITON_CACHE_DIR=folder + "/triton")
+        trial["variables"](TORCHINDUCTOR_COMPILE_THREADS="1")  # no pool of processes that outlives the trial
+        answer: "Facts" = trial["run"](host, work)
+    return answer

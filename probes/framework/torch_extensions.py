@@ -1,0 +1,136 @@
+"""Compiled extensions of PyTorch beside it: whether this torch offers each name of its C++ that they call. No import.
+
+Looked at are library files at the top of each site folder, in its packages' own folders, and in those folders deeper
+down that the row names (``folders``). An extension is one that needs libc10 or libtorch. Only names of torch's own
+namespaces are compared, and only where every library that may offer them was found.
+"""
+
+import os
+import re
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List, Optional
+
+    from probes.host import Answer, Facts, Host
+
+TORCH = re.compile(r"lib(?:torch|c10)\w*\.so")
+# The mangled names of torch's C++ namespaces and of its C interface.
+OWN = re.compile(rb"_Z(?:T[IVS]|G[RV])?N?K?(?:3c10|2at|5torch|6caffe2)|aoti_torch_|THP[A-Z]")
+# What offers none of torch's names: the C library, CUDA and its libraries, other vendors' runtimes, Python.
+STRANGE = re.compile(
+    r"(?:ld-linux|lib(?:c|m|dl|rt|pthread|gcc_s|stdc\+\+|gomp|util|numa|z|python3|cu|nv|nccl|amdhip|hip|roc|rccl|MIOpen"
+    r"|hsa|sycl|ze_|OpenCL|mkl|iomp|tbb|ur_|Gallium)[\w.+-]*?\.so|linux-vdso)"
+)
+CUDA = re.compile(r"libcudart\.so\.(\d+)")
+MOST_FILES = 400
+MOST_NAMED = 8
+SECONDS = 0.6
+FIRST = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so", "libc10_cuda.so", "libtorch_cuda.so")
+
+
+def probe(host: "Host") -> "Answer":
+    """Give each extension with the names that it misses; None where no torch is installed, or none is built on it."""
+    torch = next(iter(host.shared("installed.py")["places"](host, "torch")), None)
+    if torch is None or not host.exists(torch + "/lib/libtorch_cpu.so"):
+        return None
+    ends = time.monotonic() + SECONDS
+    known: "Dict[str, Any]" = {}
+    found = []
+    for number, path in enumerate(candidates(host, os.path.dirname(torch))):
+        if number >= MOST_FILES or time.monotonic() > ends:
+            found.append({"key": "the rest", "status": "unknown", "error": "too many files for the time that there is"})
+            break
+        needed = (host.elf(path) or {"needed": []})["needed"]
+        if any(TORCH.match(name) for name in needed):
+            found.append(compared(host, path, needed, torch + "/lib", known))
+    return found
+
+
+def candidates(host: "Host", first: str) -> "Iterator[str]":
+    """Give library files that may be extensions, those beside torch first; torch's own are none."""
+    sites = [entry.rstrip("/") for entry in host.interpreter()["path"] if entry.endswith("-packages")]
+    for site in dict.fromkeys([first, *sites]):
+        names = host.list(site)
+        yield from (site + "/" + name for name in names if ".so" in name and name.endswith(".so"))
+        inside = [name for name in names if name.isidentifier() and name not in {"torch", "functorch", "torchgen"}]
+        for folder in [*inside, *(deep for deep in host.row.get("folders", ()) if deep.split("/")[0] in inside)]:
+            for name in host.list("%s/%s" % (site, folder)):
+                if name.endswith(".so"):
+                    yield "%s/%s/%s" % (site, folder, name)
+
+
+def compared(host: "Host", path: str, needed: "List[str]", folder: str, known: "Dict[str, Any]") -> "Facts":
+    """Give one extension: which of torch's libraries and names it misses, and the CUDA that it is linked to."""
+    parts = [name for name in needed if TORCH.match(name)]
+    absent = [name for name in parts if not host.exists(folder + "/" + name) and not beside(host, path, name)]
+    facts: "Facts" = {
+        "key": path,
+        "path": path,
+        "version": None,
+        "needed": parts,
+        "absent": absent,
+        "cuda": next((match.group(1) for match in map(CUDA.match, needed) if match), None),
+        "python_abi": "abi3" if ".abi3." in path else None,
+        **owner(host, path),
+    }
+    strangers = [name for name in needed if not TORCH.match(name) and not STRANGE.match(name)]
+    others = [beside(host, path, name) for name in strangers]
+    if absent or None in others:
+        unread = "%s not found" % ", ".join([*absent, *(name for name, at in zip(strangers, others) if not at)])
+        return dict(facts, missing=[], checked=0, unread=unread)
+    symbols = host.shared("symbols.py")
+    names = symbols["wanted"](host, path, OWN)
+    if names is None:
+        return dict(facts, missing=[], checked=0, unread="its table of names cannot be read")
+    lacking = unoffered(host, names, [*libraries(host, folder), *(at for at in others if at)], known)
+    if lacking is None:
+        return dict(facts, missing=[], checked=0, unread="the names that torch offers cannot be read")
+    missing = [name.decode("utf-8", "replace") for name in lacking]
+    return dict(facts, missing=missing[:MOST_NAMED], missing_count=len(missing), checked=len(names), unread=None)
+
+
+def libraries(host: "Host", folder: str) -> "List[str]":
+    """Give torch's own libraries, those first that offer most."""
+    names = [name for name in host.list(folder) if TORCH.fullmatch(name)]
+    order = {name: place for place, name in enumerate(FIRST)}
+    return [folder + "/" + name for name in sorted(names, key=lambda name: order.get(name, len(FIRST)))]
+
+
+def unoffered(
+    host: "Host", names: "List[bytes]", paths: "List[str]", known: "Dict[str, Any]"
+) -> "Optional[List[bytes]]":
+    """Give the names that none of the libraries offers; None where a library cannot be read that might."""
+    left, unread = names, False
+    for path in paths:
+        if not left:
+            break
+        if path not in known:
+            known[path] = host.shared("symbols.py")["offers"](host, path)
+        if known[path] is None:
+            unread = True
+        else:
+            left = [name for name in left if not known[path].has(name)]
+    return None if left and unread else left
+
+
+def beside(host: "Host", path: str, name: str) -> "Optional[str]":
+    """Give where a library lies that an extension brings along: in its own folder, or where its runpath leads."""
+    own = os.path.dirname(path)
+    said = host.elf(path) or {"rpath": [], "runpath": []}
+    for folder in [own, own + "/lib", *said["rpath"], *said["runpath"]]:
+        place = os.path.normpath(folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", own) + "/" + name)
+        if host.exists(place):
+            return str(place)
+    return None
+
+
+def owner(host: "Host", path: str) -> "Facts":
+    """Give distribution and version of an extension, where its folder bears the distribution's name."""
+    installed = host.shared("installed.py")
+    versions = installed["versions"](installed["find"](host))
+    folder = installed["normal"](os.path.basename(os.path.dirname(path)))
+    above = installed["normal"](os.path.basename(os.path.dirname(os.path.dirname(path))))
+    name = next((name for name in (folder, above) if name in versions), None)
+    return {"distribution": name, "version": versions[name] if name else None}

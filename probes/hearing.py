@@ -1,0 +1,43 @@
+"""What is printed while something is at work, below Python too: some tell of what fails on standard error alone."""
+
+import os
+import sys
+import tempfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List
+
+TEXT = 1 << 16
+
+
+def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
+    """Give what the work gives; what it prints, below Python too, goes to the lines.
+
+    A provider that cannot be loaded is told on standard error alone.
+    """
+    try:
+        paper = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the with below, which may not hold this error
+    except OSError:  # nowhere to write: better unheard than not done
+        return work()
+    with paper:
+        _flush()
+        kept = [os.dup(number) for number in (1, 2)]
+        for number in (1, 2):
+            os.dup2(paper.fileno(), number)
+        try:
+            return work()
+        finally:
+            _flush()
+            for number, held in zip((1, 2), kept):
+                os.dup2(held, number)
+                os.close(held)
+            paper.seek(0)
+            said = paper.read(TEXT).decode("utf-8", "replace").splitlines()
+            lines += [line[:1000] for line in said if line.strip()][-20:]
+
+
+def _flush() -> None:
+    """Write out what Python holds back."""
+    sys.stdout.flush()
+    sys.stderr.flush()
