@@ -7,15 +7,17 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpustack.cli import asking, examining, explaining, measuring
+from gpustack.cli import asking, checking, examining, explaining, measuring, proving
+from gpustack.cli.outputs import Ordered
 from gpustack.cli.results import INTERRUPTED
 from gpustack.errors import GpustackError
+from gpustack.interrupting import heard
 
 BROKEN = 3
 
 app = typer.Typer(
     name="gpustack",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,11 +47,14 @@ for command in (
     examining.doctor,
     examining.stack,
     examining.snapshot,
+    checking.diff,
+    checking.check,
     measuring.bench,
     measuring.stress,
     explaining.explain,
+    proving.selftest,
 ):
-    app.command()(command)
+    app.command(cls=Ordered)(command)
 app.add_typer(asking.matrix)
 
 
@@ -73,6 +78,8 @@ def main() -> NoReturn:
 
             traceback.print_exc()
         _leave(f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)", BROKEN)
+    if heard():
+        _leave("interrupted: the report says what was known by then", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -11,42 +12,55 @@ import typer
 from gpustack.cli.options import (
     Deep,
     Drawings,
+    Everywhere,
     Fail,
-    Formats,
+    Image,
     Origins,
     Output,
+    Outputs,
     Pythons,
     Redacted,
     RedactedBy,
+    Shapes,
     Timeout,
+    Variables,
     Verbose,
 )
-from gpustack.cli.results import counts, look, renderer, shown, write
+from gpustack.cli.outputs import How, deliver, places, prepare
+from gpustack.cli.results import Counted, counts, look, renderer, write
+from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
     from gpustack.model.facts import Facts
+    from gpustack.model.report import Report
+
+WORDS = {"--from": "recorded", "--container": "unpacked"}
 
 Thing = TypeVar("Thing", "Facts", "BenchReport")
 
 DOCTOR_SECONDS = 10.0
-DEEP_SECONDS = 60.0
+DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
 
 
 def doctor(
+    context: typer.Context,
     *,
     origins: Origins = None,
     deep: Deep = False,
     pythons: Pythons = None,
+    everywhere: Everywhere = False,
+    image: Image = None,
+    variables: Variables = None,
     purpose: Annotated[
         Literal["train", "infer", "build", "any"], typer.Option("--for", help="What the machine is for.")
     ] = "any",
-    written: Formats = "text",
-    output: Output = None,
-    redacted: Redacted = False,
+    written: Shapes = None,
+    outputs: Outputs = None,
+    redacted: RedactedBy = None,
     fail_on: Fail = "error",
     timeout: Timeout = None,
     verbose: Verbose = False,
@@ -56,13 +70,22 @@ def doctor(
     from gpustack.matrix import Matrix
     from gpustack.model.report import Purpose
 
-    matrix = Matrix()
+    matrix, wanted = Matrix(), places(context, written, outputs)
+    given = {"--from": origins, "--container": image, "--python": pythons, "--deep": deep, "--all-envs": everywhere}
+    alone({**given, "--container-env": variables})
     if origins:
         facts = read(origins, matrix)
+    elif image:
+        facts = unpacked(image, variables, timeout)
     else:
-        facts = taken(pythons, timeout, deep=deep, meanwhile=lambda: renderer(written, "text"))
-    report = judge(without_secrets(facts, wanted=redacted), matrix, Purpose(purpose))
-    write(shown(report, written, output, verbose=verbose), output)
+        early = partial(prepare, wanted)
+        facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
+
+    def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
+        return judge(without_secrets(facts, wanted=hidden), matrix, Purpose(purpose))
+
+    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    report = deliver(wanted, judged, how)
     raise typer.Exit(int(counts(fail_on, report.verdict.status.value, report.findings)))
 
 
@@ -71,13 +94,14 @@ def snapshot(
     output: Output = None,
     deep: Deep = False,
     pythons: Pythons = None,
+    everywhere: Everywhere = False,
     redacted: Redacted = True,
     timeout: Timeout = None,
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later."""
     from gpustack.render.plain import render
 
-    facts = taken(pythons, timeout, deep=deep)
+    facts = taken(pythons, timeout, deep=deep, everywhere=everywhere)
     write(render(without_secrets(facts, wanted=redacted)), output)
 
 
@@ -85,6 +109,7 @@ def stack(
     *,
     origins: Origins = None,
     pythons: Pythons = None,
+    everywhere: Everywhere = False,
     written: Drawings = "text",
     output: Output = None,
     redacted: RedactedBy = None,
@@ -96,7 +121,8 @@ def stack(
     from gpustack.matrix import Matrix
 
     matrix = Matrix()
-    facts = read(origins, matrix) if origins else taken(pythons, timeout, deep=False)
+    alone({"--from": origins, "--all-envs": everywhere})
+    facts = read(origins, matrix) if origins else taken(pythons, timeout, deep=False, everywhere=everywhere)
     render = renderer(written, f"map_{written}")
     hide = written == "html" if redacted is None else redacted
     drawn = chart(without_secrets(facts, wanted=hide), matrix)
@@ -115,15 +141,42 @@ def taken(
     timeout: float | None,
     *,
     deep: bool,
+    everywhere: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Facts:
     """Give the facts of this machine, taken here and now."""
     from gpustack.probing import look
 
-    seconds = timeout or (DEEP_SECONDS if deep else DOCTOR_SECONDS)
+    seconds = timeout or (DEEP_SECONDS if deep else EVERYWHERE_SECONDS if everywhere else DOCTOR_SECONDS)
     if deep and sys.stderr.isatty():
         typer.echo(f"gpustack: importing and running the frameworks, {seconds:.0f} s at most …", err=True)
-    return look(pythons=[str(path) for path in pythons or ()], deep=deep, timeout=seconds, meanwhile=meanwhile)
+    counted = Counted() if everywhere and sys.stderr.isatty() else None
+    names = [str(path) for path in pythons or ()]
+    try:
+        return look(
+            pythons=names, deep=deep, all_envs=everywhere, timeout=seconds, meanwhile=meanwhile, progress=counted
+        )
+    finally:
+        if counted:
+            counted.clear()
+
+
+def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:
+    """Give the facts of an unpacked image on this machine."""
+    from gpustack.images import look
+
+    return look(image, variables or (), timeout=timeout or DOCTOR_SECONDS)
+
+
+def alone(given: Mapping[str, object]) -> None:
+    """Refuse options that speak of different machines."""
+    machines = [name for name in ("--from", "--container") if given.get(name)]
+    others = [name for name in ("--python", "--deep", "--all-envs") if given.get(name)]
+    if len(machines) > 1 or (machines == ["--container"] and others) or (machines and "--all-envs" in others):
+        named = " and ".join([*machines, *others][:2])
+        raise UsageError(f"{named} do not go together: what is {WORDS[machines[0]]} is judged as it is")
+    if given.get("--container-env") and not given.get("--container"):
+        raise UsageError("--container-env tells of an image, which --container DIR names")
 
 
 def without_secrets(thing: Thing, *, wanted: bool) -> Thing:

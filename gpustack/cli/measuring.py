@@ -11,7 +11,19 @@ import typer
 
 from gpustack.cli.examining import without_secrets
 from gpustack.cli.keeping import compared, kept, regressed, wanted
-from gpustack.cli.options import Fail, Formats, Output, Pythons, Redacted, Timeout, Verbose
+from gpustack.cli.options import (
+    Fail,
+    Formats,
+    Output,
+    Outputs,
+    Pythons,
+    Redacted,
+    RedactedBy,
+    Shapes,
+    Timeout,
+    Verbose,
+)
+from gpustack.cli.outputs import How, deliver, places
 from gpustack.cli.results import INTERRUPTED, counts, shown, write
 
 NOTHING = 3  # was loaded, so nothing is known
@@ -25,6 +37,7 @@ class Data(str, Enum):
 
 
 def bench(
+    context: typer.Context,
     *,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.")
@@ -69,9 +82,9 @@ def bench(
         typer.Option("--plot", metavar="FILE", help="Draw the figures under their limits: FILE.svg, .html or .png."),
     ] = None,
     pythons: Pythons = None,
-    written: Formats = "text",
-    output: Output = None,
-    redacted: Redacted = False,
+    written: Shapes = None,
+    outputs: Outputs = None,
+    redacted: RedactedBy = None,
     fail_on: Fail = "error",
     timeout: Timeout = None,
     verbose: Verbose = False,
@@ -79,8 +92,8 @@ def bench(
     """Measure the GPU against the limit that follows from what it reports, and say why a figure is low."""
     from gpustack.bench import measure, shown_on
 
-    asked = wanted(save, compare, tolerance, plot)
-    report = measure(
+    results, asked = places(context, written, outputs), wanted(save, compare, tolerance, plot)
+    measured = measure(
         names or (),
         quick=quick,
         gpus=gpus or None,
@@ -91,9 +104,10 @@ def bench(
         timeout=timeout,
         progress=shown_on(sys.stderr),
     )
-    report = without_secrets(compared(report, asked), wanted=redacted)
-    kept(report, asked)
-    write(shown(report, written, output, verbose=verbose), output)
+    report = compared(measured, asked)
+    kept(without_secrets(report, wanted=bool(redacted)), asked)
+    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on)
+    deliver(results, lambda hidden: without_secrets(report, wanted=hidden), how)
     above = counts(fail_on, None, report.findings) or regressed(report)
     raise typer.Exit(INTERRUPTED if report.interrupted else int(above))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -10,6 +11,22 @@ import typer
 Format: TypeAlias = Literal["text", "json"]
 Drawn: TypeAlias = Literal["text", "json", "html"]
 Threshold: TypeAlias = Literal["error", "warning", "unknown", "never"]
+
+
+class Shape(str, Enum):
+    """The forms of a report: for people, for programs, and for what reads the results of many."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+    PROMETHEUS = "prometheus"
+    NAGIOS = "nagios"
+
+
 Origins = Annotated[
     list[str] | None,
     typer.Option("--from", metavar="PATH", help="A machine recorded elsewhere; - is standard input (repeatable)."),
@@ -29,6 +46,20 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Where the result goes.", show_default="standard output"),
 ]
+Shapes = Annotated[
+    list[Shape] | None,
+    typer.Option("--format", help="How the result is written (repeatable, each with its -o).", show_default="text"),
+]
+Outputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where the result of the --format before it goes.",
+        show_default="standard output",
+    ),
+]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", min=1.5, max=86400, metavar="SECONDS", help="Time for the whole command.")
 ]
@@ -39,8 +70,21 @@ RedactedBy = Annotated[
     typer.Option(
         "--redact/--no-redact",
         help="Take names, serials, UUIDs and addresses out.",
-        show_default="redacted where the form is for others: html",
+        show_default="redacted where the form is for others: html, markdown, github, sarif, junit",
     ),
 ]
 Redacted = Annotated[bool, typer.Option("--redact/--no-redact", help="Take names, serials, UUIDs and addresses out.")]
-Deep = Annotated[bool, typer.Option("--deep", help="Import the frameworks and run them, in children.")]
+Everywhere = Annotated[
+    bool, typer.Option("--all-envs", help="Look at every Python of this machine: venvs, conda, pipx, uv, Jupyter.")
+]
+Image = Annotated[
+    Path | None,
+    typer.Option(
+        "--container", metavar="DIR", help="An unpacked image, judged against this machine's driver; not run."
+    ),
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--container-env", metavar="KEY=VALUE", help="A variable of the image's configuration (repeatable)."),
+]
+Deep = Annotated[bool, typer.Option("--deep", help="Import frameworks and GPU libraries and run them, in children.")]

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
     """Give a report as text or JSON, as wide and as coloured as its place can be."""
     measured = hasattr(report, "results")
-    render = renderer(written, "bench_text" if measured else "text")
+    render = renderer(written, "bench_text" if measured else "check_text" if hasattr(report, "policy") else "text")
     if written == "json":
         return render(report)
     more = {} if measured else {"example": example()}
@@ -63,6 +63,27 @@ def counts(fail_on: Threshold, verdict: str | None, findings: Sequence[Finding])
     order = ("error", "warning", "unknown")
     counted = order[: order.index(fail_on) + 1] if fail_on in order else ()
     return verdict in counted or any(finding.severity.value in counted for finding in findings)
+
+
+class Counted:
+    """How many Pythons are done, on one line of standard error that is written over again."""
+
+    def __init__(self) -> None:
+        """Begin with nothing written."""
+        self.said = ""
+
+    def __call__(self, done: int, every: int) -> None:
+        """Say it where it has changed."""
+        said = f"gpustack: {done} of {every} Pythons looked at …"
+        if said != self.said:
+            sys.stderr.write("\r" + said.ljust(len(self.said)))
+            sys.stderr.flush()
+            self.said = said
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        sys.stderr.write("\r" + " " * len(self.said) + "\r")
+        sys.stderr.flush()
 
 
 def write(text: str, output: Path | None) -> None:

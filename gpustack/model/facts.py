@@ -101,12 +101,17 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """One Python whose packages were looked at. ``kind`` is venv, conda, system or own; the first is the chosen one."""
+    """One Python whose packages were looked at; the first is the chosen one.
+
+    ``kind`` is venv, conda, system, own, pipx, uv tool, uv, pyenv or "jupyter kernel NAME"; ``found`` ones were met by
+    looking around, neither named nor active.
+    """
 
     python: str
     kind: str
     version: str | None = None
     prefix: str | None = None
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
@@ -10,10 +9,12 @@ from rich.text import Text
 from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
 from gpustack.model.report import Severity
 from gpustack.render.comparison_text import compared
-from gpustack.render.finding_text import alike, block
+from gpustack.render.finding_text import block
+from gpustack.render.findings import alike
 from gpustack.render.lines import Line, draw, indent, write
 from gpustack.render.page import DEFAULT_WIDTH, Page
 from gpustack.render.pairs import besides, matrices
+from gpustack.render.parts import figures, worst
 from gpustack.render.roofline import drawn, roofline
 from gpustack.render.summary import listed
 
@@ -25,7 +26,6 @@ VERDICT = {
     Mark.SKIPPED: ("none", "skipped", "dim"),
 }
 TOLD_BELOW = (Mark.LOW, Mark.FAILED)  # what is to be done about these stands in their findings
-WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, BAR_COLUMNS = 18, 7, 8, 16
 MIB_IN_GIB = 1024
 DIGITS, MOST_RATIO = 4, 9.99
@@ -81,11 +81,9 @@ def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
 
 def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
     """Say how many figures there are of each kind, under the mark of the worst."""
-    counts = Counter(one.verdict for one in report.results)
-    there = [mark for mark in WORST if counts[mark]]
-    said = f"all {there[0].value}" if len(there) == 1 else listed([f"{counts[one]} {one.value}" for one in there])
-    mark, _, style = VERDICT[there[0] if there else Mark.SKIPPED]
-    told = f"{len(report.results)} figures: {said}." if there else "No figures."
+    mark, _, style = VERDICT[worst(report)]
+    said = figures(report)
+    told = f"{said[0].upper()}{said[1:]}."
     yield Line(body=write(page, (f"{page.mark(mark)} ", style), (told, "head")), hang=Text("  "))
     if report.interrupted:
         yield Line(body=write(page, ("! stopped early: ", "warning"), report.interrupted))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from gpustack.render.page import clean
+
 if TYPE_CHECKING:
     from gpustack.render.page import Page
 
@@ -65,7 +67,7 @@ def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
     for number, piece in enumerate(pieces):
         row = (hang if number else lead).copy().append(piece)
         row.rstrip()
-        yield row
+        yield row if row.plain == clean(row.plain) else Text(clean(row.plain))  # what wrapping put to the start
 
 
 def paint(lines: Iterable[Line], page: Page, console: Console) -> None:

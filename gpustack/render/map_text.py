@@ -14,7 +14,7 @@ from gpustack.model.facts import Component, Layer, Status
 from gpustack.model.report import Contract, Kept
 from gpustack.render.lines import Line, draw, rows, write
 from gpustack.render.page import DEFAULT_WIDTH, Page
-from gpustack.render.stack_text import DOWNWARD, KEPT, STATUS
+from gpustack.render.stack_text import DOWNWARD, KEPT, STATUS, TECHNIQUE
 from gpustack.render.summary import entries
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _inside(layer: Layer, chart: StackMap, reaching: dict[Layer, list[Contract]]
         for number, body in enumerate(_of_vendor(own, page)):
             lead = write(page, ((name if not number else "").ljust(VENDOR_COLUMNS), "dim"))
             yield Line(lead=lead, body=body, hang=Text(" " * VENDOR_COLUMNS))
-    for edge, times in Counter(_sentence(one) for one in reaching.get(layer, ())).items():
+    told = [one for one in reaching.get(layer, ()) if page.verbose or one.kind != TECHNIQUE]
+    for edge, times in Counter(_sentence(one) for one in told).items():
         status, said = edge
         mark, word, style = KEPT[status]
         often = f" ({times} times)" if times > 1 else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")
 DEFAULT_WIDTH = 80
 LEAST_WIDTH = 20
 MOST_WIDTH = 120
@@ -31,8 +33,14 @@ def clean(text: str) -> str:
     """Give the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
 
     Control characters, escapes, bidirectional marks, invisible letters and half surrogates are all "not printable".
+    What begins a command to GitHub's runner in a log ("::error" at the start, "##[error]") is none any more.
     """
-    return text if text.isprintable() else "".join(map(_harmless, text))
+    shown = text if text.isprintable() else "".join(map(_harmless, text))
+    return COMMAND.sub(_spelt, shown) if ":" in shown or "#" in shown else shown
+
+
+def _spelt(begins: re.Match[str]) -> str:
+    return begins[0][:-1] + f"\\x{ord(begins[0][-1]):02x}"
 
 
 def _harmless(letter: str) -> str:

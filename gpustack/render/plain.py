@@ -12,10 +12,13 @@ SCHEMAS = {
     "StackMap": "gpustack.stack/1",
     "Facts": "gpustack.snapshot/1",
     "BenchReport": "gpustack.bench/1",
+    "CheckReport": "gpustack.check/1",
+    "Difference": "gpustack.diff/1",
     "Explanation": "gpustack.explain/1",
     "MatrixAnswer": "gpustack.matrix/1",
     "MatrixTables": "gpustack.matrix-show/1",
     "MatrixUpdate": "gpustack.matrix-update/1",
+    "SelfTest": "gpustack.selftest/1",
 }
 
 

@@ -34,6 +34,7 @@ KEPT = {
     Kept.BROKEN: ("bad", "broken", "error"),
     Kept.UNKNOWN: ("ask", "unknown", "unknown"),
 }
+TECHNIQUE = "technique"  # what a server can do here: much to read, and no fault
 LAYER_COLUMNS, STATUS_COLUMNS, HEAD_COLUMNS, LEAST_PATH = 15, 11, 26, 18
 
 
@@ -105,7 +106,8 @@ def _state(status: Status, fault: State | None) -> State:
 
 def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Iterator[Line]:
     """Give a row for each contract, those of several alike GPUs or copies once."""
-    for edge, times in Counter(_sentence(one, chosen) for one in contracts).items():
+    told = [one for one in contracts if page.verbose or one.kind != TECHNIQUE]
+    for edge, times in Counter(_sentence(one, chosen) for one in told).items():
         status, said = edge
         often = f" ({times} times)" if times > 1 else ""
         style = "dim" if status is Kept.OK else "plain"

@@ -31,7 +31,7 @@ def entries(component: Component) -> tuple[Entry, ...]:
         return tuple(_groups(component, grouped))
     told = SPECIFIC.get(component.id, _nothing)(component.facts) if component.status is Status.PRESENT else ()
     reason = (component.reason,) if component.reason and component.status is not Status.PRESENT else ()
-    notes = (*told, *_copies(component), *reason)
+    notes = (*told, *_ran(component.facts), *_copies(component), *reason)
     return (Entry(status=component.status, head=_head(component), notes=notes, path=component.path),)
 
 
@@ -98,9 +98,33 @@ def _nvlink(one: Instance) -> tuple[str, str]:
     return f"GPU with {one.facts.get('active', '?')} of {one.facts.get('total', '?')} links active", ""
 
 
+def _process(one: Instance) -> tuple[str, str]:
+    """Say who it is, and what it has mapped and holds; those that hold a node open and no memory are told together."""
+    facts, used = one.facts, one.facts.get("used_mib")
+    called = facts.get("command") or facts.get("name") or "not seen from here"
+    rows = [row for row in _rows(facts, "frameworks") if row.get("name")]
+    frameworks = dict.fromkeys(" ".join(str(row[key]) for key in ("name", "version") if row.get(key)) for row in rows)
+    held = f"{used / MIB_IN_GIB:.1f} GiB" if isinstance(used, int) else ""
+    memory = held or ("" if _rows(facts, "gpus") else "holds a GPU's node open")
+    number = f"pid {facts.get('pid')}" if _rows(facts, "gpus") else ""
+    notes = (str(facts.get("application") or ""), few(frameworks), memory, number)
+    return f"{called}", ", ".join(filter(None, notes))
+
+
+def _rows(facts: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
+    held = facts.get(name)
+    return [row for row in held if isinstance(row, Mapping)] if isinstance(held, tuple) else []
+
+
 def _map(facts: Mapping[str, JsonValue], name: str) -> Mapping[str, JsonValue]:
     held = facts.get(name)
     return held if isinstance(held, Mapping) else {}
+
+
+def _ran(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Say that it was run (--deep) and computed rightly on a GPU."""
+    run = _map(facts, "exercise")
+    return ("ran on the GPU",) if run.get("ok") is True and run.get("device") not in {None, "cpu"} else ()
 
 
 def _nothing(_: Mapping[str, JsonValue]) -> tuple[str, ...]:
@@ -127,7 +151,12 @@ def _python(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 
 MODULES = ("nvidia.ko", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko", "nvidia-peermem.ko")
-GROUPED: Mapping[str, Callable[[Instance], tuple[str, str]]] = {"gpu": _gpu, "pci-display": _pci, "nvlink": _nvlink}
+GROUPED: Mapping[str, Callable[[Instance], tuple[str, str]]] = {
+    "gpu": _gpu,
+    "pci-display": _pci,
+    "nvlink": _nvlink,
+    "gpu-processes": _process,
+}
 SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
     "linux-kernel": _kernel,
     "libcuda": _libcuda,

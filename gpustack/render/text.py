@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.report import EnvironmentVerdict, Finding, Health, Report, Severity
-from gpustack.render.finding_text import alike, block, consequences
+from gpustack.model.report import EnvironmentVerdict, Health, Report, Severity
+from gpustack.render.finding_text import block
+from gpustack.render.findings import alike, families
 from gpustack.render.lines import Line, draw, indent, write
 from gpustack.render.page import DEFAULT_WIDTH, Page
+from gpustack.render.parts import SAID, where
 from gpustack.render.stack_text import stack
 from gpustack.render.summary import few, listed
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
+    from gpustack.render.findings import Family
 
-Family: TypeAlias = "tuple[Finding, tuple[Finding, ...]]"
 VERDICT = {
-    Health.HEALTHY: ("ok", "HEALTHY", "good", "what was looked at goes together"),
-    Health.DEGRADED: ("warn", "DEGRADED", "warning", "it works, with limits"),
-    Health.BROKEN: ("bad", "BROKEN", "error", "something in the stack is at fault"),
-    Health.NO_GPU: ("none", "NO GPU", "head", "no GPU was found on this machine, which is no fault"),
-    Health.UNKNOWN: ("ask", "UNKNOWN", "unknown", "too little could be seen to judge"),
+    Health.HEALTHY: ("ok", "HEALTHY", "good"),
+    Health.DEGRADED: ("warn", "DEGRADED", "warning"),
+    Health.BROKEN: ("bad", "BROKEN", "error"),
+    Health.NO_GPU: ("none", "NO GPU", "head"),
+    Health.UNKNOWN: ("ask", "UNKNOWN", "unknown"),
 }
 SECTIONS = {
     Severity.ERROR: "ERRORS",
@@ -63,7 +65,7 @@ def render(
 
 def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
     """Give the lines of the whole report, section by section."""
-    roots, rest = _families(report)
+    roots, rest = families(report.findings, report.verdict.root_keys)
     yield from _verdict(report, page)
     if report.verdict.status is Health.NO_GPU and example:
         yield Line(body=write(page, "To see what a diagnosis looks like, read a recorded broken machine:"))
@@ -80,22 +82,6 @@ def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator
     yield from _foot(report, page)
 
 
-def _families(report: Report) -> tuple[list[Family], list[Family]]:
-    """Give the root causes and the other findings, each with all that follows from it; every finding once."""
-    by_key = {one.key: one for one in report.findings}
-    roots = [by_key[key] for key in report.verdict.root_keys if key in by_key]
-    heads = [one for one in report.findings if one.caused_by not in by_key]
-    families: dict[str, Family] = {}
-    told: set[str] = set()
-    for head in (*roots, *heads, *report.findings):  # the last: findings that name each other as causes
-        if head.key not in told:
-            follow = tuple(one for one in consequences(head.key, report.findings) if one.key not in told)
-            families[head.key] = (head, follow)
-            told |= {head.key, *(one.key for one in follow)}
-    first = [families.pop(one.key) for one in roots if one.key in families]
-    return first, list(families.values())
-
-
 def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
     """Give a heading and what stands under it, or nothing where nothing does."""
     held = list(inside)
@@ -105,13 +91,12 @@ def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]
 
 def _verdict(report: Report, page: Page) -> Iterator[Line]:
     """Say the verdict and what works, then of which machine, and how much was found."""
-    mark, word, style, said = VERDICT[report.verdict.status]
+    mark, word, style = VERDICT[report.verdict.status]
     good_first = report.verdict.status is Health.HEALTHY
-    works = _works(report.verdict.works, (True, None, False) if good_first else (False, True, None)) or said
+    works = _works(report.verdict.works, (True, None, False) if good_first else (False, True, None))
+    works = works or SAID[report.verdict.status]
     yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (f"{works}.", "head")), hang=Text("  "))
-    host, kernel = report.host, f"Linux {report.host.kernel}" if report.host.kernel else None
-    where = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
-    told = [*filter(None, where), *map(_python, report.environments[:1])]
+    told = filter(None, (where(report), *map(_python, report.environments[:1])))
     yield from indent(2, (Line(body=write(page, said)) for said in (", ".join(told), _counts(report)) if said))
 
 
@@ -154,12 +139,24 @@ def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[
 
 
 def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
-    most = len(environments) if page.verbose else MOST_ENVIRONMENTS
-    for one in environments[:most]:
-        works = _works(one.works) or "nothing that uses a GPU"
-        yield Line(lead=Text("- "), body=write(page, f"{_python(one)} ({one.kind}). {works}."))
-    if environments[most:]:
-        yield Line(lead=Text("- "), body=write(page, f"and {len(environments) - most} more: -v names them."))
+    """Give what works in each Python, those first in which something does; those without a framework are counted."""
+    ordered = sorted(environments, key=_rank)
+    told = [one for one in ordered if one.works or one is environments[0] or page.verbose]
+    most = len(told) if page.verbose else MOST_ENVIRONMENTS
+    for one in told[:most]:
+        works = _works(one.works, (True, None, False)) or "nothing that uses a GPU"
+        chosen = ", the chosen one" if one is environments[0] else ""
+        yield Line(lead=Text("- "), body=write(page, f"{_python(one)} ({one.kind}{chosen}). {works}."))
+    if told[most:]:
+        yield Line(lead=Text("- "), body=write(page, f"and {len(told) - most} more: -v names them."))
+    if len(told) < len(ordered):
+        left = f"{len(ordered) - len(told)} more with nothing that uses a GPU: -v names them."
+        yield Line(lead=Text("- "), body=write(page, left))
+
+
+def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
+    able = one.works.values()
+    return True not in able, None not in able, not able
 
 
 def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:

@@ -12,22 +12,31 @@ from pydantic import TypeAdapter
 
 from gpustack import assets
 from gpustack.model.bench import BenchReport
+from gpustack.model.check import CheckReport
+from gpustack.model.difference import Difference
 from gpustack.model.explanation import Explanation
 from gpustack.model.facts import Facts
 from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
+from gpustack.model.policy import Policy
 from gpustack.model.report import Report
+from gpustack.model.selftest import SelfTest
 from gpustack.model.stack_map import StackMap
 from gpustack.render.plain import SCHEMAS
+from gpustack.schemas import editing
 
 ROOTS = {
     "report": Report,
     "stack": StackMap,
     "snapshot": Facts,
     "bench": BenchReport,
+    "check": CheckReport,
+    "diff": Difference,
     "explain": Explanation,
     "matrix": MatrixAnswer,
     "matrix-show": MatrixTables,
     "matrix-update": MatrixUpdate,
+    "policy": Policy,
+    "selftest": SelfTest,
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NOISE = ("title", "default")
@@ -36,7 +45,7 @@ NOISE = ("title", "default")
 def generate() -> Iterator[tuple[str, str]]:
     """Give the name of each schema and its text."""
     for name, root in ROOTS.items():
-        yield name, json.dumps(schema(root), indent=1) + "\n"
+        yield name, json.dumps(editing.schema() if root is Policy else schema(root), indent=1) + "\n"
 
 
 def write(folder: Path) -> None:

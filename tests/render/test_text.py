@@ -23,7 +23,7 @@ from gpustack.model.report import (
     Severity,
     Verdict,
 )
-from gpustack.render.finding_text import consequences, value
+from gpustack.render.findings import consequences, value
 from gpustack.render.page import TIMES
 from gpustack.render.stack_text import elided
 from gpustack.render.text import render
@@ -245,3 +245,20 @@ def test_any_report_can_be_drawn_on_any_page_and_nothing_in_it_steers_the_termin
     assert all(letter == "\n" or letter.isprintable() for letter in text)
     assert all(cell_len(line) <= width for line in text.splitlines())
     assert text.isascii() or not poor
+
+
+def test_pythons_that_work_come_first_and_those_without_a_framework_are_counted() -> None:
+    made = [
+        EnvironmentVerdict(python="/chosen", kind="venv", works={"pytorch": False}),
+        EnvironmentVerdict(python="/unknown", kind="conda", works={"jax": None}),
+        *(EnvironmentVerdict(python=f"/empty/{number}", kind="pipx") for number in range(20)),
+        EnvironmentVerdict(python="/well", kind="uv tool", works={"pytorch": True, "jax": False}),
+    ]
+    report = replace(reports.h200(), environments=tuple(made))
+    text = render(report).partition("PYTHONS")[2]
+    places = [text.index(path) for path in ("/well", "/unknown", "/chosen", "20 more with nothing that uses a GPU")]
+    assert places == sorted(places)
+    assert "/chosen (venv, the chosen one)" in text
+    assert "/empty" not in text
+    assert "/empty/19" in render(report, verbose=True)
+    assert "pytorch works; jax cannot use the GPU" in " ".join(text.split())

@@ -1,0 +1,76 @@
+"""What changed between two looks at a machine (or at two), and which findings came or went with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gpustack.model.facts import Layer
+from gpustack.model.report import Health, Severity, Tool
+
+
+class Turn(str, Enum):
+    """What became of a thing."""
+
+    NEW = "new"
+    GONE = "gone"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two: where it was read, when it was taken, which machine it is of, and its verdict."""
+
+    path: str
+    taken: str
+    hostname: str | None
+    status: Health
+    root_causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """One thing that is not the same. ``what`` is version, build, path, status, copy or the name of a fact.
+
+    ``where`` is the copy that it is about (a Python, a GPU) where there are several; ``matters`` are the keys of the
+    findings that came, went or weigh otherwise and rest on this component.
+    """
+
+    component: str
+    layer: Layer
+    what: str
+    turn: Turn
+    before: str | None
+    after: str | None
+    where: str | None = None
+    matters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One finding that is new, is gone, or weighs otherwise. ``caused_by`` is the key of what is behind it.
+
+    ``because_of`` are the components that changed among those that it rests on.
+    """
+
+    key: str
+    id: str
+    layer: Layer
+    title: str
+    turn: Turn
+    before: Severity | None
+    after: Severity | None
+    caused_by: str | None = None
+    because_of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Everything that is not the same: what matters first. ``same`` is how many components are as they were."""
+
+    tool: Tool
+    before: Side
+    after: Side
+    changes: tuple[Changed, ...] = ()
+    findings: tuple[Told, ...] = ()
+    same: int = 0

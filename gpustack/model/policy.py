@@ -1,0 +1,120 @@
+"""What a machine must be, as its owner wrote it down: the policy that ``gpustack check`` holds a machine against.
+
+A field's key in the file is its name with hyphens, and what it means stands beside it for the schema of editors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from gpustack.model.report import Purpose, Severity
+
+PRESENT = "present"
+_WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_SHARES = {"type": "object", "additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
+
+
+def _key(about: str, **schema: object) -> dict[str, object]:
+    return {"about": about, "schema": schema}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """How many GPUs there must be, and of which kind every one of them must be."""
+
+    count: int | str = field(default=">=1", metadata=_key('How many: a number, or a range such as ">=4".'))
+    name: tuple[str, ...] = field(
+        default=(), metadata=_key('The name, or several; * stands for anything: "NVIDIA H200*".', **_WORDS)
+    )
+    compute_capability: str | None = field(
+        default=None, metadata=_key('A range of compute capabilities, such as ">=8.0,<10".', type="string")
+    )
+    memory_gib: float | None = field(
+        default=None, metadata=_key("The least memory of a GPU in GiB.", type="number", exclusiveMinimum=0)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignored:
+    """A finding that counts as a note until a day, and why."""
+
+    finding: str = field(metadata=_key("The id or the key of a finding; * stands for anything.", minLength=1))
+    reason: str = field(metadata=_key("Why it may be ignored.", minLength=1))
+    until: date = field(metadata=_key("The last day on which it is ignored, such as 2027-01-31."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """A finding that weighs more here than it does elsewhere, and why."""
+
+    finding: str = field(metadata=_key("The id or the key of a finding; * stands for anything.", minLength=1))
+    reason: str = field(metadata=_key("Why it weighs more here.", minLength=1))
+    to: Severity = field(default=Severity.ERROR, metadata=_key("What it becomes.", enum=["error", "warning"]))
+    until: date | None = field(
+        default=None,
+        metadata=_key("The last day on which it is raised; without it, always.", type="string", format="date"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What the quick bench must reach, by benchmark; an id goes before a pattern, the first that fits before others."""
+
+    least: Mapping[str, float] = field(
+        default_factory=dict, metadata=_key("The least part of the physical limit: 0.85 is 85 %.", **_SHARES)
+    )
+    baseline: str | None = field(
+        default=None, metadata=_key("A report of gpustack bench --save, beside the policy.", type="string")
+    )
+    least_of_baseline: Mapping[str, float] = field(
+        default_factory=dict, metadata=_key("The least part of the figure in the baseline.", **_SHARES)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InUse:
+    """What others may do on the GPUs when the check begins."""
+
+    memory_mib: int | None = field(
+        default=None, metadata=_key("The most memory in use on any GPU, in MiB.", type="integer", minimum=0)
+    )
+    processes: tuple[str, ...] | None = field(
+        default=None,
+        metadata=_key("The processes that may be on a GPU, by name; none: [].", **_WORDS),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Golden:
+    """The machine as it was when it was good, and what may differ from it."""
+
+    snapshot: str | None = field(default=None, metadata=_key("A file of gpustack snapshot.", type="string"))
+    may_differ: tuple[str, ...] = field(
+        default=(), metadata=_key("The components that may differ; * stands for anything.", **_WORDS)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A policy for ``gpustack check``: a file gpustack.toml, or the table [tool.gpustack] of pyproject.toml."""
+
+    for_: Purpose = field(default=Purpose.ANY, metadata=_key("What the machine is for."))
+    components: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=_key(
+            'What must be there: "present", or a range of versions such as ">=2.6,<3".',
+            type="object",
+            additionalProperties={"type": "string"},
+        ),
+    )
+    gpus: Gpus | None = field(default=None, metadata=_key("How many GPUs, and of which kind."))
+    frameworks: tuple[str, ...] = field(
+        default=(), metadata=_key("The frameworks that must be able to use the GPU.", **_WORDS)
+    )
+    ignore: tuple[Ignored, ...] = field(default=(), metadata=_key("Findings that count as notes until a day."))
+    raise_: tuple[Raised, ...] = field(default=(), metadata=_key("Findings that weigh more here."))
+    bench: Figures = field(default_factory=Figures, metadata=_key("What the quick bench must reach."))
+    in_use: InUse = field(default_factory=InUse, metadata=_key("What others may do on the GPUs."))
+    golden: Golden = field(default_factory=Golden, metadata=_key("A snapshot that the machine must be like."))

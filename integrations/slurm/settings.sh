@@ -1,0 +1,14 @@
+# shellcheck shell=sh disable=SC2034
+# Settings of the gpustack hooks, read by node.sh from its own folder. Slurm hands over neither PATH nor SLURM_CONF.
+# $mode is health, prolog or epilog, and $node the name of the node.
+
+gpustack=/opt/gpustack/bin/gpustack
+drain_on='bad-host'  # add bad-environment where the node's Python is the administrator's; unknown to drain what hangs
+check_seconds=40     # for the check itself; Slurm ends a health check at 60 s
+export SLURM_CONF="${SLURM_CONF:-/etc/slurm/slurm.conf}"
+
+# What is checked. Jobs may be running beside a health check, so nothing is measured here. Name a policy with
+# [gpus] count: without one, a node that shows no GPU at all is no fault.
+set -- --no-bench
+# set -- --no-bench --policy /etc/gpustack/gpustack.toml
+# [ "$mode" = epilog ] && set -- --policy /etc/gpustack/gpustack.toml   # measures when the job has gone

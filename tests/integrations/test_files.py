@@ -1,0 +1,149 @@
+"""The files of ``integrations/`` as the systems that they are for read them: their own schemas and checkers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpustack import policy
+
+REPO = Path(__file__).resolve().parents[2]
+INTEGRATIONS = REPO / "integrations"
+MANIFESTS = sorted((INTEGRATIONS / "kubernetes").glob("*.yaml"))
+SCRIPTS = sorted(INTEGRATIONS.rglob("*.sh"))
+# The keys that node-problem-detector reads: kubernetes/node-problem-detector, pkg/custompluginmonitor/types/config.go
+# and types.go, pkg/types/types.go.
+DETECTOR = {"plugin", "pluginConfig", "source", "conditions", "rules", "metricsReporting"}
+DETECTOR_GLOBAL = {
+    "invoke_interval",
+    "timeout",
+    "max_output_length",
+    "concurrency",
+    "enable_message_change_based_condition_update",
+    "skip_initial_status",
+}
+DETECTOR_RULE = {"type", "condition", "reason", "path", "args", "timeout", "invoke_interval"}
+
+
+def tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a checker of the extra ``dev``."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    assert found, f"{name} is of the extra dev"
+    return subprocess.run([found, *arguments], cwd=REPO, capture_output=True, encoding="utf-8", check=False)
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - YAML has no type
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("vendor.github-actions", "github/action.yml"),
+        ("vendor.github-workflows", "github/workflow.yml"),
+        ("vendor.github-workflows", "github/again.yml"),
+        ("vendor.gitlab-ci", "gitlab/gitlab-ci.yml"),
+    ],
+)
+def test_ci_files_keep_to_their_schema(schema: str, file: str) -> None:
+    done = tool("check-jsonschema", "--builtin-schema", schema, INTEGRATIONS / file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
+def test_kubernetes_takes_the_manifest(manifest: Path) -> None:
+    done = tool("kubernetes-validate", "--strict", manifest)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "INFO" in done.stdout + done.stderr or "passed" in done.stdout + done.stderr
+
+
+def test_the_validator_would_refuse_a_manifest_with_a_wrong_key(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text((INTEGRATIONS / "kubernetes/init-container.yaml").read_text("utf-8") + "  initContainer: []\n")
+    assert tool("kubernetes-validate", "--strict", wrong).returncode != 0
+
+
+def test_pre_commit_takes_the_hook_and_it_runs_on_a_changed_policy_alone() -> None:
+    manifest = REPO / ".pre-commit-hooks.yaml"
+    done = tool("pre-commit", "validate-manifest", manifest)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (hook,) = read(manifest)
+    assert hook["pass_filenames"] is False
+    paths = ("gpustack.toml", "sub/gpustack.toml", "pyproject.toml", "gpustack_toml", "README.md", "my-gpustack.toml")
+    assert [path for path in paths if re.search(hook["files"], path)] == list(paths[:3])
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(INTEGRATIONS)))
+def test_shellcheck_finds_nothing(script: Path) -> None:
+    done = tool("shellcheck", "-x", script)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("file", ["github/action.yml", "gitlab/gitlab-ci.yml", "kubernetes/daemonset.yaml"])
+def test_shellcheck_finds_nothing_in_scripts_inside_yaml(file: str, tmp_path: Path) -> None:
+    for number, text in enumerate(scripts(read(INTEGRATIONS / file))):
+        script = tmp_path / f"{number}.sh"
+        script.write_text(text, "utf-8")
+        done = tool("shellcheck", "--shell=bash", "--exclude=SC2086,SC2154", script)
+        assert done.returncode == 0, done.stdout
+
+
+def scripts(held: Any) -> list[str]:  # noqa: ANN401 - YAML has no type
+    """Give every script in such a file: a step's ``run``, a job's ``script``, a container's ``args``."""
+    if isinstance(held, list):
+        return [script for one in held for script in scripts(one)]
+    if not isinstance(held, dict):
+        return []
+    own = [held[key] for key in ("run", "before_script", "script", "args") if key in held]
+    lines = ["\n".join(map(str, one)) if isinstance(one, list) else one for one in own]
+    return lines + [script for one in held.values() for script in scripts(one)]
+
+
+def test_the_systemd_units_are_verified_by_systemd(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed here")
+    for unit in (INTEGRATIONS / "systemd").iterdir():
+        text = unit.read_text("utf-8").replace("/opt/gpustack/bin/gpustack", sys.executable)
+        (tmp_path / unit.name).write_text(text, "utf-8")
+    for unit in sorted(tmp_path.iterdir()):
+        done = subprocess.run([analyze, "verify", unit], capture_output=True, encoding="utf-8", check=False)
+        ours = [line for line in (done.stdout + done.stderr).splitlines() if "gpustack" in line]
+        assert (done.returncode, ours) == (0, []), done.stdout + done.stderr
+
+
+def test_the_detectors_monitor_is_one_that_it_takes() -> None:
+    monitor = json.loads((INTEGRATIONS / "kubernetes/gpustack-monitor.json").read_text("utf-8"))
+    assert monitor["plugin"] == "custom"
+    assert set(monitor) <= DETECTOR
+    assert set(monitor["pluginConfig"]) <= DETECTOR_GLOBAL
+    known = {condition["type"] for condition in monitor["conditions"]}
+    for rule in monitor["rules"]:
+        assert set(rule) <= DETECTOR_RULE
+        assert rule["type"] == "permanent"
+        assert rule["condition"] in known
+        assert seconds(rule["timeout"]) <= seconds(monitor["pluginConfig"]["timeout"])
+        own = float(rule["args"][rule["args"].index("--timeout") + 1])
+        assert own < seconds(rule["timeout"]), "ours must end before the detector ends it"
+
+
+def seconds(text: str) -> int:
+    """Give a duration of Go in seconds."""
+    return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+def test_the_jobs_policy_is_a_policy() -> None:
+    (held,) = [
+        one for one in yaml.safe_load_all((INTEGRATIONS / "kubernetes/job.yaml").read_text("utf-8")) if "data" in one
+    ]
+    written = policy.read(held["data"]["gpustack.toml"])
+    assert written.policy.gpus
+    assert written.policy.gpus.count == 8

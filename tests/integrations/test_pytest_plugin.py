@@ -1,0 +1,142 @@
+"""The pytest plugin in a pytest of its own: it skips, it fails with the diagnosis, and it looks only when it must."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpustack import pytest_plugin
+from tests.integrations.recorded import record
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+REPO = Path(__file__).resolve().parents[2]
+EXAMPLE = REPO / "integrations/pytest/test_example.py"
+NEEDS = """
+import sys
+import pytest
+
+@pytest.mark.gpustack(needs={needs})
+def test_marked():
+    pass
+"""
+
+
+def run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest with our plugin alone, from an empty folder."""
+    command = [sys.executable, "-m", "pytest", "-p", "gpustack.pytest_plugin", "-p", "no:cacheprovider", "-rs", "-v"]
+    return subprocess.run(
+        [*command, "-c", os.devnull, "--rootdir", str(folder), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(REPO), **environ},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def needing(needs: str, machine: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one test that needs this on a recorded machine."""
+    test = folder / "test_needs.py"
+    test.write_text(NEEDS.format(needs=needs), "utf-8")
+    return run(folder, str(test), "--gpustack-from", str(record(machine, folder)), *arguments)
+
+
+@pytest.mark.parametrize(
+    ("needs", "machine"),
+    [("'pytorch'", "healthy-h200"), ("'torch'", "healthy-h200"), ("'cudnn'", "healthy-h200"), ("None", "healthy-h200")],
+)
+def test_a_test_runs_where_what_it_needs_works(needs: str, machine: str, tmp_path: Path) -> None:
+    done = needing(needs, machine, tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("needs", "machine", "reason"),
+    [
+        ("'pytorch'", "cpu-only-torch", r"gpustack: pytorch does not work here: .*\(cpu-only-build\)"),
+        ("'pytorch'", "driver-too-old", r"gpustack: pytorch does not work here: .*\(driver-too-old-for-cuda-build\)"),
+        ("None", "driver-too-old", r"gpustack: no usable GPU here \(broken\): .*\(driver-too-old-for-cuda-build\)"),
+        ("None", "no-gpu", r"gpustack: no usable GPU here \(no-gpu\)"),
+        ("'cudnn'", "no-gpu", "gpustack: cudnn is not here"),
+        ("('pytorch', 'tensorrt')", "healthy-h200", "gpustack: tensorrt is not here"),
+        ("'onnxruntime'", "healthy-h200", "gpustack: onnxruntime does not work here"),
+    ],
+)
+def test_a_test_is_skipped_with_the_cause_where_it_does_not(
+    needs: str, machine: str, reason: str, tmp_path: Path
+) -> None:
+    done = needing(needs, machine, tmp_path)
+    assert done.returncode == 0
+    assert "1 skipped" in done.stdout, done.stdout + done.stderr
+    assert re.search(reason, " ".join(done.stdout.split())), done.stdout
+
+
+def test_fail_gives_the_diagnosis_and_what_to_type(tmp_path: Path) -> None:
+    done = needing("'pytorch'", "cpu-only-torch", tmp_path, "--gpustack=fail")
+    assert done.returncode == 1
+    assert "What to type: " in done.stdout
+    assert "pip install" in done.stdout
+    assert "cpu-only-build" in done.stdout
+
+
+def test_an_unreadable_record_is_said_and_breaks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_needs.py").write_text(NEEDS.format(needs="None"), "utf-8")
+    done = run(tmp_path, "--gpustack-from", "nowhere.json")
+    assert "1 skipped" in done.stdout
+    assert "gpustack could not tell: " in done.stdout
+
+
+def test_a_wrong_mark_is_said(tmp_path: Path) -> None:
+    (tmp_path / "test_wrong.py").write_text("import pytest\n@pytest.mark.gpustack(need='x')\ndef test_x(): pass\n")
+    done = run(tmp_path, "--strict-markers")
+    assert done.returncode != 0
+    assert "takes needs=" in done.stdout + done.stderr
+
+
+def test_the_machine_is_looked_at_once_and_only_for_marked_tests(tmp_path: Path) -> None:
+    """A Python that counts its starts stands in for the one that would run the doctor."""
+    counted = tmp_path / "counted"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nif 'doctor' in sys.orig_argv: open({str(counted)!r}, 'a').write('x')\n"
+    )
+    path = os.pathsep.join((str(tmp_path), str(REPO)))
+    (tmp_path / "test_plain.py").write_text("def test_plain(): pass\n")
+    assert run(tmp_path, "test_plain.py", PYTHONPATH=path).returncode == 0
+    assert not counted.exists()
+    (tmp_path / "test_marked.py").write_text(
+        "import pytest\npytestmark = pytest.mark.gpustack\n" + "".join(f"def test_{n}(): pass\n" for n in range(3))
+    )
+    run(tmp_path, "test_marked.py", PYTHONPATH=path)
+    assert counted.read_text() == "x"
+
+
+def test_nothing_heavy_is_imported_with_the_plugin() -> None:
+    program = (
+        "import sys, gpustack.pytest_plugin; print(*(name for name in sys.modules if name.startswith('gpustack')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPO, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"gpustack", "gpustack.pytest_plugin"}
+
+
+def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"gpustack": pytest_plugin.__name__}
+
+
+def test_the_example_does_what_it_says_on_this_machine(tmp_path: Path) -> None:
+    done = run(tmp_path, str(EXAMPLE), "--strict-markers")
+    assert done.returncode == 0, done.stdout
+    assert "test_nothing_is_needed PASSED" in done.stdout
+    again = run(tmp_path, str(EXAMPLE), "--gpustack=fail", "--gpustack-from", str(record("no-gpu", tmp_path)))
+    assert "3 failed, 1 passed" in again.stdout
+    assert json.loads((tmp_path / "no-gpu.json").read_text("utf-8"))["schema"].startswith("gpustack.snapshot/")

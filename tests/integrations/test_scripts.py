@@ -1,0 +1,225 @@
+"""The commands inside ``integrations/``, run as their systems run them, on recorded machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.integrations.recorded import record
+
+REPO = Path(__file__).resolve().parents[2]
+INTEGRATIONS = REPO / "integrations"
+FIT, BAD_HOST, BAD_ENVIRONMENT = "healthy-h200", "gpu-fell-off-bus", "sm120-old-torch"
+CLASSES = [
+    (FIT, "ok", 0),
+    ("cpu-only-torch", "degraded", 0),
+    (BAD_HOST, "bad-host", 1),
+    (BAD_ENVIRONMENT, "bad-environment", 1),
+]
+Machine = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Give a function that puts a gpustack on PATH which sees a recorded machine, and gives the environment for it."""
+
+    def be(name: str) -> dict[str, str]:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        recorded = shlex.quote(str(record(name, tmp_path)))
+        script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpustack "$@" --from {recorded}\n'
+        (folder / "gpustack").write_text(script, "utf-8")
+        (folder / "gpustack").chmod(0o755)
+        (tmp_path / "work").mkdir(exist_ok=True)
+        return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(REPO)}
+
+    return be
+
+
+def read(name: str) -> Any:  # noqa: ANN401 - YAML has no type
+    return yaml.safe_load((INTEGRATIONS / name).read_text("utf-8"))
+
+
+def run(command: Iterable[str], environ: Mapping[str, str], seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a command in an empty folder of the machine's home."""
+    return subprocess.run(
+        list(command),
+        cwd=Path(environ["HOME"]) / "work",
+        env=dict(environ),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=seconds,
+        check=False,
+    )
+
+
+def action(environ: Mapping[str, str], **inputs: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    """Run the check of the GitHub action as a runner does, and give its outputs too."""
+    described = read("github/action.yml")
+    given = {name: inputs.get(name, one["default"]) for name, one in described["inputs"].items()}
+    (step,) = [one for one in described["runs"]["steps"] if one.get("id") == "check"]
+    values = {
+        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda match: str(given[str(match[1])]), one)
+        for name, one in step["env"].items()
+    }
+    assert not any("${{" in one for one in (*values.values(), step["run"])), "what a user gives never enters a script"
+    outputs, summary = (Path(environ["HOME"]) / name for name in ("outputs", "summary"))
+    runner = {"RUNNER_TEMP": environ["HOME"], "GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(summary)}
+    outputs.write_text("", "utf-8")
+    shell = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+    done = run(shell, {**environ, **runner, **values, "GITHUB_ACTIONS": "true"})
+    return done, dict(line.split("=", 1) for line in outputs.read_text("utf-8").splitlines())
+
+
+@pytest.mark.parametrize(("name", "class_", "code"), CLASSES)
+def test_the_github_action_tells_whose_fault_it_is(name: str, class_: str, code: int, machine: Machine) -> None:
+    done, outputs = action(machine(name), command="gpustack", bench="false")
+    assert (done.returncode, outputs["class"]) == (code, class_), done.stdout + done.stderr
+    assert ("::error" in done.stdout) == (code == 1)
+    assert json.loads(Path(outputs["report"]).read_text("utf-8"))["class"] == class_
+    assert json.loads(Path(outputs["sarif"]).read_text("utf-8"))["version"] == "2.1.0"
+
+
+def test_the_github_action_passes_what_it_is_given_and_nothing_else(machine: Machine, tmp_path: Path) -> None:
+    policy = tmp_path / "it's a policy; touch pwned.toml"
+    policy.write_text("[gpus]\ncount = 64\n", "utf-8")
+    done, outputs = action(
+        machine(FIT), command="gpustack", bench="false", policy=str(policy), arguments="--for\ninfer\n"
+    )
+    assert (done.returncode, outputs["class"]) == (1, "bad-host"), done.stdout + done.stderr
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_the_github_action_says_unknown_where_the_policy_is_wrong(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text("[gpu]\n", "utf-8")
+    done, outputs = action(machine(FIT), command="gpustack", bench="false", policy=str(tmp_path / "wrong.toml"))
+    assert (done.returncode, outputs["class"]) == (2, "unknown")
+    assert "wrong.toml:1" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 75), (BAD_ENVIRONMENT, 1)])
+def test_the_gitlab_job_is_queued_again_on_a_bad_runner_alone(
+    name: str, code: int, machine: Machine, tmp_path: Path
+) -> None:
+    job = read("gitlab/gitlab-ci.yml")["gpustack"]
+    assert job["retry"]["exit_codes"] == 75
+    environ = machine(name)
+    variables = {**job["variables"], "GPUSTACK": str(tmp_path / "bin/gpustack"), "GPUSTACK_ARGUMENTS": "--no-bench"}
+    script = "set -eo pipefail\n" + "\n".join((*job["before_script"], *job["script"]))
+    done = run(("bash", "-c", script), {**environ, **variables})
+    assert done.returncode == code, done.stdout + done.stderr
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"gpustack.json", "gpustack.xml"}
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
+def test_the_hook_of_pre_commit_runs(name: str, code: int, machine: Machine) -> None:
+    (hook,) = yaml.safe_load((REPO / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    assert run(shlex.split(hook["entry"]), machine(name)).returncode == code
+
+
+@pytest.mark.parametrize(("name", "healthy"), [(FIT, True), (BAD_HOST, False), (None, True)])
+def test_the_image_is_unhealthy_when_something_is_wrong_and_not_when_it_cannot_be_told(
+    name: str | None, *, healthy: bool, machine: Machine, tmp_path: Path
+) -> None:
+    text = (INTEGRATIONS / "docker/Dockerfile").read_text("utf-8").replace("\\\n", "")
+    (command,) = re.findall(r"^HEALTHCHECK .*?CMD (.*)$", text, re.MULTILINE)
+    environ = machine(name or FIT)
+    if name is None:
+        (tmp_path / f"{FIT}.json").write_text("{ not JSON", "utf-8")
+    done = run(("sh", "-c", command), environ)
+    assert done.returncode == (0 if healthy else 1), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
+def test_the_detector_reads_one_short_line(name: str, code: int, machine: Machine) -> None:
+    monitor = json.loads((INTEGRATIONS / "kubernetes/gpustack-monitor.json").read_text("utf-8"))
+    (rule,) = monitor["rules"]
+    done = run((Path(rule["path"]).name, *rule["args"]), machine(name))
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.splitlines()[0][: monitor["pluginConfig"]["max_output_length"]].startswith("GPUSTACK ")
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
+def test_the_containers_of_kubernetes_run_their_command(name: str, code: int, machine: Machine) -> None:
+    pod = read("kubernetes/init-container.yaml")
+    (container,) = pod["spec"]["initContainers"]
+    assert run(container["command"], machine(name)).returncode == code
+
+
+def test_the_daemon_set_writes_the_textfile_again_and_again(machine: Machine, tmp_path: Path) -> None:
+    (container,) = read("kubernetes/daemonset.yaml")["spec"]["template"]["spec"]["containers"]
+    (script,) = container["args"]
+    folder = tmp_path / "textfile"
+    folder.mkdir()
+    environ = {**machine(BAD_HOST), "EVERY_SECONDS": "0.1"}
+    command = [*container["command"], script.replace("/textfile/", f"{folder}/")]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environ, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as child:
+        try:
+            written = folder / "gpustack.prom"
+            first = replaced(written, None)
+            assert replaced(written, first) != first
+        finally:
+            os.killpg(child.pid, 15)
+    assert families(written)
+
+
+def replaced(path: Path, before: int | None) -> int | None:
+    """Give the file's inode once it is another than before; what it is still, after a while."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        now = path.stat().st_ino if path.exists() else None
+        if now not in {None, before}:
+            return now
+        time.sleep(0.05)
+    return before
+
+
+def families(path: Path) -> set[str]:
+    """Give the metric families of a textfile, read by Prometheus' own client."""
+    return {family.name for family in text_string_to_metric_families(path.read_text("utf-8")) if family.samples}
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
+def test_the_service_of_systemd_writes_the_textfile(name: str, code: int, machine: Machine, tmp_path: Path) -> None:
+    unit = (INTEGRATIONS / "systemd/gpustack-textfile.service").read_text("utf-8")
+    (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    path, *rest = shlex.split(command.replace("/var/lib/prometheus/node-exporter", str(tmp_path)))
+    done = run((Path(path).name, *rest), machine(name))
+    assert done.returncode == code
+    assert f"SuccessExitStatus={code}" in unit or code == 0
+    assert all(family.startswith("gpustack_") for family in families(tmp_path / "gpustack.prom"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) -> None:
+    text = (INTEGRATIONS / "docker/Dockerfile").read_text("utf-8").replace("\\\n", "")
+    (command,) = re.findall(r"^RUN (.*)$", text, re.MULTILINE)
+    left_out = shutil.ignore_patterns(
+        "__pycache__", *(INTEGRATIONS / "docker/Dockerfile.dockerignore").read_text().split()
+    )
+    shutil.copytree(REPO, tmp_path / "usr/src/gpustack", ignore=left_out)
+    (tmp_path / "usr/local/bin").mkdir(parents=True)
+    (tmp_path / "opt").mkdir()
+    rooted = re.sub(r"(?<![\w/.])/(opt|usr)/", rf"{tmp_path}/\1/", command)
+    done = subprocess.run(["/bin/sh", "-c", rooted], capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    installed = str(tmp_path / "usr/local/bin/gpustack")
+    said = subprocess.run([installed, "--version"], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
+    assert said.stdout.startswith("gpustack ")
+    assert not (tmp_path / "usr/src/gpustack").exists()
