@@ -104,6 +104,7 @@ def main() -> int:
         mamf_warm=options.mamf_warm,
     )
     ready, missing = programs.peers(where, options.peer or list(programs.MAKERS))
+    number = 0
     try:
         for number in range(options.rounds):
             if number:

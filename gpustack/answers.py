@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,22 @@ BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT
 MOST_TEXT = 20_000
 TRIPLE = 3
 MOST_SECONDS = 1e6
+# Errors of a look that no healthy machine gives: input/output, a folder or a pipe for a file, links in a ring, a file
+# server that has forgotten the file, a transport that is gone.
+ODD = re.compile(r"(?:\[Errno (?:5|21|29|40|107|112|116)\] )?((?<=\] )[^\n]+?|not understood: [^\n]+?)(?:: '[^\n]*)?")
 
 
-def parse(replies: Sequence[Reply]) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
-    """Give one component for each system that was asked after, and what could not be seen on the way."""
+def parse(
+    replies: Sequence[Reply], beside: Container[str | None] = ()
+) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
+    """Give one component for each system that was asked after, and what could not be seen on the way.
+
+    What failed in a Python that stands ``beside`` the chosen one says nothing of the machine.
+    """
     by_id: dict[str, list[Reply]] = {}
     for reply in replies:
         by_id.setdefault(reply.system.id, []).append(reply)
-    components = tuple(_component(group) for group in by_id.values())
+    components = tuple(_component(group, beside) for group in by_id.values())
     return components, tuple(_unseen(replies))
 
 
@@ -42,14 +51,16 @@ def plain(value: object) -> JsonValue:
     return str(value)[:MOST_TEXT]
 
 
-def _component(replies: Sequence[Reply]) -> Component:
+def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Component:
     """Join the replies of one system from every Python; those of the chosen Python come first, so do its copies."""
     system = replies[0].system
     states = [_state(reply) for reply in replies if not reply.deep]
-    exercised = {reply.environment: _exercise(reply) for reply in replies if reply.deep}
+    deciding = [_state(one)[0] for one in replies if not one.deep and one.environment not in beside]
+    exercised = {reply.environment: _exercise(reply) for reply in replies if reply.deep and not _needless(reply)}
     copies = _distinct(instance for _, _, copies in states for instance in copies)
     instances = tuple(_with_exercise(copies, exercised))
-    status = min((state for state, _, _ in states), key=BEST.index)
+    there = any(state is Status.PRESENT for state, _, _ in states)
+    status = Status.PRESENT if there else min(deciding or [state for state, _, _ in states], key=BEST.index)
     reason = next((why for state, why, _ in states if state is status and why), None)
     used = next((copy for copy in instances if copy.status is Status.PRESENT), None)
     return Component(
@@ -101,21 +112,28 @@ def _instance(reply: Reply, number: int, copy: Mapping[str, Any]) -> Instance:
 
 
 def _exercise(reply: Reply) -> JsonValue:
-    """Give what came of running a framework: its own words, or how the run ended."""
+    """Give what came of running it: its own words, or how the run ended, and at which of its steps."""
     status, reason, copies = _state(reply)
     if copies:
         return copies[0].facts
-    return {"ran": False, "status": status.value, "reason": reason}
+    ended: dict[str, JsonValue] = {"ran": False, "status": status.value, "reason": reason}
+    return {**ended, "failed_at": reply.step} if reply.step else ended
+
+
+def _needless(reply: Reply) -> bool:
+    """Tell whether there was nothing to run."""
+    return _state(reply)[0] is Status.ABSENT
 
 
 def _with_exercise(copies: Iterable[Instance], exercised: Mapping[str | None, JsonValue]) -> Iterable[Instance]:
-    """Put what came of each Python's run into that Python's first copy."""
+    """Put what came of each Python's run into that Python's first copy; where it has none, it took the system's."""
+    held = tuple(copies)
+    own = {copy.environment for copy in held}
     left = dict(exercised)
-    for copy in copies:
-        if copy.environment in left:
-            yield replace(copy, facts={**copy.facts, "exercise": left.pop(copy.environment)})
-        else:
-            yield copy
+    for copy in held:
+        others = (environment for environment in left if copy.environment is None and environment not in own)
+        took = copy.environment if copy.environment in left else next(others, None)
+        yield replace(copy, facts={**copy.facts, "exercise": left.pop(took)}) if took in left else copy
 
 
 def _distinct(instances: Iterable[Instance]) -> Iterable[Instance]:
@@ -168,16 +186,24 @@ def _calls(reply: Reply) -> list[Call]:
 
 
 def _unseen(replies: Sequence[Reply]) -> Iterable[Unseen]:
-    """Give what was denied, what failed, and what nobody had time to ask, each once."""
+    """Give what was denied, what failed, and what nobody had time to ask, each once, as is a Python that is dumb."""
     seen: set[str] = set()
+    answered = {reply.environment for reply in replies if reply.failure is None}
     for reply in replies:
-        if reply.failure is not None:
+        if reply.failure is not None and reply.environment and reply.environment not in answered:
+            if reply.environment not in seen:
+                seen.add(reply.environment)
+                yield Unseen(what=f"all in {reply.environment}", why=reply.failure, enable_by=_more_time(reply))
+        elif reply.failure is not None:
             where = f" in {reply.environment}" if reply.environment else ""
             yield Unseen(what=f"{reply.system.id}{where}", why=reply.failure, enable_by=_more_time(reply))
         for _, asked, outcome in _log(reply):
             if outcome == "denied" and asked not in seen:
                 seen.add(asked)
                 yield Unseen(what=asked, why="permission denied", enable_by="run gpustack as root")
+            elif (odd := ODD.fullmatch(outcome)) and asked not in seen:
+                seen.add(asked)
+                yield Unseen(what=asked, why=odd[1][:MOST_TEXT])
 
 
 def _more_time(reply: Reply) -> str | None:

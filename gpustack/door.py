@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 class Door:
-    """How children are started and ended. Tests hand in one that refuses to kill."""
+    """How children are started and ended. Tests hand in one that refuses to kill.
+
+    ``interrupted`` is set once somebody pressed Ctrl-C: from then on nothing is waited for.
+    """
+
+    interrupted = False
 
     def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Start a child in a session of its own, with both outputs piped and no input; raises OSError."""
@@ -64,6 +69,12 @@ def death(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     return f"was killed by {name}"
+
+
+def last_line(text: bytes) -> str:
+    """Give the last line that a process said, in brackets, or nothing."""
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return f"({lines[-1][:200]})" if lines else ""
 
 
 def state(pid: int) -> str:

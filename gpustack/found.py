@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import cleandoc
 
 from gpustack.rulebook import explain
-from gpustack.rules import RULES
+from gpustack.rules import AFTERWARDS, RULES
 
 BENCH = {
     "bench-failed": """A benchmark gave a wrong result, or could not be run to its end.
@@ -39,7 +39,7 @@ BENCH = {
 
 def ids() -> tuple[str, ...]:
     """Give the id of every finding that can be explained, in the order of the rules."""
-    return (*RULES, *BENCH)
+    return (*RULES, *AFTERWARDS, *BENCH)
 
 
 def text(finding: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack import __version__
+from gpustack import __version__, trials
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import (
     Confidence,
@@ -19,6 +19,8 @@ from gpustack.model.report import (
     Verdict,
 )
 from gpustack.rulebook import asked
+from gpustack.rules import amd, another_environment_works, intel, tried
+from gpustack.rules.alone import alone
 from gpustack.rules.cards import whole
 from gpustack.rules.causes import cause_of
 from gpustack.rules.completing import complete
@@ -28,7 +30,7 @@ from gpustack.rules.saying import MESSAGE
 from gpustack.rules.seen import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -39,7 +41,10 @@ LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 DECIDING = frozenset({"cuda", "architecture"})
+# Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
+STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
 # What weighs more for one purpose than for another: (finding, component) to its severity there.
 PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
     Purpose.INFER: {("cpu-only-build", "onnxruntime"): Severity.WARNING},
@@ -55,10 +60,15 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
     """Give the report on these facts: the same for the same facts, wherever they were taken."""
     facts = complete(facts, matrix)
-    findings = _found(facts, matrix, purpose)
+    own = alone(facts)
+    findings = _found(trials.heard(own, matrix), matrix, purpose)
+    others = _beside(findings, _found(trials.heard(facts, matrix), matrix, purpose)) if own is not facts else ()
     contracts = draw(facts, matrix)
-    works = tuple((build, _works(build, findings, contracts, facts)) for build in builds(facts))
+    works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
+    able = another_environment_works.among(facts, by_python)
+    lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
+    findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
     return Report(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
@@ -78,13 +88,24 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     )
 
 
+def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Give what is there only because of Pythons that were found, which does not break the machine."""
+    known = {finding.key for finding in findings}
+    return tuple(finding for finding in everything if finding.key not in known)
+
+
+def _by_severity(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
+
+
 def _found(facts: Facts, matrix: Matrix, purpose: Purpose) -> tuple[Finding, ...]:
     """Give what all rules say, each key once, the gravest first and within that the lowest layer first."""
     weights = PURPOSES.get(purpose, {})
+    lighter = tried.light(facts)
     told: dict[str, Finding] = {}
     for rule in asked(facts):
         for finding in rule(facts, matrix):
-            severity = weights.get((finding.id, finding.component), finding.severity)
+            severity = weights.get((finding.id, finding.component), tried.eased(finding, lighter))
             told.setdefault(finding.key, replace(finding, severity=severity))
     return tuple(_with_causes(sorted(told.values(), key=_order)))
 
@@ -128,12 +149,13 @@ def _works(build: Build, findings: Sequence[Finding], contracts: Sequence[Contra
         return build.ran_on_gpu
     wrong = any(one.instance == build.mark and one.severity is Severity.ERROR for one in findings)
     own = [one for one in contracts if one.from_ == build.component and one.environment == build.copy.environment]
-    if wrong or build.accelerator == "cpu" or starts(facts) is False or build.copy.status is Status.FAILED:
+    runs = STARTS.get(build.accelerator or "", starts)(facts)
+    if wrong or build.accelerator == "cpu" or runs is False or build.copy.status is Status.FAILED:
         return False
     if any(one.status is Kept.BROKEN for one in own):
         return False
     deciding = [one.status for one in own if one.kind in DECIDING]
-    return True if starts(facts) and deciding and Kept.UNKNOWN not in deciding else None
+    return True if runs and deciding and Kept.UNKNOWN not in deciding else None
 
 
 def _inside(python: str | None, works: Iterable[tuple[Build, bool | None]]) -> Mapping[str, bool | None]:
@@ -169,4 +191,5 @@ def _looked(facts: Facts) -> bool:
     """Tell whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines."""
     listed = any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
     held = bool(on_bus(facts, "nvidia")) and not ours(facts)
-    return listed or held or starts(facts) is True
+    others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
+    return listed or held or starts(facts) is True or others

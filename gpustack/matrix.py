@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import dataclass, field
@@ -182,12 +183,18 @@ class Matrix:
     def table(self, name: str) -> Mapping[str, Any]:
         """Give one file as it stands; raises BrokenError where it is damaged."""
         if name not in self._held:
-            path = self.folder / f"{name}.toml"
             try:
-                self._held[name] = tomllib.loads(path.read_text("utf-8"))
+                self._held[name] = self._read(name)
             except (OSError, ValueError) as error:
                 raise _damaged(name, error) from error
         return self._held[name]
+
+    def _read(self, name: str) -> Mapping[str, Any]:
+        """Give a file: in a wheel as the JSON that was made of it, in a checkout as it is written."""
+        quick = self.folder / f"{name}.json"
+        if quick.exists():
+            return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
+        return tomllib.loads((self.folder / f"{name}.toml").read_text("utf-8"))
 
     def rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
         """Give one part of a file as rows, made once; the modules of ``gpustack.subjects`` name part and maker."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack import found
 from gpustack.model.explanation import Kind, Lead, Meaning
 from gpustack.model.facts import Layer
+from gpustack.subjects import serving
 from gpustack.subjects.numbers import bucket_of
 from gpustack.subjects.systems import layers, systems
 from gpustack.subjects.terms import leads_of, place_of, terms
@@ -104,6 +105,7 @@ def of_system(system: System, matrix: Matrix) -> Meaning:
         id=system.id,
         title=system.role,
         layer=system.layer,
+        says=tuple(_able(system.id, matrix)),
         stands_on=system.stands_on,
         carries=carried(system.id, matrix),
         see=system.see,
@@ -169,6 +171,15 @@ def leads(findings: Iterable[str]) -> tuple[Lead, ...]:
     """Give these findings with their texts; one that no rule of this version looks for is left out."""
     told = ((one, found.text(one)) for one in findings)
     return tuple(Lead(id=one, title=text[0], says=text[1:]) for one, text in told if text)
+
+
+def _able(system: str, matrix: Matrix) -> Iterator[str]:
+    """Give what a server can do and on which GPUs."""
+    known = [one for one in serving.techniques(matrix) if one.component == system]
+    if known:
+        spans = [one.note if one.note and not one.lowest else one.span for one in known]
+        notes = [f"{one.name} ({span})" for one, span in zip(known, spans, strict=True)]
+        yield f"What it can do, and on which GPUs: {'; '.join(notes)}. gpustack stack -v says which of it holds here."
 
 
 def _inside(layer: Layer, matrix: Matrix) -> Iterator[str]:

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gpustack import assets, catalogue, host, targets
+from gpustack import assets, catalogue, host, surroundings, targets
 from gpustack.answers import parse
 from gpustack.door import Door
-from gpustack.model.facts import Facts
-from gpustack.workers import Task, ask
+from gpustack.model.facts import Facts, Layer
+from gpustack.surroundings import Surroundings
+from gpustack.workers import MOST_CHILDREN, Task, ask
 
 if TYPE_CHECKING:
     from gpustack.catalogue import System
@@ -30,30 +32,44 @@ def look(
     *,
     pythons: Sequence[str] = (),
     deep: bool = False,
+    all_envs: bool = False,
     timeout: float = 10.0,
     environ: Mapping[str, str] | None = None,
     door: Door | None = None,
     systems: Sequence[System] | None = None,
     meanwhile: Callable[[], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Facts:
     """Give the facts of this machine within ``timeout`` seconds, one of which is left for the report.
 
-    ``deep`` imports and exercises frameworks in children; raises UsageError for a Python that is not there.
+    ``deep`` imports and runs frameworks and libraries in children; ``all_envs`` looks around for further Pythons, and
+    ``progress`` is told how many of how many are done; raises UsageError for a Python that is not there.
     """
     door = door or Door()
     begun = door.now()
     environ = os.environ if environ is None else environ
     environments = targets.choose(pythons, environ)
     asked = catalogue.load() if systems is None else systems
+    deadline = begun + max(LEAST_SECONDS, timeout - REPORT_SECONDS)
+    around = surroundings.look(environments, environ, str(Path.cwd()), door, deadline) if all_envs else Surroundings()
+    environments += around.environments
     tasks = plan(environments, targets.environment_of(environ), asked, deep=deep)
-    replies = tuple(ask(tasks, door, begun + max(LEAST_SECONDS, timeout - REPORT_SECONDS), meanwhile))
-    components, unseen = parse(replies)
+    most = _at_a_time(deep=deep) if deep or around.environments else MOST_CHILDREN
+    told = progress and _counted(environments, progress)
+    replies = tuple(ask(tasks, door, deadline, meanwhile, most=most, progress=told))
+    beside = {one.python for one in around.environments}
+    components, unseen = parse(replies, beside)
+    doubles = surroundings.doubles(components, beside)
+    if doubles:
+        environments = tuple(one for one in environments if one.python not in doubles)
+        components, unseen = parse([one for one in replies if one.environment not in doubles], beside)
+    components = surroundings.noted(components, around.kernels)
     return Facts(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         host=host.describe(components),
         components=components,
         environments=host.versions(environments, components),
-        not_seen=unseen,
+        not_seen=(*around.not_seen, *unseen),
         deep=deep,
         seconds=round(door.now() - begun, 3),
     )
@@ -64,15 +80,16 @@ def plan(
 ) -> tuple[Task, ...]:
     """Give the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
 
-    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare.
+    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. Pythons that
+    were found come last, each with one child for all that needs none of its own: there may be many.
     """
     ours = (sys.executable, "-I", "-S", str(assets.PROBES))
     path = tuple(entry for entry in sys.path if entry)
     here = [Task(argv=ours, environ=environ, systems=group, path=path) for group in _groups(systems, "here")]
     there = [
         Task(argv=(one.python, str(assets.PROBES)), environ=environ, systems=group, environment=one.python)
-        for one in environments
-        for group in _groups(systems, "target")
+        for one in sorted(environments, key=lambda one: one.found)
+        for group in _groups(systems, "target", together=one.found)
     ]
     exercises = [
         Task(
@@ -83,16 +100,35 @@ def plan(
             deep=True,
         )
         for one in environments
-        for system in systems
+        for system in sorted(systems, key=lambda system: system.layer is not Layer.FRAMEWORK)
         if deep and system.deep
     ]
-    return (*there, *here, *exercises)
+    found = {one.python for one in environments if one.found}
+    return tuple(sorted((*there, *here, *exercises), key=lambda task: task.environment in found))
 
 
-def _groups(systems: Sequence[System], where: Literal["here", "target"]) -> list[tuple[System, ...]]:
+def _groups(
+    systems: Sequence[System], where: Literal["here", "target"], *, together: bool = False
+) -> list[tuple[System, ...]]:
     """Give the systems of one place by the child that they share; a risky one has a child to itself."""
     groups: dict[str, list[System]] = {}
     for system in systems:
         if getattr(system, where):
-            groups.setdefault(system.id if system.alone else f"group {system.group}", []).append(system)
+            group = "group" if together else f"group {system.group}"
+            groups.setdefault(system.id if system.alone else group, []).append(system)
     return [tuple(group) for group in groups.values()]
+
+
+def _at_a_time(*, deep: bool) -> int:
+    """Give how many children may be at work when there are many of them: a framework takes gigabytes when it runs."""
+    processors = len(os.sched_getaffinity(0))
+    return max(4, min(processors // 2, 8)) if deep else max(4, min(processors * 2, 16))
+
+
+def _counted(
+    environments: Sequence[Environment], progress: Callable[[int, int], object]
+) -> Callable[[Sequence[Task]], object]:
+    """Give what tells how many Pythons are done from the tasks that are not."""
+    return lambda left: progress(
+        len(environments) - len({task.environment for task in left if task.environment}), len(environments)
+    )

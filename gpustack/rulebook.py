@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gpustack.rules import FROM_MESSAGES, RULES, module_of
+from gpustack.rules import AFTERWARDS, FROM_MESSAGES, RULES, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,4 +29,4 @@ def asked(facts: Facts) -> Iterator[Judge]:
 
 def explain(finding: str) -> str | None:
     """Give what a finding means, why it hurts and what to do; None where no rule has this id."""
-    return import_module(module_of(finding)).__doc__ if finding in RULES else None
+    return import_module(module_of(finding)).__doc__ if finding in (*RULES, *AFTERWARDS) else None

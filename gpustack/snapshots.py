@@ -126,6 +126,7 @@ def _environment(said: Mapping[str, Any]) -> Environment:
         kind=_text(said, "kind") or "",
         version=_text(said, "version"),
         prefix=_text(said, "prefix"),
+        found=_flag(said, "found"),
     )
 
 

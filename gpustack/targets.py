@@ -12,11 +12,11 @@ from gpustack.errors import UsageError
 from gpustack.model.facts import Environment
 
 WHOLE = frozenset(
-    "PATH HOME USER LOGNAME TMPDIR LANG VIRTUAL_ENV LIBRARY_PATH CPATH GPU_DEVICE_ORDINAL container".split()  # noqa: SIM905 - words read better than a column of quotes
+    "PATH HOME USER LOGNAME TMPDIR LANG VIRTUAL_ENV LIBRARY_PATH CPATH CC CXX GPU_DEVICE_ORDINAL container".split()  # noqa: SIM905 - words read better than a column of quotes
 )
 BEGUN = tuple(
     """XDG_ LC_ LD_ CUDA NV CONDA_ PYTHON TORCH PYTORCH TF_ XLA_ JAX_ NCCL_ UCX_ ROCM ROCR_ HIP HSA_ AMD_ MIOPEN_ RCCL_
-    ONEAPI_ ZE SYCL_ OCL_ OPENCL_ VK_ WSL OMP_ MKL_ SLURM KUBERNETES_""".split()  # noqa: SIM905 - the same
+    ONEAPI_ ZE SYCL_ OCL_ OPENCL_ VK_ WSL OMP_ MKL_ SLURM KUBERNETES_ TRITON_ NUMBA CUPY_ CCCL_""".split()  # noqa: SIM905 - the same
 )
 
 

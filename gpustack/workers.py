@@ -1,18 +1,23 @@
 """Children that answer probe after probe, side by side, each answer with a time limit.
 
 When a child dies, hangs or prints what is no answer, the probe it was at has failed with how, and the probes that were
-still waiting go on in a new child. So one sick library costs its own answer and no other.
+still waiting go on in a new child. So one sick library costs its own answer and no other. Only so many children are at
+work at a time; the rest wait for their turn.
 """
 
 from __future__ import annotations
 
 import json
 import selectors
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack.door import Door, death, ended, state
+from gpustack.door import Door, death, ended, last_line, state
+from gpustack.interrupting import heeded
+from gpustack.tasks import Reply, Task
 
 if TYPE_CHECKING:
     import subprocess
@@ -23,34 +28,11 @@ MOST_OUTPUT = 16 << 20
 MOST_STDERR = 4096
 GRACE = 0.2
 PATIENCE = 0.5
+MOST_CHILDREN = 64  # more than one machine and one Python need, frameworks run or not
+LATE = "the time was up before it was asked"
+CUT = "it was interrupted before it was asked"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """Systems to ask after in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
-
-    ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may ask.
-    """
-
-    argv: tuple[str, ...]
-    environ: Mapping[str, str]
-    systems: tuple[System, ...]
-    environment: str | None = None
-    path: tuple[str, ...] = ()
-    deep: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What came back for one system: the probe's own answer, or how it failed to give one (``failure``)."""
-
-    system: System
-    environment: str | None
-    answer: Mapping[str, Any] | None = None
-    failure: str | None = None
-    asked: bool = True
-    deep: bool = False
-    seconds: float = 0.0
+__all__ = ["LATE", "MOST_CHILDREN", "Crew", "Reply", "Task", "ask"]
 
 
 @dataclass(slots=True)
@@ -61,8 +43,9 @@ class _Worker:
     child: subprocess.Popen[bytes]
     left: list[System]
     since: float
+    step: str | None = None
     read: int = 0
-    pending: bytes = b""
+    pending: bytearray = field(default_factory=bytearray)
     errors: bytes = b""
     open: set[IO[bytes]] = field(default_factory=set)
 
@@ -73,28 +56,58 @@ class _Worker:
 class Crew:
     """All workers of one look, and the loop that listens to them."""
 
-    def __init__(self, door: Door, deadline: float) -> None:
-        """Use this door; leave by this time of its clock."""
+    def __init__(self, door: Door, deadline: float, most: int = MOST_CHILDREN) -> None:
+        """Use this door; leave by this time of its clock; have no more children than ``most`` at a time."""
         self.door = door
-        self.deadline = deadline
+        self.deadline = door.now() if door.interrupted else deadline
+        self.most = most
         self.replies: list[Reply] = []
+        self._waiting: deque[Task] = deque()
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
 
-    def start(self, task: Task) -> None:
-        """Start a child for a task; a child that cannot be started is the answer to everything in it."""
-        self._start(task, list(task.systems))
+    def hurry(self) -> None:
+        """Come to an end now, with what is known: somebody pressed Ctrl-C."""
+        self.door.interrupted = True
+        self.deadline = self.door.now()
 
-    def listen(self) -> None:
-        """Take answers until every child is done or the deadline is there; leaves no child running."""
-        try:
-            while self._workers:
-                self._take(self._wait())
-                self._expire()
-        finally:
-            for worker in list(self._workers):
-                self._drop(worker)
-            self._selector.close()
+    def hark(self, ear: int | None) -> None:
+        """Wake up when this descriptor can be read."""
+        if ear is not None:
+            self._selector.register(ear, selectors.EVENT_READ)
+
+    def start(self, task: Task) -> None:
+        """Start a child for a task as soon as it is its turn; one that cannot be started has failed in everything."""
+        self._waiting.append(task)
+        self._next()
+
+    def listen(self, progress: Callable[[Sequence[Task]], object] | None = None) -> None:
+        """Take answers until every child is done or the deadline is there.
+
+        ``progress`` is told, again and again, which tasks are not done.
+        """
+        while self._workers or self._waiting:
+            self._take(self._wait())
+            self._expire()
+            self._next()
+            if progress:
+                progress([*(worker.task for worker in self._workers), *self._waiting])
+
+    def close(self) -> None:
+        """Leave no child running."""
+        for worker in list(self._workers):
+            self._drop(worker)
+        self._selector.close()
+
+    def _next(self) -> None:
+        """Start what may be started now; what has not had its turn by the deadline is not asked."""
+        while self._waiting and len(self._workers) < self.most and self.door.now() < self.deadline:
+            task = self._waiting.popleft()
+            self._start(task, list(task.systems))
+        while self._waiting and self.door.now() >= self.deadline:
+            task = self._waiting.popleft()
+            for system in task.systems:
+                self._fail(task, system, self._late(), asked=False)
 
     def _start(self, task: Task, systems: list[System]) -> None:
         if not systems:
@@ -105,9 +118,12 @@ class Crew:
             {
                 "rows": rows,
                 "deep": task.deep,
+                "steps": task.deep,
+                "bound": True,
                 "seconds": patience,
                 "path": task.path,
                 "environment": task.environment,
+                **task.more,
             }
         )
         try:
@@ -126,7 +142,10 @@ class Crew:
     def _wait(self) -> list[tuple[_Worker, IO[bytes]]]:
         soonest = min([self.deadline, *(worker.due() for worker in self._workers if worker.left)])
         events = self._selector.select(max(0.0, soonest - self.door.now()))
-        return [(key.data, key.fileobj) for key, _ in events]  # type: ignore[misc]  # files are what was registered
+        heard = [key.fd for key, _ in events if key.data is None]
+        for ear in heard:
+            self._selector.unregister(ear)
+        return [(key.data, key.fileobj) for key, _ in events if key.data]  # type: ignore[misc]  # what was registered
 
     def _take(self, events: Sequence[tuple[_Worker, IO[bytes]]]) -> None:
         for worker, stream in events:
@@ -143,22 +162,26 @@ class Crew:
             else:
                 worker.read += len(data)
                 worker.pending += data
-                self._lines(worker)
+                if b"\n" in data or worker.read > MOST_OUTPUT:
+                    self._lines(worker)
             if worker in self._workers:
                 self._settle(worker)
 
     def _lines(self, worker: _Worker) -> None:
-        *lines, worker.pending = worker.pending.split(b"\n")
         if worker.read > MOST_OUTPUT:
             self._abandon(worker, f"printed over {MOST_OUTPUT >> 20} MiB and was stopped")
             return
+        *lines, rest = bytes(worker.pending).split(b"\n")
+        worker.pending = bytearray(rest)
         for line in lines:
             said = _object(line)
             if said is None or not worker.left or said.get("at", said.get("id")) != worker.left[0].id:
                 self._abandon(worker, f"printed what is no answer: {line[:80]!r}")
                 return
             if "at" in said:
-                worker.since = self.door.now()
+                step = said.get("step")
+                worker.step = step if isinstance(step, str) else None
+                worker.since = worker.since if worker.step else self.door.now()
                 continue
             system = worker.left.pop(0)
             self._answer(worker, system, said)
@@ -171,7 +194,7 @@ class Crew:
         elif worker.child.stdout not in worker.open:
             code = ended(worker.child, GRACE)
             how = "closed its output and goes on" if code is None else death(code)
-            self._abandon(worker, " ".join([how, _last_line(worker.errors)]).strip())
+            self._abandon(worker, " ".join([how, last_line(worker.errors)]).strip())
 
     def _expire(self) -> None:
         """End every worker whose time is up; the grace for their ends is one for all, not one each."""
@@ -184,18 +207,22 @@ class Crew:
         for worker, did in zip(late, doing, strict=True):
             gone = ended(worker.child, max(0.0, grace - self.door.now())) is not None
             stays = "" if gone else "; it could not be ended and is left behind"
-            self._abandon(worker, f"gave no answer in {now - worker.since:.1f} s ({did}){stays}")
+            cut = ", when it was interrupted" if self.door.interrupted else ""
+            self._abandon(worker, f"gave no answer in {now - worker.since:.1f} s ({did}){cut}{stays}")
+
+    def _late(self) -> str:
+        return CUT if self.door.interrupted else LATE
 
     def _abandon(self, worker: _Worker, how: str) -> None:
         """Fail the probe that the worker was at, and give the rest to a new worker while there is time."""
         self._drop(worker)
         culprit, *rest = worker.left
-        self._fail(worker.task, culprit, how, self.door.now() - worker.since)
+        self._fail(worker.task, culprit, how, self.door.now() - worker.since, step=worker.step)
         if self.door.now() < self.deadline:
             self._start(worker.task, rest)
         else:
             for system in rest:
-                self._fail(worker.task, system, "the time was up before it was asked", asked=False)
+                self._fail(worker.task, system, self._late(), asked=False)
 
     def _drop(self, worker: _Worker) -> None:
         """End a worker that has said all it will say, without waiting for what it does on its way out."""
@@ -213,26 +240,41 @@ class Crew:
         task = worker.task
         self.replies.append(Reply(system=system, environment=task.environment, answer=said, deep=task.deep))
 
-    def _fail(self, task: Task, system: System, how: str, seconds: float = 0.0, *, asked: bool = True) -> None:
-        reply = Reply(
-            system=system, environment=task.environment, failure=how, asked=asked, deep=task.deep, seconds=seconds
-        )
-        self.replies.append(reply)
+    def _fail(
+        self,
+        task: Task,
+        system: System,
+        how: str,
+        seconds: float = 0.0,
+        *,
+        asked: bool = True,
+        step: str | None = None,
+    ) -> None:
+        reply = Reply(system=system, environment=task.environment, failure=how, asked=asked, deep=task.deep)
+        self.replies.append(replace(reply, seconds=seconds, step=step))
 
 
 def ask(
-    tasks: Sequence[Task], door: Door, deadline: float, meanwhile: Callable[[], object] | None = None
+    tasks: Sequence[Task],
+    door: Door,
+    deadline: float,
+    meanwhile: Callable[[], object] | None = None,
+    *,
+    most: int = MOST_CHILDREN,
+    progress: Callable[[Sequence[Task]], object] | None = None,
 ) -> Iterator[Reply]:
     """Give a reply for every system of every task, by the deadline at the latest, in the order of the tasks.
 
     ``meanwhile`` is done once while the children are at work: what the report will need can be made ready then.
     """
-    crew = Crew(door, deadline)
-    for task in tasks:
-        crew.start(task)
-    if meanwhile:
-        meanwhile()
-    crew.listen()
+    crew = Crew(door, deadline, most)
+    with closing(crew), heeded(crew.hurry) as ear:
+        crew.hark(ear)
+        for task in tasks:
+            crew.start(task)
+        if meanwhile:
+            meanwhile()
+        crew.listen(progress)
     asked = [(task.environment, task.deep, system.id) for task in tasks for system in task.systems]
     order = {question: number for number, question in enumerate(asked)}
     yield from sorted(crew.replies, key=lambda reply: order[reply.environment, reply.deep, reply.system.id])
@@ -244,8 +286,3 @@ def _object(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
-
-
-def _last_line(text: bytes) -> str:
-    lines = text.decode("utf-8", "replace").strip().splitlines()
-    return f"({lines[-1][:200]})" if lines else ""

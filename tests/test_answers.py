@@ -116,6 +116,32 @@ def test_what_came_of_running_a_framework_stands_in_its_pythons_copy() -> None:
     }
 
 
+def test_the_step_at_which_a_run_died_is_told_and_nothing_where_there_was_nothing_to_run() -> None:
+    replies = [
+        reply(present({"version": "2.11"}), "/a"),
+        reply(present({"version": "2.10"}), "/b"),
+        reply(None, "/a", deep=True, failure="was killed by SIGSEGV", step="compile"),
+        reply({"id": "libcuda", "status": "absent", "instances": []}, "/b", deep=True),
+    ]
+    (component,), _ = parse(replies)
+    told = component.instances[0].facts["exercise"]
+    assert isinstance(told, Mapping)
+    assert (told["reason"], told["failed_at"]) == ("was killed by SIGSEGV", "compile")
+    assert "exercise" not in component.instances[1].facts
+
+
+def test_a_python_without_a_copy_of_its_own_ran_that_of_the_system() -> None:
+    replies = [
+        reply(present({"key": "/a"}), "/python"),
+        reply(present({"key": "/b"}, {"key": "/c"}), None),
+        reply(present({"ran": True}), "/python", deep=True),
+        reply(present({"ran": False}), "/other", deep=True),
+    ]
+    (component,), _ = parse(replies)
+    told = [copy.facts.get("exercise") for copy in component.instances]
+    assert told == [{"ran": True}, {"ran": False}, None]
+
+
 def test_one_copy_is_told_once() -> None:
     (component,), _ = parse([reply(present({"path": "/a"}, {"path": "/a"}, {"path": "/b"}))])
     assert [copy.key for copy in component.instances] == ["/a", "/b"]
@@ -130,3 +156,20 @@ def test_vendor_calls_keep_their_latency() -> None:
     ]
     assert component.seconds == 0.2
     assert component.source == "cuInit, x"
+
+
+def test_a_python_that_answers_nothing_is_told_once() -> None:
+    failed = [reply(python="/v/bin/python", failure="it could not be started"), reply({"status": "absent"})]
+    other = Reply(system=system("nvml"), environment="/v/bin/python", failure="it could not be started")
+    _, unseen = parse([*failed, other])
+    assert [(one.what, one.why) for one in unseen] == [("all in /v/bin/python", "it could not be started")]
+
+
+def test_what_failed_beside_the_chosen_python_says_nothing_of_the_machine() -> None:
+    here = reply({"status": "absent", "instances": []}, "/chosen")
+    broken = reply(None, "/found", failure="it crashed")
+    well = reply({"status": "present", "instances": [{"version": "1"}]}, "/found")
+    assert parse([here, broken])[0][0].status is Status.FAILED
+    assert parse([here, broken], beside={"/found"})[0][0].status is Status.ABSENT
+    assert parse([here, well], beside={"/found"})[0][0].status is Status.PRESENT
+    assert parse([broken], beside={"/found"})[0][0].status is Status.FAILED

@@ -184,3 +184,15 @@ def test_an_error_of_ours_is_one_line_and_exit_code_3_and_the_whole_with_v() -> 
     told = subprocess.run([*run, "-v"], capture_output=True, text=True, check=False, timeout=30)
     assert "Traceback" in told.stderr
     assert told.returncode == 3
+
+
+def test_every_python_is_looked_at_on_demand_by_all_three_commands(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    for command in (("doctor", "--format", "json"), ("stack", "--format", "json"), ("snapshot", "--no-redact")):
+        done = gpustack(*command, "--all-envs", environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        pythons = [one["python"] for one in json.loads(done.stdout)["environments"]]
+        assert f"{tmp_path}/.venv/bin/python" in pythons
+        assert len(pythons) == len(set(pythons))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from gpustack.model.facts import Environment, Facts
-from gpustack.model.report import Health, Kept
+from gpustack.model.report import Health, Kept, Severity
 from tests.build import (
     PYTHON,
     driver,
@@ -21,6 +22,7 @@ from tests.build import (
     merged,
     module,
     nvml_error,
+    on,
     onnxruntime,
     pci,
     python,
@@ -161,3 +163,74 @@ def test_what_works_is_told_for_each_python_and_the_chosen_one() -> None:
 )
 def test_a_framework_works_when_it_is_proven_or_all_it_needs_is_there(facts: Facts, works: bool | None) -> None:  # noqa: FBT001 - a row
     assert report(facts).verdict.works == {"pytorch": works}
+
+
+OTHER = "/home/u/other/bin/python"
+TORCH = {
+    "version": "2.11.0+cu130",
+    "build": "cu130",
+    "cuda": "13.0",
+    "accelerator": "cuda",
+    "archs": ["sm_86", "sm_90"],
+}
+CPU = {"version": "2.11.0+cpu", "build": "cpu", "accelerator": "cpu"}
+
+
+def two(facts: Facts, mine: Mapping[str, object], other: Mapping[str, object], kind: str = "venv") -> Facts:
+    """Give the machine with a chosen Python and one that was found, each with its own PyTorch."""
+    copies = [{**copy, "environment": python} for copy, python in ((mine, PYTHON), (other, OTHER)) if copy]
+    found = Environment(python=OTHER, kind=kind, prefix="/home/u/other", found=True)
+    environments = (Environment(python=PYTHON, kind="venv"), found)
+    return replace(merged(facts, seen("pytorch", *copies)), environments=environments)
+
+
+def test_a_broken_python_that_was_found_does_not_break_the_machine() -> None:
+    old = {**TORCH, "version": "2.7.0+cu126", "build": "cu126", "cuda": "12.6"}
+    made = report(two(on("560.35.03", 12060), old, TORCH))
+    assert made.verdict.status is Health.DEGRADED
+    (told,) = [one for one in made.findings if one.id == "driver-too-old-for-cuda-build"]
+    assert (told.severity, told.instance) == (Severity.WARNING, f"pytorch:{OTHER}")
+    assert [one.works for one in made.environments] == [{"pytorch": True}, {"pytorch": False}]
+    assert made.verdict.works == {"pytorch": True}
+
+
+def test_the_chosen_python_is_judged_as_if_it_were_alone() -> None:
+    facts = two(on("560.35.03", 12060), TORCH, CPU)
+    alone = replace(facts, environments=facts.environments[:1])
+    alone = merged(alone, seen("pytorch", {**TORCH, "environment": PYTHON}))
+    made, single = report(facts), report(alone)
+    assert made.verdict.root_keys[: len(single.verdict.root_keys)] == single.verdict.root_keys
+    assert made.verdict.status is single.verdict.status is Health.BROKEN
+    by_key = {one.key: one for one in made.findings}
+    assert all(by_key[one.key] == one for one in single.findings)
+
+
+def test_what_a_found_python_leaves_open_leaves_the_machine_well() -> None:
+    assert report(two(healthy(), TORCH, {})).verdict.status is Health.HEALTHY
+    assert report(two(healthy(), {}, {**TORCH, "status": "failed", "error": "x"})).verdict.status is not Health.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("venv", ". /home/u/other/bin/activate"),
+        ("conda", "conda activate /home/u/other"),
+        ("jupyter kernel x", f"{OTHER} PROGRAM.py"),
+    ],
+)
+@pytest.mark.parametrize("mine", [CPU, {}])
+def test_a_python_that_works_where_the_chosen_one_does_not_is_named(
+    mine: Mapping[str, object], kind: str, command: str
+) -> None:
+    made = report(two(healthy(), mine, TORCH, kind))
+    told = next(one for one in made.findings if one.id == "another-environment-works")
+    assert told.severity is Severity.INFO
+    assert OTHER in told.title
+    assert told.fix
+    assert told.fix.commands == (command,)
+    assert "another-environment-works" not in made.verdict.root_causes
+
+
+def test_nothing_is_said_of_another_python_where_the_chosen_one_works_or_neither_does() -> None:
+    for facts in (two(healthy(), TORCH, TORCH), two(healthy(), TORCH, CPU), two(healthy(), CPU, CPU), healthy()):
+        assert "another-environment-works" not in {one.id for one in report(facts).findings}

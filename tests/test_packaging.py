@@ -13,6 +13,11 @@ from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 REPO = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpustack", "probes", "microbench", "compat-matrix", "examples")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -40,7 +45,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a copy of what a checkout holds, so that no build writes into ours."""
     copy = tmp_path_factory.mktemp("checkout") / "gpustack"
     copy.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(REPO / name, copy)
     for name in FOLDERS:
         shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -65,6 +70,14 @@ def test_the_wheel_is_pure_and_holds_gpustack_alone(wheel: Path, source: Path) -
         files = {str(path.relative_to(source)) for path in (source / folder).rglob("*") if path.is_file()}
         assert {f"gpustack/_shipped/{name}" for name in files} <= names
     assert "gpustack/py.typed" in names
+
+
+def test_the_wheel_has_each_table_in_the_form_that_is_read_fast(wheel: Path) -> None:
+    held = zipfile.ZipFile(wheel)
+    tables = [name for name in held.namelist() if "/compat-matrix/" in name and name.endswith(".toml")]
+    assert len(tables) > 30
+    for name in tables:
+        assert json.loads(held.read(name.replace(".toml", ".json"))) == tomllib.loads(held.read(name).decode())
 
 
 def test_the_installed_wheel_works_with_nothing_of_the_checkout(wheel: Path, tmp_path: Path) -> None:

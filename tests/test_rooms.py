@@ -31,7 +31,8 @@ ALLOWED = {
     },
     "gpustack.render": {"gpustack.render", "gpustack.model"},
     "gpustack.rulebook": {"gpustack.rules", "gpustack.model"},
-    "gpustack.judging": {"gpustack.rules", "gpustack.rulebook", "gpustack.model", "gpustack.matrix"},
+    "gpustack.trials": {"gpustack.rules", "gpustack.messages", "gpustack.model", "gpustack.matrix"},
+    "gpustack.judging": {"gpustack.rules", "gpustack.rulebook", "gpustack.trials", "gpustack.model", "gpustack.matrix"},
 }
 HIDDEN_FROM_RULES = {"os", "subprocess", "pathlib", "socket", "shutil", "tempfile", "platform", "importlib", "time"}
 
@@ -101,14 +102,15 @@ def test_probes_are_written_in_the_syntax_of_python_3_8(path: Path) -> None:
 
 def test_every_probe_of_the_catalogue_has_its_program_and_every_program_its_row() -> None:
     rows = json.loads((assets.PROBES / "catalogue.json").read_text("utf-8"))["systems"]
-    named = {row["probe"] for row in rows}
+    named = {row["probe"] for row in rows} | {row["exercise"] for row in rows if "exercise" in row}
     there = {str(path.relative_to(REPO / "probes")) for path in modules("probes") if path.parent != REPO / "probes"}
     assert named == there
     assert len({row["id"] for row in rows}) == len(rows)
     for row in rows:
         text = (REPO / "probes" / row["probe"]).read_text("utf-8")
         assert "def probe(host" in text
-        assert ("def exercise(host" in text) == row.get("deep", False)
+        tried = (REPO / "probes" / row["exercise"]).read_text("utf-8") if "exercise" in row else text
+        assert ("def exercise(host" in tried) == row.get("deep", False)
 
 
 @pytest.mark.parametrize("path", [*modules("gpustack"), *modules("probes"), *modules("microbench")], ids=name_of)

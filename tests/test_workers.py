@@ -85,6 +85,16 @@ def test_a_hang_is_ended_and_told_with_its_state(tmp_path: Path) -> None:
     assert seconds < 3
 
 
+def test_the_last_step_is_told_and_gives_no_more_time(tmp_path: Path) -> None:
+    say = "say(json.dumps({'at': 'tried', 'step': '%s'}))"
+    do = f"{say % 'import'}; time.sleep(0.5); {say % 'compile'}; time.sleep(60)"
+    replies, seconds = run(tmp_path, (system("tried", do, 1.0), system("next", "os._exit(3)")))
+    assert (replies["tried"].failure or "").startswith("gave no answer in 1.")
+    assert replies["tried"].step == "compile"
+    assert replies["next"].step is None
+    assert seconds < 3
+
+
 def test_a_hang_that_ignores_the_terminal_and_has_children_of_its_own_leaves_none(tmp_path: Path) -> None:
     mark = tmp_path / "child"
     do = f"p = os.fork(); (open({str(mark)!r}, 'w').write(str(p or os.getpid()))); time.sleep(60)"
@@ -167,3 +177,57 @@ def test_a_program_that_is_no_python_is_an_answer_to_all_that_was_asked_of_it(ar
 def test_replies_come_in_the_order_of_the_question(tmp_path: Path) -> None:
     groups = ((system("slow", "time.sleep(0.3)"),), (system("quick"),))
     assert list(run(tmp_path, *groups)[0]) == ["slow", "quick"]
+
+
+def test_only_so_many_are_at_work_at_a_time_and_the_rest_wait_for_their_turn(tmp_path: Path) -> None:
+    program, folder = tmp_path / "program.py", tmp_path / "at-work"
+    program.write_text(PROGRAM.format(end=""))
+    folder.mkdir()
+    do = f"""
+mark = os.path.join({str(folder)!r}, str(os.getpid()))
+open(mark, "w").close(); time.sleep(0.2); count = len(os.listdir({str(folder)!r})); os.remove(mark)
+row["id"] += "" if count <= 3 else "-too-many"
+"""
+    tasks = [
+        Task(argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=(system(f"n{n}", do),))
+        for n in range(9)
+    ]
+    door, left = Door(), []
+    replies = list(ask(tasks, door, door.now() + 20, most=3, progress=lambda undone: left.append(len(undone))))
+    assert [reply.system.id for reply in replies if reply.answer] == [f"n{n}" for n in range(9)]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0
+
+
+def test_what_has_not_had_its_turn_by_the_deadline_is_said(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(end=""))
+    tasks = [
+        Task(
+            argv=(sys.executable, "-I", "-S", str(program)), environ={}, systems=(system(f"n{n}", "time.sleep(9)", 20),)
+        )
+        for n in range(3)
+    ]
+    door = Door()
+    begun = time.monotonic()
+    replies = list(ask(tasks, door, door.now() + 0.5, most=1))
+    assert time.monotonic() - begun < 2
+    assert [reply.asked for reply in replies] == [True, False, False]
+    assert replies[2].failure == "the time was up before it was asked"
+
+
+def test_more_children_that_cannot_be_started_than_may_be_at_work_all_answer(tmp_path: Path) -> None:
+    tasks = [Task(argv=(str(tmp_path / "none"),), environ={}, systems=(system(f"n{n}"),)) for n in range(5)]
+    door = Door()
+    replies = list(ask(tasks, door, door.now() + 5, most=2))
+    assert ["could not be started" in (reply.failure or "") for reply in replies] == [True] * 5
+
+
+def test_what_else_a_child_is_told_reaches_it(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(end=""))
+    do = "row['id'] += '' if asked['root'] == '/image' else '?'"
+    argv = (sys.executable, "-I", "-S", str(program))
+    task = Task(argv=argv, environ={}, systems=(system("n", do),), more={"root": "/image"})
+    door = Door()
+    assert [reply.answer is not None for reply in ask([task], door, door.now() + 5)] == [True]

@@ -72,7 +72,7 @@ def product(torch, dtype, m, n, k):
 
 def main(shapes):
     """Print all figures."""
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]  # on the machine that is measured
 
     found = memory(torch)
     for dtype, sizes in shapes.items():

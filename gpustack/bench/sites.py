@@ -3,6 +3,9 @@
 The memory is allocated plainly: that of a pool stays out of the reach of other GPUs, whatever is enabled.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# cuda.core and cuda.bindings choose their modules when they are imported: no type checker sees through that.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,0 +1,123 @@
+"""Judge the snapshot of a very large machine: ``python benchmarks/large.py``.
+
+64 GPUs, 10 000 packages and a kernel's log of 100 MB, which the probe reads through its own limit. Each step is done in
+a process of its own, whose wall time and peak of memory are told; one snapshot is judged ``--times`` (1000) times, and
+every report must be the same byte by byte. ``--gpus``, ``--packages`` and ``--log`` (MB) make it
+smaller, ``--json FILE`` keeps the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+REPO = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPO))
+
+from gpustack import snapshots  # noqa: E402 - of this checkout
+from gpustack.judging import judge  # noqa: E402
+from gpustack.matrix import Matrix  # noqa: E402
+from gpustack.render import plain  # noqa: E402
+
+MOST_SECONDS, MOST_MIB = 5.0, 500
+XID = "NVRM: Xid (PCI:0000:{:02x}:00): {}, pid=1234, name=python, Ch 00000008\n"
+
+
+def machine(gpus: int) -> dict[str, Any]:
+    """Give the snapshot of one recorded H200, its GPU as often as wanted."""
+    said: dict[str, Any] = json.loads((REPO / "tests/hosts/recorded-h200.json").read_text("utf-8"))["facts"]
+    for one in said["components"]:
+        if one["id"] in {"gpu", "pci-display", "nvlink"} and one["instances"]:
+            one["instances"] = [_moved(one["instances"][0], number) for number in range(gpus)]
+    return {"schema": "gpustack.snapshot/1", **said}
+
+
+def listed(packages: int) -> str:
+    """Give a list of packages as pip prints it."""
+    rows = [f"package-{number:<12d} {number % 40}.{number % 7}.1" for number in range(packages)]
+    return "\n".join(["Package              Version", "-------------------- -------", *rows, "torch 2.11.0", ""])
+
+
+def _moved(copy: dict[str, Any], number: int) -> dict[str, Any]:
+    """Give a copy of a GPU at another place."""
+    place, uuid = f"0000:{number + 1:02x}:00.0", f"GPU-{number:08x}-0000-0000-0000-000000000000"
+    key = uuid if str(copy["key"]).startswith("GPU-") else place
+    return {**copy, "key": key, "facts": {**copy["facts"], "pci": place, "uuid": uuid, "index": number}}
+
+
+def log(path: Path, megabytes: int) -> None:
+    """Write a kernel's log as dmesg prints it."""
+    plain = "".join(f"[{at:12.6f}] usb 1-{at}: new high-speed USB device number {at}\n" for at in range(20_000))
+    events = "".join(f"[{at:12.6f}] {XID.format(at % 64 + 1, 31 if at % 2 else 43)}" for at in range(200))
+    with path.open("w") as file:
+        while file.tell() < megabytes << 20:
+            file.write(plain)
+            file.write(events)
+
+
+def timed(name: str, *origins: Path) -> dict[str, Any]:
+    """Run the doctor on these and give what it took; ends where it failed."""
+    argv = [sys.executable, "-m", "gpustack", "doctor", "--format", "json"]
+    argv += [word for origin in origins for word in ("--from", str(origin))]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    begun = time.perf_counter()
+    done = subprocess.run(argv, capture_output=True, cwd=REPO, check=False)
+    seconds = time.perf_counter() - begun
+    assert done.returncode in {0, 1}, done.stderr[-2000:]
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert peak > before or before == 0, "the peak is of all children: run the largest last"
+    verdict = json.loads(done.stdout)["verdict"]["status"]
+    return {"name": name, "seconds": round(seconds, 2), "mib": round(peak / 1024), "verdict": verdict}
+
+
+def run(gpus: int, packages: int, megabytes: int) -> list[dict[str, Any]]:
+    """Give the figures of the snapshot alone, and of the snapshot with the log."""
+    with tempfile.TemporaryDirectory() as folder:
+        snapshot, pip, dmesg = (Path(folder) / name for name in ("snapshot.json", "pip-list.txt", "dmesg.txt"))
+        snapshot.write_text(json.dumps(machine(gpus)))
+        pip.write_text(listed(packages))
+        log(dmesg, megabytes)
+        return [
+            timed("snapshot", snapshot),
+            timed("and packages", snapshot, pip),
+            timed("and log", snapshot, pip, dmesg),
+        ]
+
+
+def same(times: int) -> int:
+    """Judge one snapshot so many times; give how many different reports that makes, byte by byte."""
+    facts = snapshots.read(json.dumps(machine(8)))
+    matrix = Matrix()
+    return len({plain.render(judge(facts, matrix)) for _ in range(times)})
+
+
+def main() -> int:
+    """Say what it took; 1 where it is more than was promised."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("--gpus", type=int, default=64)
+    reader.add_argument("--packages", type=int, default=10_000)
+    reader.add_argument("--log", type=int, default=100)
+    reader.add_argument("--times", type=int, default=1000)
+    reader.add_argument("--json", type=Path)
+    asked = reader.parse_args()
+    reports = same(asked.times)
+    print(f"judged {asked.times} times: {reports} report{'s' if reports > 1 else ''}, byte by byte")
+    rows = run(asked.gpus, asked.packages, asked.log)
+    for row in rows:
+        print("{name:18s} {seconds:6.2f} s {mib:5d} MiB  {verdict}".format(**row))
+    if asked.json:
+        told = {"gpus": asked.gpus, "packages": asked.packages, "log_megabytes": asked.log, "rows": rows}
+        told |= {"judged_times": asked.times, "different_reports": reports}
+        asked.json.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    return int(reports > 1 or any(row["seconds"] > MOST_SECONDS or row["mib"] > MOST_MIB for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""The pytest plugin: ``@pytest.mark.gpustack(needs="pytorch")`` leaves a test out where that cannot work, and says why.
+
+The machine is looked at when the first marked test is set up, once a process, in a child with a time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+SECONDS = 30
+MARK = (
+    "gpustack(needs=None): the test needs a usable GPU and what `needs` names (an id of `gpustack stack`, or several); "
+    "where that does not work the test is skipped, or with --gpustack=fail fails with the diagnosis"
+)
+UNFIT = ("broken", "no-gpu", "unknown")
+ALSO = {"torch": "pytorch"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What gpustack says of this machine: its report, or why there is none."""
+
+    report: dict[str, Any]
+    why_not: str = ""
+
+    def unmet(self, needed: str | None) -> str | None:
+        """Say in one line why a thing (None: a GPU) does not work here; None where it does."""
+        if self.why_not:
+            return f"gpustack could not tell: {self.why_not}"
+        if needed is None:
+            status = self.report["verdict"]["status"]
+            return f"no usable GPU here ({status}){self._because(None)}" if status in UNFIT else None
+        component = ALSO.get(needed.lower(), needed.lower())
+        rows = [row for row in self.report["components"] if row["id"] == component]
+        works = self.report["verdict"]["works"].get(component, None if rows else False)
+        if works or (works is None and any(row["status"] == "present" for row in rows) and not self._unfit()):
+            return None
+        if not any(row["status"] == "present" for row in rows):
+            return f"{needed} is not here"
+        return f"{needed} does not work here{self._because(component)}"
+
+    def diagnosis(self) -> str:
+        """Give the root causes at length: how we know, and what to type."""
+        return "\n".join(line for finding in self._roots() for line in _told(finding))
+
+    def _unfit(self) -> bool:
+        return self.report["verdict"]["status"] in UNFIT
+
+    def _because(self, component: str | None) -> str:
+        roots = self._roots()
+        ours = [one for one in roots if one["component"] == component] or roots
+        return f": {ours[0]['title']} ({ours[0]['id']})" if ours else ""
+
+    def _roots(self) -> list[dict[str, Any]]:
+        keys = self.report["verdict"]["root_keys"] if self.report else []
+        return [one for key in keys for one in self.report["findings"] if one["key"] == key]
+
+
+class Unfit(pytest.fail.Exception):  # type: ignore[misc,name-defined] # pytest's own way to fail, made by a decorator
+    """The needs of a test are not met, and --gpustack=fail is given."""
+
+
+SEEN = pytest.StashKey[Seen]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --gpustack and --gpustack-from."""
+    group = parser.getgroup("gpustack", "what a test needs of the GPU stack")
+    group.addoption(
+        "--gpustack",
+        choices=("skip", "fail"),
+        default="skip",
+        help="What becomes of a test marked gpustack whose needs are not met (default: skip).",
+    )
+    group.addoption(
+        "--gpustack-from", metavar="PATH", help="Judge a machine recorded by gpustack snapshot, and not this one."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", MARK)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail a marked test whose needs are not met."""
+    for needed in _needs(item):
+        if SEEN not in item.config.stash:
+            item.config.stash[SEEN] = _look(item.config.getoption("--gpustack-from"))
+        seen = item.config.stash[SEEN]
+        why = seen.unmet(needed)
+        if why and item.config.getoption("--gpustack") == "fail":
+            raise Unfit(f"gpustack: {why}\n{seen.diagnosis()}".rstrip(), pytrace=False)
+        if why:
+            pytest.skip(f"gpustack: {why}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """Count our failure as one of the test: it is raised before the fixtures, which would meet the fault first."""
+    outcome = yield
+    if call.excinfo and isinstance(call.excinfo.value, Unfit):
+        outcome.get_result().when = "call"
+
+
+def _needs(item: pytest.Item) -> Iterator[str | None]:
+    """Give what the marks of a test name; None stands for a GPU alone."""
+    for mark in item.iter_markers("gpustack"):
+        named = mark.kwargs.get("needs", mark.args or None)
+        if set(mark.kwargs) - {"needs"} or (mark.args and mark.kwargs):
+            raise pytest.UsageError(f"{item.nodeid}: the marker gpustack takes needs=… alone")
+        yield from [named] if named is None or isinstance(named, str) else named
+
+
+def _look(recorded: str | None) -> Seen:
+    """Ask the doctor about this Python on this machine, or about a recorded machine."""
+    whom = ["--from", recorded] if recorded else ["--python", sys.executable]
+    command = [sys.executable, "-m", "gpustack", "doctor", "--format", "json", "--fail-on", "never", *whom]
+    try:
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=SECONDS, check=False)
+        return Seen(report=json.loads(done.stdout)) if done.returncode == 0 else _nothing(done.stderr)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return _nothing(str(error))
+
+
+def _nothing(why: str) -> Seen:
+    return Seen(report={}, why_not=" ".join(why.split()) or "no answer")
+
+
+def _told(finding: dict[str, Any]) -> Iterator[str]:
+    """Give a finding line by line."""
+    yield f"{finding['severity']}: {finding['title']} ({finding['id']})"
+    if finding["detail"]:
+        yield f"  {finding['detail']}"
+    for one in finding["because"]:
+        yield f"  - {one['component']} {one['fact']}: {one['value']}" + (
+            f", from {one['source']}" * bool(one["source"])
+        )
+    fix = finding["fix"]
+    if fix:
+        yield f"  What to type: {fix['text']}"
+        yield from (f"      {command}" for command in fix["commands"])

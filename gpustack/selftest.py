@@ -1,0 +1,132 @@
+"""The proof, on this machine, that each check can fire: sick facts are judged, and sick probes are run and ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpustack import __version__
+from gpustack.answers import parse
+from gpustack.catalogue import System
+from gpustack.door import Door
+from gpustack.errors import BrokenError, InputError
+from gpustack.judging import judge
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Tool
+from gpustack.model.selftest import Part, Proof, SelfTest
+from gpustack.rules import AFTERWARDS, RULES
+from gpustack.snapshots import SCHEMA, take
+from gpustack.workers import Task, ask
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.workers import Reply
+
+PROOFS = "selftest.json"  # made by tests/proofs.py
+SECONDS, LIMIT = 0.8, 4.0
+# What a sick probe does, and the words by which it must be told.
+SICK: Mapping[str, tuple[str, str]] = {
+    "a probe that hangs is ended in time": ("time.sleep(60)", "gave no answer in"),
+    "a probe that turns for ever is ended in time": ("while True: pass", "gave no answer in"),
+    "a probe that crashes is told": ("os.kill(os.getpid(), 11)", "was killed by SIGSEGV"),
+    "a probe that aborts is told": ("os.abort()", "was killed by SIGABRT"),
+    "a probe that leaves without a word is told": ("os._exit(0)", "ended with exit code 0 before it answered"),
+    "a probe that prints nonsense is told": ("print('nonsense', flush=True)", "printed what is no answer"),
+    "a probe that answers for another is told": ('print(\'{"id": "x"}\', flush=True)', "printed what is no answer"),
+    "a probe that prints without end is stopped": (
+        "[os.write(1, b'x' * 65536) for _ in iter(int, 1)]",
+        "printed over 16 MiB",
+    ),
+}
+PROGRAM = """
+import json, os, sys, time
+for row in json.loads(sys.argv[1])["rows"]:
+    print(json.dumps({"at": row["id"]}), flush=True)
+    exec(row["does"])
+    print(json.dumps({"id": row["id"], "status": "present", "instances": [{"version": "1"}]}), flush=True)
+"""
+
+
+def prove(matrix: Matrix, door: Door | None = None) -> SelfTest:
+    """Try every rule and every guard; changes nothing and leaves nothing behind."""
+    door = door or Door()
+    begun = door.now()
+    proofs = (*rules(matrix, sick_facts()), *guards(door))
+    return SelfTest(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        held=all(proof.held for proof in proofs),
+        proofs=proofs,
+        seconds=round(door.now() - begun, 3),
+    )
+
+
+def sick_facts() -> Mapping[str, Mapping[str, object]]:
+    """Give, for each rule, facts on which it fires; raises BrokenError where the file is not what was shipped."""
+    try:
+        said = json.loads((Path(__file__).parent / PROOFS).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BrokenError(f"the shipped file {PROOFS} is damaged: {error}") from error
+    if not isinstance(said, dict):
+        raise BrokenError(f"the shipped file {PROOFS} is damaged: it is no object")
+    return said
+
+
+def rules(matrix: Matrix, sick: Mapping[str, Mapping[str, object]]) -> Iterator[Proof]:
+    """Give for each rule whether it fires on its sick facts."""
+    for name in (*RULES, *AFTERWARDS):
+        held, says = False, "no facts are shipped on which it could be tried"
+        if name in sick:
+            held, says = _fires(name, sick[name], matrix)
+        yield Proof(name=name, part=Part.RULE, held=held, says=says)
+
+
+def _fires(name: str, sick: Mapping[str, object], matrix: Matrix) -> tuple[bool, str]:
+    try:
+        facts = take({"schema": SCHEMA, **sick}, PROOFS)
+        findings = judge(facts, matrix).findings
+    except InputError as error:
+        return False, str(error)
+    except Exception as error:  # noqa: BLE001 - a rule that breaks is what is looked for
+        return False, f"it broke: {type(error).__name__}: {error}"
+    title = next((one.title for one in findings if one.id == name), None)
+    return title is not None, title or "it said nothing of facts that are sick"
+
+
+def guards(door: Door) -> Iterator[Proof]:
+    """Give for each sick probe whether it was told as what it is, and cost no other probe its answer."""
+    tasks = [
+        Task(
+            argv=(sys.executable, "-I", "-S", "-c", PROGRAM),
+            environ={},
+            systems=(_system(name, does), _system(f"after {name}", "")),
+        )
+        for name, (does, _) in SICK.items()
+    ]
+    replies = {reply.system.id: reply for reply in ask(tasks, door, door.now() + LIMIT)}
+    for name, (_, words) in SICK.items():
+        yield _told(name, words, replies[name], replies[f"after {name}"])
+
+
+def _told(name: str, words: str, sick: Reply, after: Reply) -> Proof:
+    (one, other), _ = parse((sick, after))
+    held = one.status is Status.FAILED and words in (one.reason or "") and other.status is Status.PRESENT
+    return Proof(name=name, part=Part.GUARD, held=held, says=one.reason or "it answered as if it were well")
+
+
+def _system(name: str, does: str) -> System:
+    data = {"id": name, "does": does}
+    return System(
+        id=name,
+        layer=Layer.ENVIRONMENT,
+        vendor="any",
+        here=True,
+        target=False,
+        alone=False,
+        deep=False,
+        group="",
+        seconds=SECONDS,
+        data=data,
+    )

@@ -1,0 +1,41 @@
+"""What children are asked, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpustack.catalogue import System
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Systems to ask after in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
+
+    ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may ask; ``more`` is
+    what else the runner of probes is told (the root of an image, and what is known of it).
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    systems: tuple[System, ...]
+    environment: str | None = None
+    path: tuple[str, ...] = ()
+    deep: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back for one system: the probe's own answer, or how it failed to give one (``failure``)."""
+
+    system: System
+    environment: str | None
+    answer: Mapping[str, Any] | None = None
+    failure: str | None = None
+    asked: bool = True
+    deep: bool = False
+    seconds: float = 0.0
+    step: str | None = None  # of a trial, at which it died or was ended

@@ -1,0 +1,89 @@
+"""The command itself on a sick machine: started, listened to, interrupted; and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MARK = "GPUSTACK_TEST_RUN"
+KEPT = "NV_TEST_RUN"  # the same, by a name that the probes' environment keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    mark: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The report that it wrote."""
+        said: dict[str, Any] = json.loads(self.out)
+        return said
+
+    def status(self, component: str) -> tuple[str, str]:
+        """Give status and reason of a component."""
+        seen = next(one for one in self.report["components"] if one["id"] == component)
+        return seen["status"], str(seen["reason"])
+
+
+def start(argv: Sequence[str], environ: Mapping[str, str], mark: str, **more: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - what Popen takes
+    """Start ``gpustack`` with this environment and a mark by which its children are known."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpustack", *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environ, MARK: mark, KEPT: mark},
+        **more,
+    )
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], after: float | None = None, **more: Any) -> Ran:  # noqa: ANN401 - the same
+    """Run it to its end, or press Ctrl-C after so many seconds; the time is then that from the key on."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    begun = time.monotonic()
+    child = start(argv, environ, mark, **more)
+    if after is not None:
+        time.sleep(after)
+        begun = time.monotonic()
+        child.send_signal(signal.SIGINT)
+    try:
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    return Ran(code=child.returncode, out=out, err=err, seconds=time.monotonic() - begun, mark=mark)
+
+
+def left(mark: str, patience: float = 1.0) -> list[str]:
+    """Give the processes with this mark that are still there, zombies left out, after a little patience."""
+    deadline = time.monotonic() + patience
+    while (found := _alive(mark)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return found
+
+
+def _alive(mark: str) -> list[str]:
+    processes = [path for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    return [_words(path / "cmdline") for path in processes if f"{KEPT}={mark}" in _words(path / "environ")]
+
+
+def _words(path: Path) -> str:
+    """Give what a process's file says; nothing where it is gone or may not be asked."""
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,25 @@
+"""What the tests of faults share: the compiled stand-ins, and the well machine that each fault is held against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults import machine
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts
+    from tests.faults.machine import Shop
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """Give what compiles the stand-ins, each once."""
+    return machine.open_shop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture(scope="session")
+def well(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    """Give the facts of a machine on which all stand-ins are well."""
+    return machine.look(machine.planted(shop, tmp_path_factory.mktemp("well"), ()))

@@ -1,0 +1,73 @@
+"""Writes docs/faults.md from the rows that the tests hold true: ``python -m tests.faults.table``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.files import files
+from tests.faults.rows import libraries
+from tests.faults.tree import GPU
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+HEAD = """# Faults, and what the report says of them
+
+Made by the tests (`python -m tests.faults.table`), which hold every row true: `tests/faults/test_libraries.py` and
+`tests/faults/test_files.py` make the sick machine, look at it in the real way, and read the report.
+
+- **Libraries** are compiled stand-ins (`tests/fakes/sick.c`, `tests/fakes/libnvidia_ml.c`) that the dynamic loader,
+  ctypes and nvidia-ml-py load as they would the real ones. **Files** lie in a folder that is given to the probes as the
+  root of the machine, read by children without the right to read what is forbidden.
+- Every report is whole (each component that was asked after is in it), valid by its schema, and there within its time
+  limit, which a fault never lengthens.
+- The status is that of the component, or of the one copy where there may be many. What is quoted stands in the reason,
+  in the facts of the copy, or among what was not seen (`not_seen`).
+- In the last column, *never healthy*: the machine is well but for this fault, and the verdict is another. *may be
+  healthy*: its one NVIDIA GPU does not rest on what is sick, or the answer stands all the same.
+- All error numbers of NVML and CUDA at each stage are in `tests/faults/test_codes.py`, rights in
+  `tests/faults/test_rights.py`, interruption in `tests/faults/test_interrupting.py`.
+
+"""
+
+
+def page() -> str:
+    """Give the whole page."""
+    return HEAD + "\n".join([*_counts(), "", *_libraries(), "", *_files(), ""])
+
+
+def _counts() -> Iterator[str]:
+    rows, sick = libraries(), files()
+    kinds = {"answers error" if row.fault.isdecimal() else row.words for row in rows} | {row.words for row in sick}
+    places = {row.place for row in rows} | {row.path for row in sick}
+    yield f"{len(rows) + len(sick)} combinations of {len(kinds)} kinds of fault and {len(places)} places."
+
+
+def _libraries() -> Iterator[str]:
+    yield "## Libraries"
+    yield ""
+    yield "| the fault | at | component | status | the report says | verdict |"
+    yield "|---|---|---|---|---|---|"
+    for row in sorted(libraries(), key=lambda row: (row.words, row.place, row.component)):
+        verdict = "never healthy" if row.decides else "may be healthy"
+        loading = f"loading `{row.place}`" if ".so" in row.place else f"`{row.place}` of {row.library}"
+        yield f"| {row.words} | {loading} | {row.component} | {row.status} | {_said(row.says)} | {verdict} |"
+
+
+def _files() -> Iterator[str]:
+    yield "## Files"
+    yield ""
+    yield "| the fault | file | component | status | the report says |"
+    yield "|---|---|---|---|---|"
+    for row in sorted(files(), key=lambda row: (row.words, row.path, row.component)):
+        says = [_said(row.says)] if row.says else []
+        says += [f"`{row.fact}` is not told"] if row.fact else []
+        path = row.path.replace(GPU, "/sys/bus/pci/devices/0000:00:1a.0")
+        yield f"| {row.words} | `{path}` | {row.component} | {row.status} | {'; '.join(says) or 'what is left of it'} |"
+
+
+def _said(says: str) -> str:
+    return " … ".join(f'"{part}"' for part in says.split("…")).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

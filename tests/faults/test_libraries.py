@@ -1,0 +1,91 @@
+"""Every fault of a library at every place: the report is whole, in time, names it, and calls nothing healthy."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.judging import judge
+from gpustack.matrix import Matrix
+from gpustack.model.report import Health
+from gpustack.render import plain
+from tests.faults import machine
+from tests.faults.rows import Row, libraries
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Component, Facts
+    from tests.faults.machine import Shop
+
+MATRIX = Matrix()
+LIMIT = 20.0
+ROWS = libraries()
+
+
+class Looks:
+    """The looks at sick machines, each taken once, with the rows that it is about."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.shop, self.folder = shop, folder
+        self.taken: dict[int, tuple[Facts, float]] = {}
+        self.rows = machine.packed(ROWS)
+        self.where = {row.name: number for number, rows in enumerate(self.rows) for row in rows}
+
+    def of(self, row: Row) -> tuple[Facts, float]:
+        """Give the facts that were taken of the row's machine, and how long that took."""
+        number = self.where[row.name]
+        if number not in self.taken:
+            rows = self.rows[number]
+            environ = machine.planted(self.shop, self.folder / f"look{number}", rows)
+            door = machine.Refusing() if row.unkillable else None
+            begun = time.monotonic()
+            try:
+                facts = machine.look(environ, rows, door)
+            finally:
+                seconds = time.monotonic() - begun
+                if door:
+                    door.end()
+            self.taken[number] = facts, seconds
+        return self.taken[number]
+
+
+@pytest.fixture(scope="module")
+def looks(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Looks:
+    return Looks(shop, tmp_path_factory.mktemp("looks"))
+
+
+def shown(row: Row, facts: Facts, number: int) -> tuple[str, str]:
+    """Give the status that a row's component has, and all that is said of it; of a copy where there may be many."""
+    seen = facts.find(row.component)
+    assert seen is not None
+    if row.library not in machine.SHARED:
+        beside = [one.why for one in facts.not_seen if one.what.endswith(row.library)]
+        return seen.status.value, f"{seen.reason} {json.dumps(seen.facts)} {_copies(seen)} {beside}"
+    copy = next(one for one in seen.instances if f"/copy{number}/" in (one.path or ""))
+    return copy.status.value, json.dumps(copy.facts)
+
+
+def _copies(seen: Component) -> str:
+    return " ".join(json.dumps(copy.facts) for copy in seen.instances)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_fault_is_named_and_nothing_is_called_healthy(row: Row, looks: Looks, well: Facts) -> None:
+    facts, seconds = looks.of(row)
+    shared = [one for one in looks.rows[looks.where[row.name]] if one.library in machine.SHARED]
+    status, said = shown(row, facts, shared.index(row) if row in shared else 0)
+    assert status == row.status, said
+    assert all(part in said for part in row.says.split("…")), said
+    assert seconds < LIMIT
+    assert {one.id for one in facts.components} == set(machine.ASKED)
+    report = judge(machine.transplanted(well, facts, _of(row)), MATRIX)
+    json.loads(plain.render(report))
+    assert not (row.decides and report.verdict.status is Health.HEALTHY)
+
+
+def _of(row: Row) -> set[str]:
+    """Give what stands on a library: all of NVML's probes fall with it."""
+    return {row.component}

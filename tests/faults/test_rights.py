@@ -1,0 +1,178 @@
+"""With few rights and in poor places: still a report, which says what could not be seen and why."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults import command, machine
+from tests.faults.tree import MEEK
+from tests.leaving import leave_out
+from tests.test_schemas import validator
+
+if TYPE_CHECKING:
+    from tests.faults.machine import Shop
+
+DOCTOR = ("doctor", "--format", "json")
+NOBODY = 65534
+FULL = Path("/dev/full")
+
+
+@pytest.fixture(scope="module")
+def environ(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Give the environment of a machine that is well."""
+    return machine.planted(shop, tmp_path_factory.mktemp("machine"), ())
+
+
+def whole(ran: command.Ran) -> dict[str, Any]:
+    """Give the report, which is whole and came without a word about ourselves."""
+    assert ran.code in {0, 1}, ran.err
+    assert "Traceback" not in ran.err
+    report = ran.report
+    validator("report").validate(report)
+    assert len(report["components"]) > 60
+    return report
+
+
+def test_nothing_but_a_path_is_wanted_of_the_environment(environ: dict[str, str]) -> None:
+    bare = {name: value for name, value in environ.items() if name not in {"HOME", "USER", "LANG"}}
+    report = whole(command.run(DOCTOR, bare))
+    assert report["verdict"]["status"] == "healthy"
+    assert whole(command.run(DOCTOR, {}))["components"]
+
+
+def test_an_unknown_user_without_rights_gets_a_report(environ: dict[str, str]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("we are an ordinary user already: all other tests here are of that")
+    drop = f"import os,runpy,sys;os.setgroups([]);os.setgid({NOBODY});os.setuid({NOBODY});os.chdir('/');"
+    more = {**environ, "PYTHONPATH": str(machine.FAKES.parents[1])}
+    if subprocess.run([sys.executable, "-c", f"{drop}import gpustack.cli"], env=more, check=False).returncode:
+        pytest.skip("nobody may not read this Python")
+    assert any("permission denied" in one["why"] for one in whole(_python(drop, more))["not_seen"])
+
+
+def test_root_without_its_powers_is_told_what_is_denied(environ: dict[str, str], tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0)
+    argv = [sys.executable, "-c", MEEK, sys.executable, "-m", "gpustack", *DOCTOR]
+    more = {**environ, "LD_LIBRARY_PATH": f"{environ['LD_LIBRARY_PATH']}:{hidden}"}
+    done = subprocess.run(argv, env=more, capture_output=True, text=True, timeout=60, check=False)
+    report = whole(command.Ran(code=done.returncode, out=done.stdout, err=done.stderr, seconds=0, mark=""))
+    assert {"what": str(hidden), "why": "permission denied", "enable_by": "run gpustack as root"} in report["not_seen"]
+    hidden.chmod(0o700)
+
+
+def _python(before: str, environ: dict[str, str], **more: Any) -> command.Ran:  # noqa: ANN401 - what run takes
+    """Run the command in a Python that does this first."""
+    argv = [sys.executable, "-c", f"{before}runpy.run_module('gpustack', run_name='__main__')", *DOCTOR]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False, **more)
+    return command.Ran(code=done.returncode, out=done.stdout, err=done.stderr, seconds=0, mark="")
+
+
+def _limited(kind: int, most: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(kind, (most, most))
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [
+        (resource.RLIMIT_AS, 160 << 20),
+        (resource.RLIMIT_NOFILE, 24),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_STACK, 1 << 20),
+        (resource.RLIMIT_CPU, 10),
+    ],
+    ids=["memory", "files", "file-size", "core", "stack", "time"],
+)
+def test_a_limit_costs_answers_and_not_the_report(environ: dict[str, str], kind: int, most: int) -> None:
+    report = whole(command.run(DOCTOR, environ, preexec_fn=_limited(kind, most)))
+    failed = [one for one in report["components"] if one["status"] in {"failed", "unknown"}]
+    assert all(one["reason"] or one["instances"] for one in failed)
+    if failed:
+        assert report["not_seen"]
+
+
+def test_no_further_process_may_be_started(environ: dict[str, str]) -> None:
+    """Root may go beyond this limit; so a child without root's powers is wanted, which leaves the report to say it."""
+    before = (
+        "import ctypes,os,resource,runpy,subprocess,sys;"
+        "subprocess.Popen=lambda *a,**k:(_ for _ in ()).throw(BlockingIOError(11,'Resource temporarily unavailable'));"
+    )
+    report = whole(_python(before, environ))
+    assert report["verdict"]["status"] == "unknown"
+    assert all(one["status"] in {"failed", "unknown"} for one in report["components"])
+    assert any("Resource temporarily unavailable" in one["why"] for one in report["not_seen"])
+
+
+def test_a_full_disk_is_one_line(environ: dict[str, str]) -> None:
+    if not FULL.exists():
+        leave_out("there is no /dev/full here")
+    with FULL.open("w") as full:
+        argv = [sys.executable, "-m", "gpustack", *DOCTOR]
+        done = subprocess.run(
+            argv, env=environ, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        2, "gpustack: standard output cannot be written: No space left on device\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_end_of_the_world(environ: dict[str, str], closed: str, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    argv = f'exec "$0" -m gpustack doctor --format json -o "$1" {closed}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", argv, sys.executable, str(out)], env=environ, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode in {0, 1}, done.stderr
+    assert "Traceback" not in done.stderr
+    assert command.Ran(code=0, out=out.read_text(), err="", seconds=0, mark="").report["components"]
+
+
+def test_a_reader_that_goes_away_is_no_error(environ: dict[str, str]) -> None:
+    argv = '"$0" -m gpustack doctor --format json | head -c 1; exit 0'
+    done = subprocess.run(
+        ["/bin/sh", "-c", argv, sys.executable], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize("columns", [1, 20])
+def test_narrow_screens_and_plain_letters_will_do(environ: dict[str, str], columns: int) -> None:
+    more = {**environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": str(columns), "TERM": "dumb"}
+    ran = command.run(("doctor",), more)
+    assert ran.code in {0, 1}
+    assert ran.out.isascii()
+    assert "\x1b" not in ran.out
+    if columns == 20:
+        prose = [line for line in ran.out.splitlines() if not line.startswith("      ")]  # commands are not broken
+        assert [line for line in prose if len(line) > columns and " " in line.strip()] == []
+
+
+def test_a_folder_that_is_gone_is_no_place_to_stumble(environ: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    before = f"import os,runpy,sys;os.chdir({str(folder)!r});os.rmdir({str(folder)!r});"
+    whole(_python(before, {**environ, "PYTHONPATH": str(machine.FAKES.parents[1])}))
+
+
+def test_a_file_system_that_may_not_be_written_is_not_missed(environ: dict[str, str]) -> None:
+    """The whole tree read-only, in a mount namespace of its own; skipped where that may not be had."""
+    argv = ["unshare", "-m", "sh", "-c", 'mount -o remount,bind,ro / 2>/dev/null || exit 77; exec "$0" "$@"']
+    if not shutil.which("unshare"):
+        leave_out("there is no unshare here")
+    run = [*argv, sys.executable, "-m", "gpustack", *DOCTOR]
+    done = subprocess.run(run, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no mount namespace may be had here")
+    whole(command.Ran(code=done.returncode, out=done.stdout, err=done.stderr, seconds=0, mark=""))

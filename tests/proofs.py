@@ -1,0 +1,78 @@
+"""Gathers, for each rule, the smallest facts in the tests on which it fires, for ``gpustack selftest``.
+
+A pytest plugin: ``python -m pytest -p tests.proofs tests/rules tests/test_hosts.py tests/test_cases.py -n0`` writes
+``gpustack/selftest.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpustack import assets, judging
+from gpustack.render.plain import plain
+from gpustack.rules import another_environment_works
+from gpustack.selftest import PROOFS
+from tests.told import REPO
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Finding, Purpose
+
+PLACES = re.compile(r'/[^" ]*/pytest-of-[^" ]*/')
+LATE = "2099-01-01T00:00:00+00:00"  # by when any matrix is old
+SMALLEST: dict[str, str] = {}
+_TRUE, _AMONG = judging._found, another_environment_works.among  # noqa: SLF001 - for one run of the tests
+
+
+def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
+    """Give the JSON without what is empty, which reads the same; facts stay as they are."""
+    if isinstance(held, dict):
+        return {
+            name: one if name in {"facts", "values"} else slim(one)
+            for name, one in held.items()
+            if one not in (None, "", [], {}, 0.0)
+        }
+    return [slim(one) for one in held] if isinstance(held, list) else held
+
+
+def _found(facts: Facts, matrix: Matrix, purpose: Purpose) -> Sequence[Finding]:
+    findings = _TRUE(facts, matrix, purpose)
+    for finding in findings:
+        _keep(finding.id, facts)
+    return findings
+
+
+def _among(facts: Facts, works: Any) -> Finding | None:  # noqa: ANN401 - passed on
+    finding = _AMONG(facts, works)
+    if finding:
+        _keep(finding.id, facts)
+    return finding
+
+
+def _keep(name: str, facts: Facts) -> None:
+    text = PLACES.sub("", json.dumps(plain(facts)).replace(f"{REPO}/", ""))
+    if len(text) < len(SMALLEST.get(name, text + "!")):
+        SMALLEST[name] = text
+
+
+def pytest_configure() -> None:
+    judging._found = _found  # type: ignore[assignment] # noqa: SLF001 - for one run of the tests
+    another_environment_works.among = _among
+
+
+def pytest_sessionfinish() -> None:
+    rows = {name: kept(json.loads(text)) for name, text in sorted(SMALLEST.items())}
+    rows["matrix-old"]["taken"] = LATE
+    lines = [f"{json.dumps(name)}: {json.dumps(facts, separators=(',', ':'))}" for name, facts in rows.items()]
+    path = assets.SCHEMAS.parent / PROOFS
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def kept(facts: dict[str, Any]) -> dict[str, Any]:
+    """Give the slim facts of one rule."""
+    made: dict[str, Any] = slim(facts)
+    return made

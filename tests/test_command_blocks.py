@@ -1,0 +1,67 @@
+"""Every block of commands in README.md and integrations/README.md is run, in its order, in a copy of the checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "integrations/README.md")
+OWN_TESTS = (
+    "python3 -m venv .venv && .venv/bin/pip install -e '.[bench,dev]' && .venv/bin/python -m pytest -n auto --cov"
+)
+ELSEWHERE = {OWN_TESTS: ".ci/run"}  # blocks that are not run here, and the file that runs them word for word
+LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "evidence", "tests", "benchmarks")
+FINE = (0, 1)  # 1: the command did its work and found something
+
+
+def blocks(document: str) -> list[str]:
+    """Give the blocks of commands of a document."""
+    text = (REPO / document).read_text("utf-8")
+    return [
+        block.strip() for block in re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    ]
+
+
+def commands(block: str) -> list[str]:
+    """Give the commands of a block, one to a line."""
+    return [line for line in block.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize(("block", "runner"), ELSEWHERE.items())
+def test_what_is_run_elsewhere_is_run_there(block: str, runner: str) -> None:
+    assert block in (REPO / runner).read_text("utf-8").splitlines()
+    assert any(block in blocks(document) for document in DOCUMENTS), "listed, and in no document any more"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_commands_of_a_document_do_their_work(document: str, tmp_path: Path) -> None:
+    checkout, root, folder = tmp_path / "checkout", tmp_path / "root", tmp_path / "bin"
+    shutil.copytree(REPO, checkout, ignore=LEFT_OUT)
+    folder.mkdir()
+    python = folder / "python3"  # a link would lose the packages of our environment
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', "utf-8")
+    python.chmod(0o755)
+    for name in ("opt", "etc/slurm", "etc/systemd/system", "var/lib"):
+        (root / name).mkdir(parents=True)
+    kept = {
+        name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_", "HTTP", "COVERAGE"))
+    }
+    environ = {**kept, "PATH": f"{folder}:{checkout}/.venv/bin:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    asked = [block for block in blocks(document) if block not in ELSEWHERE]
+    assert asked
+    for command in (line for block in asked for line in commands(block)):
+        rooted = re.sub(r"(?<![\w/.])/(opt|etc|var)/", rf"{root}/\1/", command)
+        shell = ["bash", "-c", rooted]
+        done = subprocess.run(shell, cwd=checkout, env=environ, capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode in FINE, f"{command}\n{done.stdout}{done.stderr}"
+        assert "internal error" not in done.stderr, command
