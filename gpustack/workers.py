@@ -174,8 +174,10 @@ class Crew:
         *lines, rest = bytes(worker.pending).split(b"\n")
         worker.pending = bytearray(rest)
         for line in lines:
+            if not worker.left:  # it has answered all: what it says on its way out is not listened to
+                return
             said = _object(line)
-            if said is None or not worker.left or said.get("at", said.get("id")) != worker.left[0].id:
+            if said is None or said.get("at", said.get("id")) != worker.left[0].id:
                 self._abandon(worker, f"printed what is no answer: {line[:80]!r}")
                 return
             if "at" in said:

@@ -223,7 +223,10 @@ def test_a_place_that_hangs_costs_that_place_alone(tmp_path: Path) -> None:
     assert any("gave no answer" in one.why and one.what == "the Pythons to look at" for one in found.not_seen)
 
 
-def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(tmp_path: Path) -> None:
+def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the folder of a checkout may hold environments of its own
     made = venv(tmp_path / "venv")
     site = next(made.glob("lib/python3*/site-packages"))
     (site / "cuda_core-1.0.1.dist-info").mkdir()

@@ -150,6 +150,12 @@ def test_a_deadline_with_children_that_cannot_be_killed_is_kept(tmp_path: Path) 
     assert seconds < 2
 
 
+def test_what_a_child_says_after_its_last_answer_is_not_listened_to(tmp_path: Path) -> None:
+    both = """os.write(1, b'{"id": "well", "status": "present"}\\nand more\\n')"""
+    replies, _ = run(tmp_path, (system("well", both),), end="time.sleep(30)")
+    assert replies["well"].answer == {"id": "well", "status": "present"}
+
+
 def test_a_child_that_dawdles_on_its_way_out_is_not_waited_for(tmp_path: Path) -> None:
     replies, seconds = run(tmp_path, (system("well"),), end="time.sleep(30)")
     assert replies["well"].answer

@@ -126,6 +126,7 @@ def test_copies_that_crash_hang_leave_or_lie_cost_their_own_answer_alone(stand_i
         "aborts": ["-DONE=22809", "-DABORTS"],
         "exits": ["-DONE=22809", "-DEXITS"],
         "hangs": ["-DONE=22809", "-DHANGS"],
+        "hangs-too": ["-DONE=22809", "-DHANGS"],
         "garbage": ["-DONE=-559038737"],
         "refuses": ["-DONE=22809", "-DSTATUS=3"],
         "mute": ["-USYMBOL"],
@@ -137,13 +138,14 @@ def test_copies_that_crash_hang_leave_or_lie_cost_their_own_answer_alone(stand_i
     damaged.parent.mkdir()
     damaged.write_text("no ELF file")
     begun = time.monotonic()
-    copies = here("nccl", *folders, damaged.parent, seconds=1.0)
-    assert time.monotonic() - begun < 3.5, "the copies were not waited for side by side"
+    copies = here("nccl", *folders, damaged.parent, seconds=2.5)
+    assert time.monotonic() - begun < 5, "the copies were not waited for side by side"
     assert {kind: (copy["status"], copy["version"]) for kind, copy in copies.items()} == {
         "good": ("present", "2.28.9"),
         "aborts": ("failed", None),
         "exits": ("failed", None),
         "hangs": ("failed", None),
+        "hangs-too": ("failed", None),
         "garbage": ("present", None),
         "refuses": ("present", None),
         "mute": ("present", None),
@@ -151,7 +153,7 @@ def test_copies_that_crash_hang_leave_or_lie_cost_their_own_answer_alone(stand_i
     }
     assert copies["aborts"]["error"] == "killed by signal 6"
     assert copies["exits"]["error"] == "ended with code 0 and no answer"
-    assert copies["hangs"]["error"] == "no answer in 1.0 s"
+    assert copies["hangs"]["error"] == "no answer in 2.5 s"
     assert copies["garbage"]["error"] == "it answered [-559038737], which is no version"
     assert copies["garbage"]["code"] == -559038737
     assert copies["refuses"]["error"] == "ncclGetVersion answered error 3"
