@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,10 +15,15 @@ from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 FAKES = Path(__file__).parent / "fakes"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Give two workers for each core: half of their time they wait for children that hang on purpose."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.fixture(scope="session")
