@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "cases"
 MATRIX = Matrix()
 LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
-# Cases that are not diagnosed rightly yet, each with the reason.
-NOT_YET: dict[str, str] = {}
-NOT_NAMED: dict[str, str] = {}
+NOT_YET: dict[str, str] = {}  # cases that are not diagnosed rightly yet, each with the reason
 
 
 @cache
@@ -43,30 +41,25 @@ def expected(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / name / "expected.toml").read_text("utf-8"))
 
 
-@cache
 def judged(name: str) -> Report:
     texts = sorted(str(path) for path in (FOLDER / name).glob("*.txt"))
     return judge(load(texts, io.BytesIO(), MATRIX), MATRIX)
 
 
-def cases(*, healthy: bool, but: dict[str, str]) -> list[Any]:
+def cases(*, healthy: bool) -> list[Any]:
     names = sorted(path.parent.name for path in FOLDER.glob("*/expected.toml"))
     return [
-        pytest.param(name, marks=[pytest.mark.xfail(reason=but[name])] if name in but else [])
+        pytest.param(name, marks=[pytest.mark.xfail(reason=NOT_YET[name])] if name in NOT_YET else [])
         for name in names
         if expected(name)["healthy"] is healthy
     ]
 
 
-@pytest.mark.parametrize("name", cases(healthy=False, but=NOT_YET))
-def test_the_true_cause_is_the_first_root(name: str) -> None:
-    roots, wanted = judged(name).verdict.root_causes, expected(name)
-    assert wanted["root_cause"] in (roots if wanted["decidable"] == "partly" else roots[:1])
-
-
-@pytest.mark.parametrize("name", cases(healthy=False, but={**NOT_YET, **NOT_NAMED}))
-def test_the_root_finding_names_the_facts_that_decide(name: str) -> None:
+@pytest.mark.parametrize("name", cases(healthy=False))
+def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(name: str) -> None:
     report, wanted = judged(name), expected(name)
+    roots = report.verdict.root_causes
+    assert wanted["root_cause"] in (roots if wanted["decidable"] == "partly" else roots[:1])
     root = next(one for one in report.findings if one.id == wanted["root_cause"])
     at = json.loads(render(report))["findings"][report.findings.index(root)]
     said = json.dumps(at, ensure_ascii=False).lower()[:LONGEST]
@@ -74,7 +67,7 @@ def test_the_root_finding_names_the_facts_that_decide(name: str) -> None:
         assert any(spelling.strip().lower() in said for spelling in fact.split("|")), fact
 
 
-@pytest.mark.parametrize("name", cases(healthy=True, but={}))
+@pytest.mark.parametrize("name", cases(healthy=True))
 def test_a_stack_that_is_well_is_not_blamed(name: str) -> None:
     report = judged(name)
     assert report.verdict.root_causes == ()
@@ -82,9 +75,9 @@ def test_a_stack_that_is_well_is_not_blamed(name: str) -> None:
     assert report.verdict.status is not Health.BROKEN
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in FOLDER.glob("*/expected.toml")))
-def test_a_case_says_where_it_comes_from(name: str) -> None:
-    held = expected(name)
-    assert "#" in held["source"]
-    assert held["id"] == name
-    assert {f"{stem}.txt" for stem in held["dump"]} == {path.name for path in (FOLDER / name).glob("*.txt")}
+def test_a_case_says_where_it_comes_from() -> None:
+    for name in sorted(path.parent.name for path in FOLDER.glob("*/expected.toml")):
+        held = expected(name)
+        assert "#" in held["source"], name
+        assert held["id"] == name
+        assert {f"{stem}.txt" for stem in held["dump"]} == {path.name for path in (FOLDER / name).glob("*.txt")}, name

@@ -31,18 +31,18 @@ TYPED = (
 )
 
 
-def lines() -> Iterator[tuple[str, dict[str, object]]]:
-    for name in TABLES:
-        for part, rows in tomllib.loads((assets.MATRIX / f"{name}.toml").read_text("utf-8")).items():
-            for number, row in enumerate(rows if isinstance(rows, list) and part != "subjects" else []):
-                yield f"{name}.{part}[{number}]", row
+def lines(name: str) -> Iterator[tuple[str, dict[str, object]]]:
+    for part, rows in tomllib.loads((assets.MATRIX / f"{name}.toml").read_text("utf-8")).items():
+        for number, row in enumerate(rows if isinstance(rows, list) and part != "subjects" else []):
+            yield f"{part}[{number}]", row
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in lines()])
-def test_a_row_says_where_it_comes_from_and_when_it_was_checked(row: dict[str, object]) -> None:
-    assert len(str(row["source"])) > 5
-    assert date.fromisoformat(str(row["checked"])) <= date.fromisoformat(MATRIX.date)
-    assert "recalled" not in str(row).lower()
+@pytest.mark.parametrize("name", TABLES)
+def test_a_row_says_where_it_comes_from_and_when_it_was_checked(name: str) -> None:
+    for place, row in lines(name):
+        assert len(str(row["source"])) > 5, place
+        assert date.fromisoformat(str(row["checked"])) <= date.fromisoformat(MATRIX.date), place
+        assert "recalled" not in str(row).lower(), place
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -62,7 +62,7 @@ def test_every_table_becomes_rows_with_a_text_of_their_own(name: str) -> None:
 
 
 def test_the_date_is_that_of_the_youngest_row() -> None:
-    assert max(str(row["checked"]) for _, row in lines()) == MATRIX.date
+    assert max(str(row["checked"]) for name in TABLES for _, row in lines(name)) == MATRIX.date
 
 
 def test_no_key_stands_twice() -> None:

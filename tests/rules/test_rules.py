@@ -258,7 +258,7 @@ def test_no_finding_explains_itself_by_way_of_others() -> None:
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=name)
-def test_a_finding_rests_on_facts_and_its_fix_on_commands(finding: Finding) -> None:
+def test_a_finding_rests_on_facts_and_a_root_alone_has_a_fix_made_of_commands(finding: Finding) -> None:
     assert finding.because
     assert all(ground.component and ground.fact for ground in finding.because)
     assert finding.title == finding.title.strip()
@@ -272,10 +272,6 @@ def test_a_finding_rests_on_facts_and_its_fix_on_commands(finding: Finding) -> N
     if finding.row:
         assert finding.row.source
         assert finding.row.checked
-
-
-@pytest.mark.parametrize("finding", FINDINGS, ids=name)
-def test_a_root_that_is_at_fault_has_a_fix_and_a_consequence_has_none(finding: Finding) -> None:
     if finding.caused_by:
         assert finding.fix is None
     elif finding.severity in {Severity.ERROR, Severity.WARNING}:
