@@ -19,11 +19,38 @@ settings.register_profile("patient", deadline=None, max_examples=50, suppress_he
 settings.load_profile("patient")
 
 FAKES = Path(__file__).parent / "fakes"
+# Tests of the whole: what they run, the tests of its parts run too, and being counted would cost each twice its time.
+NOT_COUNTED = (
+    "tests/benchmarks/",
+    "tests/faults/",
+    "tests/imports/test_import_any_text.py",
+    "tests/integrations/",
+    "tests/rules/test_any_message.py",
+    "tests/system/",
+    "tests/test_any_facts.py",
+    "tests/test_cases.py",
+    "tests/test_command_blocks.py",
+    "tests/test_packaging.py",
+)
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """Give two workers for each core: half of their time they wait for children that hang on purpose."""
     return 2 * (os.cpu_count() or 1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is not counted in the coverage."""
+    for item in items:
+        if item.nodeid.startswith(NOT_COUNTED):
+            item.add_marker("no_cover")
+
+
+@pytest.fixture(autouse=True)
+def children_are_counted_with_their_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the children of a test that is not counted start without coverage."""
+    if request.node.get_closest_marker("no_cover"):
+        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def run(*argv: str | Path, cwd: Path | None = None) -> str:
-    environ = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_CONFIG"}
+    }
     done = subprocess.run(argv, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
