@@ -68,7 +68,7 @@ def check(
 def failed(report: CheckReport, counted: Sequence[str]) -> bool:
     """Tell whether anything has one of the severities that count; a rule of the policy that fails is an error."""
     findings = (*report.findings, *(report.bench.findings if report.bench else ()))
-    rows = {"error": any(_fails(row) for row in report.policy), "unknown": any(map(_blind, report.policy))}
+    rows = {"error": any(_fails(row) for row in report.policy), "unknown": any(row.unseen for row in report.policy)}
     return (
         report.verdict.status.value in counted
         or any(finding.severity.value in counted for finding in findings)
@@ -84,7 +84,7 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
             if whose is class_:
                 return class_, why
     blind = [one.title for one in report.findings if one.severity is Severity.UNKNOWN and one.caused_by is None]
-    blind += [f"{row.rule} could not be seen: {row.found}" for row in rows if _blind(row)]
+    blind += [f"{row.rule} could not be seen: {row.found}" for row in rows if row.unseen]
     if blind or report.verdict.status is Health.UNKNOWN:
         return UNKNOWN, blind[0] if blind else "too little could be seen to judge this machine"
     for _, why in _roots(report, Severity.WARNING):
@@ -114,10 +114,6 @@ def _well(report: Report, rows: Sequence[Held]) -> str:
 
 def _fails(row: Held) -> bool:
     return row.ok is False
-
-
-def _blind(row: Held) -> bool:
-    return row.ok is None and row.whose is not OK
 
 
 def unmeasurable(report: Report) -> Unmeasured | None:

@@ -25,9 +25,10 @@ class HealthClass(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One rule of the policy against what was found. ``ok`` is None where it could not be seen.
+    """One rule of the policy against what was found. ``ok`` is None where it could not be seen or does not apply.
 
-    ``place`` is the line of the policy that asks for it, as file:line; ``whose`` the class that a failure means.
+    ``place`` is the line of the policy that asks for it, as file:line; ``whose`` the class that a failure means, and
+    ``ok`` where nothing can fail: then no ``ok`` means that the rule does not apply.
     """
 
     rule: str
@@ -36,6 +37,11 @@ class Held:
     ok: bool | None
     whose: HealthClass = HealthClass.BAD_HOST
     place: str | None = None
+
+    @property
+    def unseen(self) -> bool:
+        """Tell whether nobody could see if it is kept."""
+        return self.ok is None and self.whose is not HealthClass.OK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

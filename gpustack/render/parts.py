@@ -110,7 +110,14 @@ def policy(reported: Reported) -> tuple[Held, ...]:
 
 def unkept(reported: Reported) -> tuple[Held, ...]:
     """Give the rules of the policy that fail, and those of which nobody could see whether they do."""
-    return tuple(row for row in policy(reported) if row.ok is False or (row.ok is None and MEANS[row.whose]))
+    return tuple(row for row in policy(reported) if row.ok is False or row.unseen)
+
+
+def means(row: Held) -> str:
+    """Give whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
+    if row.ok is None:
+        return "Nobody could see whether that holds, so it does not count as kept." if row.unseen else ""
+    return "" if row.ok else MEANS[row.whose]
 
 
 def ordered(reported: Reported) -> tuple[Family, ...]:

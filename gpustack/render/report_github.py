@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.report import Severity
 from gpustack.render.findings import alike, sentences
 from gpustack.render.page import clean
-from gpustack.render.parts import MEANS, NOTHING, Told, headline, ordered, unkept
+from gpustack.render.parts import NOTHING, Told, headline, means, ordered, unkept
 from gpustack.render.places import Place, of_finding, of_row
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def render(reported: Reported, told: Told = NOTHING) -> str:
 
 def _policy(reported: Reported) -> Iterator[str]:
     for row in unkept(reported):
-        lines = [f"wanted {row.wanted}; found {row.found}", MEANS[row.whose]]
+        lines = [f"wanted {row.wanted}; found {row.found}", means(row)]
         yield _line("notice" if row.ok is None else "error", f"policy: {row.rule}", lines, of_row(row))
 
 

@@ -12,7 +12,6 @@ from gpustack.model.report import Severity
 from gpustack.render.findings import sentences
 from gpustack.render.page import clean
 from gpustack.render.parts import (
-    MEANS,
     NOTHING,
     WEIGHS,
     Outcome,
@@ -20,6 +19,7 @@ from gpustack.render.parts import (
     contracts,
     diagnosis,
     headline,
+    means,
     measured,
     of_policy,
     of_result,
@@ -78,7 +78,7 @@ def _policy(reported: Reported) -> Iterator[Case]:
     for row in policy(reported):
         said = f"{row.rule}: wanted {row.wanted}; found {row.found}"
         place = (f"The policy asks for it in {row.place}.",) if row.place else ()
-        lines = (*place, *filter(None, (MEANS[row.whose],)))
+        lines = (*place, *filter(None, (means(row),)))
         yield Case(room="policy", name=row.rule, outcome=of_policy(row), title=said, kind=row.whose.value, lines=lines)
 
 

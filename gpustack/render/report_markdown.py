@@ -17,7 +17,6 @@ from gpustack.render.parts import (
     diagnosis,
     headline,
     measured,
-    of_policy,
     ordered,
     policy,
     remarks,
@@ -27,6 +26,7 @@ from gpustack.render.parts import (
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result
+    from gpustack.model.check import Held
     from gpustack.model.comparison import Change, Comparison
     from gpustack.model.facts import Unseen
     from gpustack.model.report import Finding, Report
@@ -39,7 +39,8 @@ LEVEL = {
     Severity.UNKNOWN: "❔ not known",
     Severity.INFO: "note",
 }
-RESULT = {"ok": "✅ ok", "error": "❌ not kept", "skipped": "❔ could not be seen"}
+RESULT = {True: "✅ ok", False: "❌ not kept", None: "does not apply"}
+UNSEEN = "❔ could not be seen"
 FIGURE = {Mark.OK: "✅", Mark.LOW: "⚠️", Mark.UNSTEADY: "❔", Mark.FAILED: "❌", Mark.SKIPPED: ""}
 BLOCKS = 20
 
@@ -57,7 +58,7 @@ def _parts(reported: Reported) -> Iterator[str]:
     if report:
         yield from _machine(report)
     if rows := policy(reported):
-        cells = [[RESULT[of_policy(row).value], safe(row.rule), safe(row.wanted), safe(row.found)] for row in rows]
+        cells = [[_kept(row), safe(row.rule), safe(row.wanted), safe(row.found)] for row in rows]
         yield from ("### Policy", table(["", "rule", "wanted", "found"], cells))
     yield from _findings(reported)
     if bench:
@@ -75,6 +76,10 @@ def _machine(report: Report) -> Iterator[str]:
     yield line(where(report))
     if works := report.verdict.works:
         yield table(["framework", ""], [[code(name), WORKS[answer]] for name, answer in works.items()])
+
+
+def _kept(row: Held) -> str:
+    return UNSEEN if row.unseen else RESULT[row.ok]
 
 
 def _findings(reported: Reported) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gpustack.model.check import CheckReport
 from gpustack.model.report import Confidence, Severity
 from gpustack.render.findings import sentences
 from gpustack.render.page import clean
-from gpustack.render.parts import MEANS, NOTHING, Reported, Told, diagnosis, every, headline, unkept
+from gpustack.render.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, unkept
 from gpustack.render.places import Place, of_finding, of_row
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _rule(name: str, finding: Finding | None, told: Told) -> Object:
 
 def _policy(reported: Reported) -> Iterator[Object]:
     for row in unkept(reported):
-        lines = (f"{row.rule}: wanted {row.wanted}; found {row.found}", MEANS[row.whose])
+        lines = (f"{row.rule}: wanted {row.wanted}; found {row.found}", means(row))
         yield _result(POLICY, "error" if row.ok is False else "note", lines, of_row(row), row.rule)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpustack.model.check import HealthClass
+from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Host
 from gpustack.model.report import Fix, Severity
 from gpustack.render.page import clean
@@ -47,8 +47,18 @@ def test_every_form_carries_the_same_findings_and_failed_rules(form: str, name: 
     reported = ALL[name]()
     seen = plain(READERS[form](written(form, reported)))
     assert [one.key for one in every(reported) if plain(one.key) not in seen] == []
-    asked = [row for row in policy(reported) if row.ok is False or (row.ok is None and row.whose is not HealthClass.OK)]
+    asked = [row for row in policy(reported) if row.ok is False or row.unseen]
     assert [row.rule for row in asked if plain(row.rule) not in seen] == []
+
+
+def test_what_does_not_apply_is_no_news_and_what_nobody_could_see_is_some() -> None:
+    over = Held(rule="ignore.x", wanted="ignored", found="this ended", ok=None, whose=HealthClass.OK)
+    reported = replace(checks.ALL["check-bad-host"](), policy=(over, checks.LEAK))
+    assert "does not apply | ignore.x" in written("markdown", reported)
+    assert "could not be seen | memory" in written("markdown", reported)
+    for form in ("github", "sarif", "nagios"):
+        assert "ignore.x" not in written(form, reported)
+        assert "memory_in_use" in written(form, reported)
 
 
 @pytest.mark.parametrize("name", ["driver-too-old", "check-bad-host", "bench-low"])
