@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posix
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,7 @@ settings.register_profile("patient", deadline=None, max_examples=50, suppress_he
 settings.load_profile("patient")
 
 FAKES = Path(__file__).parent / "fakes"
+LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
 # Tests of the whole: what they run, the tests of its parts run too, and being counted would cost each twice its time.
 NOT_COUNTED = (
     "tests/benchmarks/",
@@ -32,6 +34,11 @@ NOT_COUNTED = (
     "tests/test_command_blocks.py",
     "tests/test_packaging.py",
 )
+
+
+def pytest_configure() -> None:
+    """Let a fork leave at once: coverage's own exit would first write down all that was counted before the fork."""
+    os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 
 def pytest_xdist_auto_num_workers() -> int:
