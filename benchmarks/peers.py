@@ -46,7 +46,7 @@ def ours(run: Run, names: list[str]) -> None:
     report = json.loads(programs.ours(names))
     run.seconds.setdefault("gpustack bench", []).append(time.perf_counter() - begun)
     run.reports.append(report)
-    run.add("", {row["id"]: row["value"] for row in report["results"] if row["value"]})
+    run.add("", {name: row["value"] for name, row in _rows(report).items() if row["value"]})
 
 
 def theirs(run: Run, peer: programs.Peer, number: int) -> None:
@@ -197,8 +197,8 @@ def _told(run: Run, ready: list[programs.Peer], missing: dict[str, str], found: 
     }
 
 
-def _rows(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {row["id"]: row for row in report["results"]}
+def _rows(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return lines.by_name(report["results"])
 
 
 def _limit(run: Run, name: str) -> float:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 Samples = Mapping[str, Sequence[float]]
 
@@ -120,6 +121,15 @@ class Agreement:
     def kept(self) -> bool:
         """Whether those that are steady agree, and those that must be are."""
         return self.next_apart <= AGREE and (self.id not in STEADY or self.steady == self.runs)
+
+
+def by_name(results: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Give the results by id; of several pairs of GPUs the first has the id alone, each other its GPUs behind it."""
+    rows: dict[str, Mapping[str, Any]] = {}
+    for row in results:
+        further = row["id"] in rows
+        rows[" ".join([row["id"], *map(str, row.get("gpus") or [row["device"]])]) if further else row["id"]] = row
+    return rows
 
 
 def agreement(reports: Sequence[Mapping[str, Mapping[str, object]]]) -> list[Agreement]:

@@ -177,3 +177,10 @@ def test_the_shapes_for_torch_are_those_that_we_tried() -> None:
     }
     report = {"results": [row, {"id": "gemm.fp4", "value": None}, {"id": "hbm.read", "value": 1.0}]}
     assert json.loads(json.dumps(peers.shapes(report))) == {"bf16": [[8448, 4096, 8192], [8448, 8192, 8192]]}
+
+
+def test_each_pair_of_gpus_keeps_its_own_figure() -> None:
+    pairs = [{"id": "p2p.bandwidth", "device": one, "gpus": [one, other]} for one, other in ((0, 1), (1, 0), (0, 2))]
+    rows = lines.by_name([{"id": "hbm.read", "device": 0, "gpus": None}, *pairs])
+    assert list(rows) == ["hbm.read", "p2p.bandwidth", "p2p.bandwidth 1 0", "p2p.bandwidth 0 2"]
+    assert rows["p2p.bandwidth"]["gpus"] == [0, 1]
