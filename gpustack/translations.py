@@ -6,6 +6,7 @@ ja.po and pl.po; checked 2026-11-21.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 MOST = 1_000_000  # characters: more is a log, which the kernel and servers write in English
@@ -139,11 +140,21 @@ ENGLISH: Mapping[str, str] = {
 }
 
 
+# "The loader is installed, the driver is not": what the second is not stands with the first.
+LEFT_OUT = re.compile(
+    r"(?P<all>\b(?:is|are|was|were) (?P<state>installed|loaded|passed through|passed"
+    r"|present|running|enabled|mounted|there)(?:, but|, and|,|;| but| and| while) [^,.;\n]{1,60}? "
+    r"(?:is|are|was|were)) ?(?:not|n['\u2019]t)"
+    r"(?=[.,;)]|[ \t]*$)",
+    re.MULTILINE,
+)
+
+
 def english(text: str) -> str:
-    """Give a text in which the words of the C library are English."""
+    """Give a text in which the words of the C library are English, and what people leave out is said."""
     if len(text) > MOST:
         return text
     for words, meaning in ENGLISH.items():
         if words in text:
             text = text.replace(words, meaning)
-    return text
+    return LEFT_OUT.sub(r"\g<all> not \g<state>", text)

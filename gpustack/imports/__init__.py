@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
 from gpustack.errors import InputError
@@ -25,28 +25,35 @@ BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf
 
 def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> Facts:
     """Give the facts of the one machine that all these speak of; raises InputError for what cannot be read."""
+    return whole(paths, stdin, matrix)[0]
+
+
+def whole(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> tuple[Facts, Mapping[str, Any]]:
+    """Give these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
     recorded: dict[str, Facts] = {}
+    snapshot: Mapping[str, Any] = {}
     told: list[tuple[str, str]] = []
     sifted: list[str] = []
     for origin, data in _given(paths, stdin):
         plain = _utf8(data)
-        facts = _recorded(origin, plain)
-        if facts is None:
+        said = _decoded_snapshot(origin, plain)
+        if said is None:
             text, less = _decoded(plain)
             told.append((origin, text))
             sifted += [origin] * less
         else:
-            recorded[origin] = facts
+            recorded[origin], snapshot = snapshots.take(said, origin), said
     if len(recorded) > 1:
         raise InputError(f"{' and '.join(recorded)} are snapshots of two machines; one report speaks of one")
     if not told:
-        return next(iter(recorded.values()))
+        return next(iter(recorded.values())), snapshot
     from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
 
     facts, unrecognised = take(sorted(told), matrix)  # the same whatever order they were named in
-    for snapshot in recorded.values():
-        facts = _joined(snapshot, facts)
-    return replace(facts, not_seen=(*facts.not_seen, *map(_unrecognised, unrecognised), *map(_unread, sifted)))
+    for known in recorded.values():
+        facts = _joined(known, facts)
+    not_seen = (*facts.not_seen, *map(_unrecognised, unrecognised), *map(_unread, sifted))
+    return replace(facts, not_seen=not_seen), snapshot
 
 
 def _joined(snapshot: Facts, told: Facts) -> Facts:
@@ -56,15 +63,15 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
     return replace(snapshot, components=(*snapshot.components, *more), messages=(*snapshot.messages, *told.messages))
 
 
-def _recorded(origin: str, data: bytes) -> Facts | None:
-    """Give the facts of a snapshot, or None for any other text."""
+def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
+    """Give what a snapshot says, or None for any other text."""
     plain = data.lstrip()
     if not plain.startswith(b"{") or OF_THE_KERNEL.match(plain):
         return None
     said = snapshots.decode(data.decode("utf-8", "replace"), origin)
     schema = said.get("schema")
     ours = isinstance(schema, str) and schema.startswith(snapshots.FAMILY)
-    return snapshots.take(said, origin) if ours else None
+    return said if ours else None
 
 
 def _unrecognised(origin: str) -> Unseen:
@@ -89,11 +96,19 @@ def _given(paths: Sequence[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes]]
 
 def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes]]:
     if path == STANDARD_INPUT:
-        yield "standard input", _full("standard input", stdin.read(left + 1))
+        yield "standard input", _full("standard input", _piped(stdin, left))
     elif _is_folder(Path(path)):
         yield from _inside(Path(path), left)
     else:
         yield path, _full(path, _bytes(Path(path), left))
+
+
+def _piped(stdin: BinaryIO, left: int) -> bytes:
+    try:
+        return stdin.read(left + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"standard input cannot be read: {why}") from error
 
 
 def _is_folder(path: Path) -> bool:

@@ -15,6 +15,7 @@ LAYOUTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         r"\bpciBusID: (?P<pci>[0-9a-f:.]{7,16}) name: (?P<name>[^\n]{3,60}?) computeCapability: (?P<cc>\d{1,2}\.\d)",
+        (r"\b_CudaDeviceProperties\(name='(?P<name>[^'\n]{3,60})', major=(?P<major>\d{1,2}), minor=(?P<minor>\d)\b"),
         r"\bname: (?P<name>[^\n:]{3,60}) major: (?P<major>\d{1,2}) minor: (?P<minor>\d)\b",
         (
             r"\bdevice: (?P<index>\d{1,2}), name: (?P<name>[^\n,]{3,60}), pci bus id: (?P<pci>[0-9a-fA-F:.]{7,16}),"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FILE = re.compile(
     r"^(?P<before>[^\n]{0,160}?)(?<![\w.+%-])(?P<name>[A-Za-z][\w.]{0,60})-(?P<version>\d(?:[\w.+!]|%2B){0,80})"
-    r"-(?:cp|py)\d[\w.]{0,30}-[\w.]{1,30}-[\w.]{1,60}\.whl(?P<after>[^\n]{0,60})",
+    r"-(?:cp|py)\d[\w.]{0,30}-[\w.]{1,30}-(?P<platform>[\w.]{1,60})\.whl(?P<after>[^\n]{0,60})",
     re.MULTILINE,
 )
 FOLDER = re.compile(r"download\.pytorch\.org/whl/(?:nightly/)?(?P<tag>cu\d{2,3}|cpu|rocm[\d.]+|xpu)/$")
@@ -59,7 +59,15 @@ COMMAND = re.compile(
     r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\+\w+)?)(?![\w.*])(?P<after>[^\n]{0,80})",
     re.MULTILINE,
 )
+# An extra that names the CUDA of JAX's plugin: jax[cuda12], jax[cuda12_pip].
+JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
+# What decides in conda of which kind PyTorch is.
+KIND = re.compile(
+    r"^[^\n]{0,60}?(?<![\w-])(?:pytorch-mutex[ \t=-]+1\.0[ \t=-]+(?P<kind>cpu|cuda)|(?P<only>cpuonly)[ \t=]+\d\.\d)\b"
+    r"(?![^\n]*(?:was|were|been) removed)",
+    re.MULTILINE,
+)
 MOST, FEW = 400, 3
 
 
@@ -72,11 +80,34 @@ def read(origin: str, text: str, into: Gathered) -> None:
         into.tell("python", origin, version=python)
     _typed(origin, text, into)
     asked = ASKED.search(text)
+    if asked and into.fact("pytorch", "accelerator") == "cpu":
+        into.tell("pytorch", origin, asked_cuda=_asked(asked))
     if asked and into.knows("pytorch") and not into.fact("pytorch", "accelerator") and not into.fact("pytorch", "cuda"):
-        cuda = asked["cuda"] or f"{asked['tag'][:-1]}.{asked['tag'][-1]}"
-        into.tell("pytorch", origin, cuda=cuda, accelerator="cuda")
+        into.tell("pytorch", origin, cuda=_asked(asked), accelerator="cuda")
+    _of_conda(origin, text, into)
+    jax = JAX.search(text)
+    if jax and not FAILED.search(text) and into.version("jax"):
+        into.tell("jax", origin, build=f"cuda{jax['major']}")
     for match in islice(IMAGE.finditer(text), MOST):
         _image(origin, match["image"], match["tag"], into)
+
+
+def _of_conda(origin: str, text: str, into: Gathered) -> None:
+    """Take in what conda's own packages say of a PyTorch of which nothing tells the build: its kind, and its CUDA."""
+    kind = KIND.search(text)
+    if kind and kind["kind"] != "cuda" and into.version("pytorch"):
+        into.tell("pytorch", origin, accelerator="cpu")
+    told = (into.fact("pytorch", name) for name in ("accelerator", "cuda", "conda_build", "cuda_used"))
+    known = into.fact("packages", "distributions")
+    held = known if isinstance(known, dict) else {}
+    cuda = re.match(r"\d{1,2}\.\d", str(held.get("pytorch-cuda") or held.get("cudatoolkit") or ""))
+    if cuda and into.version("pytorch") and "+" not in (into.version("pytorch") or "") and not any(told):
+        into.tell("pytorch", origin, cuda=cuda[0], accelerator="cuda")
+
+
+def _asked(match: re.Match[str]) -> str:
+    """Give the CUDA version for which PyTorch was asked."""
+    return match["cuda"] or f"{match['tag'][:-1]}.{match['tag'][-1]}"
 
 
 def _typed(origin: str, text: str, into: Gathered) -> None:
@@ -114,6 +145,8 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
     for match in islice(FILE.finditer(text), MOST):
         if TAKEN.search(match["before"]) and not OTHER.search(f"{match['before']} {match['after']}"):
             name = re.sub(r"[-_.]+", "-", match["name"]).lower()
+            if match["platform"].endswith("aarch64"):
+                into.machine(machine="aarch64")
             found.setdefault(name, []).append(_release(match["version"], match["before"]))
     held = into.fact("packages", "distributions")
     known = dict(held) if isinstance(held, dict) else {}

@@ -20,7 +20,7 @@ BY_PEOPLE = frozenset(
     {
         *("container-told", "docker-snap", "docker-desktop", "daemon-reload", "host-smi-works", "wsl-smi-works"),
         *("gpu-count", "no-such-gpu", "mig-enabled-said", "mig-several-said", "works-as-root", "user-fails"),
-        *("linux-driver-package", "linux-driver-said"),
+        *("linux-driver-package", "linux-driver-said", "pip-torch-plain"),
         *("fabric-manager-version", "suspend", "hang", "setvars", "driver-older-than-needed"),
         *(
             "driver-told",

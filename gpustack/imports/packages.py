@@ -1,4 +1,4 @@
-"""Packages as their managers list them: pip, uv, conda, and the distribution's own."""
+"""Packages as their managers list them: pip, uv and conda."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.imports import torch_build
+from gpustack.imports import system_packages, torch_build
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ LISTED = re.compile(
 ALIGNED = re.compile(
     r"(?P<rows>(?:^[a-z][a-z0-9_.-]{2,60}(?: {3,}|\t+)\d+\.\d[\w.+!]{0,40}[ \t]*$\n?){2,})", re.MULTILINE
 )
+# Those that one row of such columns is enough for.
+KNOWN = re.compile(
+    r"^(?P<name>cudatoolkit|cudnn|cuda-(?:runtime|cudart|version|toolkit|nvcc)|pytorch(?:-cuda|-gpu)?|torch"
+    r"|torch(?:vision|audio)|tensorflow(?:-gpu|-cpu)?|onnxruntime(?:-gpu)?|jaxlib|vllm|flash[-_]attn)"
+    r"(?: {2,}|\t+)(?P<version>\d+\.\d[\w.+]{0,40})[ \t]*$",
+    re.MULTILINE,
+)
 SHOWN = re.compile(
     r"^Name: (?P<name>[\w.-]+)\nVersion: (?P<version>\d[\w.+!-]*)(?:\n[^\n]+){0,12}?(?:\nLocation: (?P<path>[^\n]+))?",
     re.MULTILINE,
@@ -47,10 +54,16 @@ LABELLED = re.compile(
 SOLVED = re.compile(
     r"::(?P<name>[a-z_][\w.-]{0,60}?)-(?P<version>\d[\w.]{0,30})-(?P<build>[\w.]{2,60})[ \t]*$", re.MULTILINE
 )
+# As "conda env export" and specifications write them: pytorch=1.9.0=py3.8_cpu_0.
+SPECIFIED = re.compile(
+    r"(?<![\w=-])(?P<name>[a-z_][\w.-]{0,60})=(?P<version>\d[\w.]{0,30})=(?P<build>[\w.]*(?:py\d|cuda|cpu|h[0-9a-f]{5}|_\d)"
+    r"[\w.]*)(?![\w=])"
+)
 NO_PACKAGES = re.compile(r"(?:nvidia|cuda|linux|driver|python|os|gpu)[-_]")
 CONDA = re.compile(
     r"^(?:\[conda\] )?(?P<name>[a-z_][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+]{0,40})[ \t]+(?P<build>[\w.]*?(?:p"
-    r"y|cuda|cpu|cu\d|h[0-9a-f]{5}|_\d+|mkl|pypi_)[\w.+]*|<pip>)(?:[ \t]+(?P<channel>\S+))?[ \t]*$",
+    r"y|cuda|cpu|cu\d|h[0-9a-f]{5}|_\d+|mkl|pypi_)[\w.+]*|<pip>)"
+    r"(?:[ \t]+\[[\w, ]{1,40}\])?(?:[ \t]+(?P<channel>\S+))?[ \t]*$",
     re.MULTILINE,
 )
 # Rows of "conda list" below its head, and those that PyTorch's report quotes: a build may be any word, or missing.
@@ -80,44 +93,12 @@ JSON = re.compile(
     r'(?:\s*"platform": ?"[^"\n]{0,40}",)?'
     r'\s*"version": ?"(?P<version>\d[\w.+!-]{0,60})"'
 )
+# One package, by word: "conda list: pytorch 1.13.1", "pip show torch: 2.1.0".
+BY_WORD = re.compile(
+    r"\b(?P<manager>conda|pip3?) (?:list|show|freeze)(?: (?:shows?|says|has|gives|lists?|[|] ?grep \S+))?[: ]+"
+    r"(?P<name>pytorch|torch)(?:[: =]+)(?P<version>\d+\.\d+\.\d+[\w.+]*)(?:[ =]+(?P<build>\w*py\d[\w.]*))?"
+)
 MOST = 5000
-DEB = re.compile(
-    r"^(?:ii|iU|iF|iH|hi)[ \t]+(?P<name>[a-z0-9][\w.+-]*)(?::\w+)?[ \t]+(?P<version>\d[\w.+:~-]*)", re.MULTILINE
-)
-APT = re.compile(
-    r"^(?P<name>[a-z0-9][\w.+-]{1,60})/(?:[\w,.-]+,now[\w,.-]* (?P<version>\d[\w.+:~-]*)|[\w,.-]+ "
-    r"(?P<version2>\d[\w.+:~-]*)"
-    r" \w+ \[installed)",
-    re.MULTILINE,
-)
-POLICY = re.compile(r"^(?P<name>[a-z0-9][\w.+-]{1,60}):\n[ \t]*Installed: (?P<version>\d[\w.+:~-]*)$", re.MULTILINE)
-PACMAN = re.compile(
-    r"^(?:local/)?(?P<name>(?:lib32-|opencl-)?(?:nvidia|cuda|cudnn|nccl|rocm|hip|linux|python-pytorch|intel-compute-runtime)"
-    r"[\w+-]{0,40}) (?P<version>(?:\d:)?\d[\w.+~]{0,40}-\d{1,3}(?:\.\d{1,2})?)$",
-    re.MULTILINE,
-)
-DNF = re.compile(
-    r"^(?P<name>[a-zA-Z][\w+-]{1,60})\.(?:x86_64|aarch64|noarch|i686)[ \t]+(?P<version>"
-    r"(?:\d:)?\d[\w.+~^]{0,40})-[\w.+~^]{1,40}[ \t]+"
-    r"@?\S{1,80}[ \t]*$",
-    re.MULTILINE,
-)
-# What dpkg says while it installs.
-UNPACKED = re.compile(
-    r"^(?:Setting up|Unpacking) (?P<name>[a-z0-9][\w.+-]{1,60})(?::\w+)? \((?P<version>\d[\w.+:~-]{0,50})\)",
-    re.MULTILINE,
-)
-INSTALLED = re.compile(r"^(?P<name>[a-z][\w+-]{1,50}) (?P<version>\d[\w.+:~-]{1,50}) \(installed\)", re.MULTILINE)
-RPM = re.compile(
-    r"^(?P<name>(?:[a-z]*-)?(?:nvidia|cuda|xorg-x11-drv-nvidia|kmod-nvidia|akmod-nvidia|dkms-nvidia"
-    r"|kernel-devel|rocm|libcudnn)[\w+-]*?)-(?:\d:)?(?P<version>\d{1,4}\.[\d.]+)(?:-[\w.~+]+)?[ \t]*$",
-    re.MULTILINE,
-)
-DRIVER = re.compile(
-    r"^(?:nvidia-(?:driver|utils|smi|kernel-(?:common|source|dkms|open)|dkms|compute-utils|open|headless)"
-    r"|libnvidia-(?:compute|gl|ml)|cuda-drivers|nvidia$|nvidia-driver-cuda|xorg-x11-drv-nvidia|kmod-nvidia"
-    r"|akmod-nvidia|xserver-xorg-video-nvid)"
-)
 TAG = re.compile(r"\+(?P<tag>(?:cu\d+|rocm[\d.]+|cpu|xpu)\w*)")
 CONDA_CUDA = re.compile(r"cuda(?P<cuda>\d+(?:\.\d+)+|\d{2,3})")
 # The distribution and the component that it is.
@@ -151,13 +132,13 @@ def read(origin: str, text: str, into: Gathered) -> None:
         facts["distributions"] = {**first, **(held if isinstance(held, dict) else {})}
         facts["duplicates"] = double
         _frameworks(origin, first, into)
-    for name, version in _system(text):
-        _package(origin, name, version, into)
+    system_packages.read(origin, text, into)
 
 
 def _pip(text: str) -> Iterator[Package]:
-    for match in islice(FROZEN.finditer(text), MOST):
-        yield Package(_normal(match["name"]), match["version"])
+    for pattern in (FROZEN, SATISFIED, KNOWN):
+        for match in islice(pattern.finditer(text), MOST):
+            yield Package(_normal(match["name"]), match["version"])
     for match in islice(WHEEL.finditer(text), MOST):
         yield Package(_normal(match["name"]), match["version"].replace("%2B", "+"))
     for block in islice(DONE.finditer(text), MOST):
@@ -168,15 +149,16 @@ def _pip(text: str) -> Iterator[Package]:
     for block in (*HEADER.finditer(text), *LISTED.finditer(text), *ALIGNED.finditer(text)):
         for match in COLUMNS.finditer(block["rows"]):
             yield Package(_normal(match["name"]), match["version"])
-    for match in islice(SATISFIED.finditer(text), MOST):
-        yield Package(_normal(match["name"]), match["version"])
     for match in SHOWN.finditer(text):
         yield Package(_normal(match["name"]), match["version"], path=match["path"])
     yield from _labelled(text)
 
 
 def _labelled(text: str) -> Iterator[Package]:
-    """Give packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line."""
+    """Give packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line, or by word."""
+    for match in islice(BY_WORD.finditer(text), MOST):
+        name = "pytorch" if match["manager"] == "conda" else "torch"
+        yield Package(name, match["version"], build=match["build"])
     for match in LABELLED.finditer(text):
         if not NO_PACKAGES.match(match["name"]):
             yield Package(_normal(match["name"]), match["version"])
@@ -186,6 +168,8 @@ def _conda(text: str) -> Iterator[Package]:
     for match in SOLVED.finditer(text):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])
     listed = CONDA_LIST.search(text)
+    for match in islice(SPECIFIED.finditer(text), MOST):
+        yield Package(_normal(match["name"]), match["version"], build=match["build"])
     for match in islice(CONDA.finditer(text), MOST):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])
     for match in islice(CONDA_ROW.finditer(text, listed.end() if listed else len(text)), MOST):
@@ -248,27 +232,6 @@ def _frameworks(origin: str, found: dict[str, JsonValue], into: Gathered) -> Non
             jaxlib=jax.get("jaxlib"),
             plugins=plugins,
         )
-
-
-def _system(text: str) -> Iterator[tuple[str, str]]:
-    for pattern in (DEB, APT, POLICY, UNPACKED, INSTALLED, RPM, PACMAN, DNF):
-        for match in islice(pattern.finditer(text), MOST):
-            yield match["name"], match["version"] or match["version2"]
-
-
-def _package(origin: str, name: str, version: str, into: Gathered) -> None:
-    """Take in a package of the distribution: those of the driver say of which release its libraries are."""
-    plain = re.sub(r"^\d+:", "", version)
-    into.tell("system-packages", origin)
-    held = into.copies["system-packages"][HERE].facts
-    known = held.get("packages")
-    held["packages"] = {**(known if isinstance(known, dict) else {}), name: plain}
-    release = re.match(r"\d{3}\.\d+(?:\.\d+)?", plain)
-    if DRIVER.match(name) and release:
-        into.tell("nvidia-driver", origin, package=f"{name} {plain}", package_version=release[0])
-    kind = re.match(r"libcudnn(\d+)?", name)
-    if kind:
-        into.tell("cudnn", origin, f"package {name}", version=plain.partition("-")[0])
 
 
 def _normal(name: str) -> str:

@@ -27,7 +27,7 @@ COMPANION = re.compile(r"\b(torchvision|torchaudio)\.__version__")
 IN_WORDS = re.compile(
     r"(?P<asked>torch(?:vision|audio)?\.(?:__version__|version\.cuda|cuda\.is_available)(?:\(\))?)[`'\"]*"
     r"(?: is|:| ?[=-]+>?| returns?"
-    r"| gives?| prints?| shows?| says?) *[`'\"]*(?P<answer>\d+\.\d[\w.+]*|True|False|None)\b"
+    r"| gives?| prints?| shows?| says?) *[`'\"]*(?P<answer>\d+\.\d[\w.+]*|[Tt]rue|[Ff]alse|None)\b"
 )
 TAGGED = re.compile(
     r"^['\"]?(?P<version>[1-9]\.\d+\.\d+(?:\.dev\d+)?\+(?:cu\d{2,3}|cpu|rocm[\d.]+))['\"]?$", re.MULTILINE
@@ -35,6 +35,12 @@ TAGGED = re.compile(
 IMPORTED = re.compile(
     r"\b(?:import(?:s|ed|ing)? torch|torch imports?(?: as)?|imported (?:py)?torch)\b"
     r"(?![^\n?]*\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>\d+\.\d+\.\d+[\w.+]*)"
+)
+# What was printed without the command: a version and, in the lines below it, whether and what CUDA is there.
+BARE = re.compile(
+    r"^(?P<version>[0-2]\.\d{1,2}\.\d{1,2}(?:\.post\d)?)\n(?:(?P<cuda>\d{1,2}\.\d)\n)?(?P<available>True|False)$"
+    r"(?=[\s\S]{0,2000}?(?:torch|CUDA|_CudaDeviceProperties))",
+    re.MULTILINE,
 )
 MOST, LONGEST = 200, 600  # lines that are longer are no session
 
@@ -49,9 +55,9 @@ def read(origin: str, text: str, into: Gathered) -> None:
         if "torch.version.cuda" in asked:
             _cuda(origin, answer, into)
         if "is_available" in asked:
-            available = re.search(r"\b(True|False)\b", answer)
+            available = re.search(r"\b([Tt]rue|[Ff]alse)\b", answer)
             if available:
-                into.tell("pytorch", origin, available=available[1] == "True", asked=True)
+                into.tell("pytorch", origin, available=available[1].lower() == "true", asked=True)
         if "arch_list" in asked and ARCHS.search(answer):
             into.tell("pytorch", origin, archs=tuple(ARCHS.findall(answer)))
         if "torch.__file__" in asked and "/torch/" in answer.replace("\\", "/"):
@@ -68,6 +74,11 @@ def _alone(origin: str, text: str, into: Gathered) -> None:
     alone = TAGGED.search(text)
     if alone and not into.version("pytorch"):
         _version(origin, "pytorch", alone["version"], into)
+    bare = BARE.search(text)
+    if bare and not into.version("pytorch"):
+        cuda, available = bare["cuda"], bare["available"] == "True"
+        into.tell("pytorch", origin, version=bare["version"], cuda=cuda, accelerator="cuda" if cuda else None)
+        into.tell("pytorch", origin, available=available)
 
 
 def _answers(text: str) -> Iterator[tuple[str, str]]:

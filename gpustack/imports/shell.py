@@ -42,6 +42,7 @@ BANNER = re.compile(
     r"NVIDIA UNIX (?P<open>Open Kernel Module for )?(?:x86_64|aarch64|ppc64le)(?: Kernel Module)? {1,3}"
     r"(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
 )
+NVRM = re.compile(r"\bNVRM version ?[:=]? *(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")  # nvidia-container-cli info
 MODULE = re.compile(
     r"^(?P<name>nvidia|nvidia_uvm|nvidia_modeset|nvidia_drm|nvidia_peermem|nouveau|nova_core|amdgpu|i915"
     r"|xe)[ \t]+\d{4,}[ \t]+\d+\b",
@@ -59,7 +60,7 @@ MODINFO = re.compile(
 )
 FIELD = re.compile(r"^(?P<name>version|license|vermagic|signer):[ \t]+(?P<value>[^\n]+)$", re.MULTILINE)
 LINK = re.compile(
-    r"\b(?P<kind>LnkCap|LnkSta):[^\n]{0,60}?\bSpeed (?P<speed>\d{1,2}(?:\.\d)?)GT/s[^\n]{0,30}?, Width x"
+    r"\b(?P<kind>LnkCap|LnkSta):?[^\n]{0,60}?\bSpeed (?P<speed>\d{1,2}(?:\.\d)?)GT/s[^\n]{0,30}?, Width x"
     r"(?P<width>\d{1,2})"
 )
 LSPCI = re.compile(
@@ -76,6 +77,15 @@ VARIABLE = re.compile(
     r"|NVIDIA_REQUIRE_CUDA|CUDA_MODULE_LOADING|TORCH_CUDA_ARCH_LIST"
     r"|NCCL_P2P_DISABLE)['\"]?\]?[ ]?=[ ]?['\"]?(?P<value>[^\s'\"`;]*)",
     re.MULTILINE,
+)
+# What the shell answers to "echo $LD_LIBRARY_PATH", and CUDA of environment modules.
+ECHOED = re.compile(
+    r"^[^\n]{0,80}\b(?:echo|printenv) \"?\$?\{?(?P<name>LD_LIBRARY_PATH|CUDA_HOME|CUDA_PATH"
+    r"|HSA_OVERRIDE_GFX_VERSION)\}?\"?[ \t]*\n(?P<value>[:/\d][^\s]*)$",
+    re.MULTILINE,
+)
+MODULE_LOADED = re.compile(
+    r"\b(?:module|ml) (?:load|add|swap)\b[^\n]{0,80}?\b(?:cuda|cudatoolkit|CUDA)[/-](?P<cuda>\d{1,2}\.\d)(?![\d])"
 )
 SECURE = re.compile(
     r"SecureBoot (?P<state>enabled|disabled)|Secure Boot(?: is|:)? ?(?P<words>enabled|disabled|on|off)\b", re.IGNORECASE
@@ -134,6 +144,9 @@ def _compilers(origin: str, text: str, into: Gathered) -> None:
         into.tell(
             "cuda-toolkit", origin, f"nvcc {match['cuda']}", version=match["version"] or match["cuda"], in_use=True
         )
+    loaded = MODULE_LOADED.search(text)
+    if loaded and not into.knows("cuda-toolkit"):
+        into.tell("cuda-toolkit", f"{origin} (in words)", version=loaded["cuda"], as_told=True)
     for match in GCC.finditer(text):
         into.tell("clang" if match["name"] == "clang" else "gcc", origin, version=match["version"])
     for match in LDD.finditer(text):
@@ -158,6 +171,9 @@ def _modules(origin: str, text: str, into: Gathered) -> None:
     if banner:
         release, flavour = banner["release"], "open" if banner["open"] else "proprietary"
         into.tell("nvidia.ko", origin, version=release, version_loaded=release, loaded=True, flavour=flavour)
+    plain = NVRM.search(text)
+    if plain:
+        into.tell("nvidia.ko", origin, version=plain["release"], version_loaded=plain["release"], loaded=True)
     for match in MODULE.finditer(text):
         into.tell(_module(match["name"]), origin, loaded=True)
     for match in NO_MODULE.finditer(text):
@@ -228,6 +244,8 @@ def _variables(origin: str, text: str, into: Gathered) -> None:
     said: dict[str, JsonValue] = {}
     for match in islice(VARIABLE.finditer(text), MOST):
         said.setdefault(match["name"], match["value"].rstrip(",)"))
+    for match in islice(ECHOED.finditer(text), MOST):
+        said.setdefault(match["name"], match["value"])
     if said:
         held = into.fact("environment", "variables")
         into.tell("environment", origin)

@@ -37,13 +37,13 @@ def read(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) ->
     found = [one for one in SYSTEM.finditer(line) if not COMPILER.search(line) and _named(line[: one.start()], here)]
     inside = [one for one in found if not one["name"].lower().startswith("win")] if wsl else []
     for one in (inside or found)[:1]:
-        said = f"{one['name']} {one['version'] or ''}".strip()
+        said = f"{one['name'].strip()} {one['version'] or ''}".strip()
         platforms.system(f"{origin} (in words)", said, into)
     if wsl:
         into.machine(wsl="yes")
     if re.search(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", line, re.IGNORECASE):
         into.tell("gpu", f"{origin} (in words)", "0", embedded=True)
-    if re.match(r"\(container\)|root@[0-9a-f]{12}\b|\$ docker exec", line):
+    if re.match(r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|\$ docker exec", line):
         into.machine(container="docker")
 
 

@@ -16,6 +16,7 @@ from gpustack.imports import (
     packages,
     python_session,
     shell,
+    whereabouts,
     words,
 )
 from gpustack.imports.gathered import Gathered
@@ -35,6 +36,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Facts, tuple[
     into, silent = Gathered(places=places), []
     printed: dict[str, list[str]] = {}
     asides: dict[str, str] = {}
+    told = tuple((origin, whereabouts.own(raw)) for origin, raw in told)
     for origin, raw in told:
         before, text = into.count, messages.clean(raw)
         for layout in LAYOUTS:

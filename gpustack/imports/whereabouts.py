@@ -31,6 +31,19 @@ DOTS = re.compile(r"[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
 BARS = re.compile(r" \| ")
 TABLE = re.compile(r"^\s*[|+]|[|+]\s*$|\$ |^\s*[#$%>]|\bgrep\b")
 
+# What stands below a line that speaks of another environment or machine, up to an empty line, is none of this one's.
+ELSEWHERE = re.compile(
+    r"^[^\n.:;]{0,24}\b(?:another|(?:the|my|an) other|other|(?:a |the )?(?:different|second))(?: \w+)? (?:environments?"
+    r"|env|venv|machines?|computers?|pcs?|servers?|laptops?|hosts?|systems?)\b[^\n]{0,50}\b(?:works?|worked|working|fine|ok)\b"
+    r"[^\n]{0,20}:[ \t]*\n(?:[^\n]*\S[^\n]*(?:\n|$)){1,40}",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def own(text: str) -> str:
+    """Give a text without the lists of what another environment or machine has, where it says that all works."""
+    return ELSEWHERE.sub("\n", text)
+
 
 def smooth(raw: str) -> str:
     """Give a line without marks of emphasis, its facts parted by commas and colons, on single spaces."""

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.imports import file_names, gpu_words, platforms, system_words, torch_build
+from gpustack.imports.names import NAMED
 from gpustack.imports.whereabouts import NOT_AFTER, here, smooth
 
 if TYPE_CHECKING:
@@ -17,64 +18,6 @@ if TYPE_CHECKING:
 
     from gpustack.imports.gathered import Gathered
 
-# What people call a thing, and which component it is.
-NAMED = (
-    (
-        r"(?:nvidia[ -])?(?:gpu |graphics |display )?(?:linux )?drivers?(?:'s)?|(?:显卡|nvidia ?)?驱动(?:程序)?",
-        "nvidia-driver",
-    ),
-    (
-        r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi)",
-        "nvidia-driver",
-    ),
-    (r"(?:akmod|kmod|dkms)-nvidia|(?:nvidia|kernel module)(?=[ :]v?\d{3}\.\d{2})", "nvidia-driver"),
-    (
-        r"cuda \(pytorch\)|(?:py)?torch cuda|cuda (?:version )?(?:used|seen|shipped|linked) (?:by|with) (?:py)?torch",
-        "torch-cuda",
-    ),
-    (r"(?:lib)?cudnn\d?-cuda-\d+(?:-\d+)?", "cudnn"),
-    (r"cuda(?:[ _-](?:toolkit|runtime|version|sdk))?_?|nvcc(?: --version| -V)?|cuda-(?=\d+\.\d)", "cuda"),
-    (r"cudnn", "cudnn"),
-    (r"(?:py)?torch(?:[._](?:__)?version(?:__)?|-(?=\d+\.\d+\.\d+\+(?:cpu|cu|rocm)))?", "pytorch"),
-    (r"torchvision", "torchvision"),
-    (r"torchaudio", "torchaudio"),
-    (r"tensorflow-rocm", "tensorflow-rocm"),
-    (r"tensorflow-gpu", "tensorflow-gpu"),
-    (r"tensorflow-cpu", "tensorflow-cpu"),
-    (r"tensor ?flow|\btf", "tensorflow"),
-    (r"jax", "jax"),
-    (r"jaxlib", "jaxlib"),
-    (r"jax[-_]cuda12[-_]plugin", "jax-cuda12-plugin"),
-    (r"jax[-_]cuda12[-_]pjrt", "jax-cuda12-pjrt"),
-    (r"jax[-_]cuda13[-_]plugin", "jax-cuda13-plugin"),
-    (r"jax[-_]cuda13[-_]pjrt", "jax-cuda13-pjrt"),
-    (r"vllm", "vllm"),
-    (r"sglang", "sglang"),
-    (r"tensorrt", "tensorrt"),
-    (r"onnxruntime-gpu|onnx ?runtime gpu", "onnxruntime-gpu"),
-    (r"onnxruntime|onnx ?runtime|\bort", "onnxruntime"),
-    (r"flash[-_]attn|flash[- ]attention", "flash-attn"),
-    (r"xformers", "xformers"),
-    (r"bitsandbytes|bnb", "bitsandbytes"),
-    (r"triton", "triton"),
-    (r"transformers", "transformers"),
-    (r"deepspeed", "deepspeed"),
-    (r"numpy", "numpy"),
-    (r"cupy", "cupy"),
-    (r"numba", "numba"),
-    (r"nccl", "nccl"),
-    (r"rocm(?:-dev|-libs|-core)?", "rocm"),
-    (r"python", "python"),
-    (r"glibc", "glibc"),
-    (r"gcc|g\+\+", "gcc"),
-    (
-        r"(?:linux )?kernel(?: linux)?|(?<!alma )(?<!rocky )(?<!arch )(?<!oracle )(?<!amazon )(?<!enterprise )linux",
-        "linux-kernel",
-    ),
-    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d+)?", "fabric-manager"),
-    (r"libnvidia-container(?:-tools|1)?|nvidia[- ]container[- ]toolkit", "nvidia-container-toolkit"),
-    (r"docker(?:-ce)?", "docker"),
-)
 MADE_WITH = re.compile(
     r"[\s,(]*(?:(?:was |is )?(?:built|compiled|build)? ?(?:with|for|against)|w/|\+|built on) ?CUDA ?"
     r"(?P<cuda>\d{1,2}\.\d)\b",
@@ -82,7 +25,9 @@ MADE_WITH = re.compile(
 )
 UPDATED = re.compile(
     r"\b(?:updat|upgrad|mov|switch|bump|went)\w*\b[^.;]{0,40}\b(?:(?:nvidia|driver)s?\b|(?:lib)?nvidia-[a-z][\w-]*)"
-    r"[^;]{0,40}?\bto (?:version |driver |the )*(?P<driver>[2-9]\d{2}(?:\.\d{2,3}(?:\.\d{2})?)?)\b(?!%)",
+    r"[^;]{0,40}?\bto (?:version |driver |the )*(?P<driver>[2-9]\d{2}(?:\.\d{2,3}(?:\.\d{2})?)?)\b(?!%)"
+    r"|\bdrivers?\b(?: (?:version|was|were|has|have|had|been|got|is|now))* (?:updated|upgraded|moved|bumped)"
+    r"(?: from [\d.]+)? to (?:version |the )*(?P<driver2>[2-9]\d{2}(?:\.\d{2,3}(?:\.\d{2})?)?)\b(?!%)",
     re.IGNORECASE,
 )
 OF_DRIVER = re.compile(
@@ -91,7 +36,7 @@ OF_DRIVER = re.compile(
     r"(?:that )?(?:the )?(?:up to )?$",
     re.IGNORECASE,
 )
-LINK = r"(?: versions?| ver\b\.?| release)?(?: is)?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
+LINK = r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
 CLAIM = re.compile(
     rf"(?<![\w./+\[-])(?:{'|'.join(f'(?P<n{index}>{words})' for index, (words, _) in enumerate(NAMED))})(?={LINK}\d"
     rf"|==)",
@@ -106,7 +51,8 @@ RELEASE = re.compile(rf"{LINK}v?(?P<version>[2-9]\.\d{{1,2}}(?:\.\d+)?[\w.+~-]*)
 TOLD = re.compile(
     r"^linux(?:-\w+)? \d\S+-\d+(?:\.\d+)?$|^\S+ \d\S* \S*(?:py\d|h[0-9a-f]{5}|_\d+\b|cuda)\S*(?: \S+)?$"
     r"|\bcontroller(?: \[[0-9a-f]{4}\])?: |^[0-9a-f]{2}:[0-9a-f]{2}\.\d "
-    r"|\||^\[(?:pip3?|conda)\]|^[\w.-]+==\S+$|used to build PyTorch|^(?:PyTorch|Python|Clang|GCC|CMake|Libc"
+    r"|^[ \t]*\||\|[ \t]*$|\|[^|]*\|"
+    r"|^\[(?:pip3?|conda)\]|^[\w.-]+==\S+$|used to build PyTorch|^(?:PyTorch|Python|Clang|GCC|CMake|Libc"
     r"|Nvidia driver|cuDNN) (?:version|platform) ?:"
     r"|^(?:Is (?:debug|CUDA|XNNPACK|XPU)|CUDA (?:runtime version|_MODULE)|NVRM version|Cuda compilation)"
     r"|Warning: |Error: |\bERROR\b|\bWARN|^Traceback|NVIDIA-SMI|^\s*File \"|^[#$] ?(?:conda|mamba|pip|uv|apt)\b"
@@ -134,7 +80,7 @@ def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> N
         file_names.named(origin, line, into)
         updated = UPDATED.search(line)
         if updated and not into.knows("nvidia-driver"):
-            _driver(f"{origin} (in words)", updated["driver"], "", into)
+            _driver(f"{origin} (in words)", updated["driver"] or updated["driver2"], "", into)
         system_words.read(origin, line, into, here)
 
 
@@ -196,6 +142,16 @@ def _driver(said: str, version: str, _after: str, into: Gathered) -> None:
     if re.fullmatch(r"[1-9]\d{2}(?:\.\d+)*", version) and not into.version("nvidia-driver"):
         branch = int(version.partition(".")[0])
         into.tell("nvidia-driver", said, version=version if "." in version else None, branch=branch)
+
+
+def _module(said: str, version: str, _after: str, into: Gathered) -> None:
+    if re.fullmatch(r"[1-9]\d{2}\.\d+(?:\.\d+)?", version) and not into.version("nvidia.ko"):
+        into.tell("nvidia.ko", said, version=version, version_loaded=version, loaded=True)
+
+
+def _libraries(said: str, version: str, _after: str, into: Gathered) -> None:
+    if re.fullmatch(r"[1-9]\d{2}\.\d+(?:\.\d+)?", version):
+        into.tell("nvidia-driver", said, nvml_library=version)
 
 
 def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
@@ -278,6 +234,8 @@ PLAIN = frozenset(
 )
 MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {
     "nvidia-driver": _driver,
+    "nvidia.ko": _module,
+    "libraries": _libraries,
     "cuda": _cuda,
     "driver-cuda": _driver_cuda,
     "pytorch": _torch,
@@ -295,6 +253,6 @@ DISTRIBUTIONS = {
     for name in (
         *("torchvision", "torchaudio", "flash-attn", "xformers", "bitsandbytes", "transformers", "cupy", "numba"),
         *("jaxlib", "vllm", "sglang", "triton", "deepspeed", "numpy", "onnxruntime", "onnxruntime-gpu"),
-        *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-rocm"),
+        *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-rocm", "cudatoolkit"),
     )
 } | {"pytorch": "torch"}

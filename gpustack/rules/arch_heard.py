@@ -84,8 +84,18 @@ def finding(facts: Facts, matrix: Matrix) -> Finding | None:
 
 
 def _complaints(facts: Facts) -> bool:
-    """Tell whether programs complain of an NVIDIA GPU: HIP uses some of the same words."""
-    return any("HIP" not in one.line for one in said(facts, *COMPLAINTS))
+    """Tell whether programs complain of an NVIDIA GPU: HIP uses some of the same words.
+
+    PyTorch prints what it has code for only where the GPU needs other code, so that list alone is a complaint as well.
+    """
+    return any("HIP" not in one.line for one in said(facts, *COMPLAINTS)) or _lists_others(facts)
+
+
+def _lists_others(facts: Facts) -> bool:
+    """Tell whether PyTorch lists what it has code for, and the GPUs that are known here are not among it."""
+    listed = value(facts, "arch-supported", "archs")
+    found = {gpu.sm for gpu in capabilities(facts)}
+    return bool(listed and found) and not found & set(re.findall(r"sm_\d+", listed or ""))
 
 
 def _has_code(facts: Facts, cc: ComputeCapability | None) -> bool:

@@ -68,7 +68,7 @@ NAMED = (
 )
 # What explains a finding, the likeliest first. A cause of the same instance (GPU, Python) goes before one of another.
 EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
-    "nouveau-loaded": ("nvidia-driver-missing",),
+    "nouveau-loaded": ("nvidia-driver-missing", "dkms-headers-missing"),
     "nova-loaded": ("nvidia-driver-missing",),
     "dkms-build-failed": ("dkms-headers-missing", "nouveau-loaded", "nova-loaded"),
     "nvidia-module-not-loaded": MODULE_STAYS_OUT,

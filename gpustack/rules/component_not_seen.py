@@ -27,7 +27,7 @@ ABOVE = frozenset({Layer.RUNTIME, Layer.LIBRARY, Layer.FRAMEWORK})
 # How a process ends that asks a library which is sick, and what the loader says of a file that is none.
 DIED = re.compile(
     r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
-    r"|still there after|the time was up|it was interrupted"
+    r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"
     r"|.*(?:invalid ELF header|file too short|wrong ELF class|undefined symbol|Is a directory"
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )

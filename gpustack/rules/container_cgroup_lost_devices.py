@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.containers import NOT_WORKING
+from gpustack.rules.containers import NOT_WORKING, TOOLKIT
 from gpustack.rules.nodes import refused
 from gpustack.rules.reading import because
 from gpustack.rules.saying import grounds, heard
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+BLAMED = "reload-blamed-said"
 UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
 WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a container may open a node by its mode and is refused all the same."""
-    if heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)):
+    reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
+    reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
+    if heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded:
         yield _said(facts)
         return
     lost = [path for path, by_mode in refused(facts) if not by_mode]

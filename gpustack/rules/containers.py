@@ -19,10 +19,10 @@ ASKS = re.compile(
 )
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
 TOLD = "gpu-not-passed-said"
-NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing")
+NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
     *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
-    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running"),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303"),
 )
 # A word by which a line shows which engine it is.
 ENGINES = {
@@ -43,8 +43,8 @@ def inside(facts: Facts) -> bool:
     """Tell whether what was said was said in a container."""
     return (
         bool(facts.host.container)
-        or heard(facts, "docker-run", "ngc-no-gpu", "container-no-smi", TOLD)
-        or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works"))
+        or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD)
+        or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works", "nodes-absent-said"))
     )
 
 

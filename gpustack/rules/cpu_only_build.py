@@ -54,7 +54,7 @@ def _unfit(build: Build, facts: Facts) -> bool:
         missed = heard(facts, *COMPLAINTS) or (heard(facts, FAILS) and bool(flag(told(facts, TOOLKIT), "in_use")))
         complained = build.component == "pytorch" and missed and not (amd or intel)
         unused = from_text(facts) and (amd or intel) and flag(build.copy.facts, "available") is False
-        complained = complained or (_asked_in_vain(build) and not (amd or intel))
+        complained = complained or (_asked_in_vain(build) and not (amd or intel)) or _other_than_asked(build)
         if build.component == "pytorch" and build.accelerator in {"cpu", "cuda"} and _cards(facts):
             return True
         wrong = {"cpu"} if intel or amd else set()
@@ -73,6 +73,11 @@ def _asked_in_vain(build: Build) -> bool:
     """Tell whether somebody asked PyTorch after its GPU and its CUDA, and it had neither."""
     held = build.copy.facts
     return flag(held, "asked") is True and flag(held, "available") is False and not text(held, "build_from")
+
+
+def _other_than_asked(build: Build) -> bool:
+    """Tell whether somebody asked the installer for a build with CUDA, and this came of it."""
+    return build.accelerator == "cpu" and text(build.copy.facts, "asked_cuda") is not None
 
 
 def _of(facts: Facts, maker: str) -> bool:
@@ -94,7 +99,7 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
     remark = (starts(facts) is False and not gpu_unused(facts) and not _cards(facts)) or (
         build.component == "onnxruntime" and beside
     )
-    complained = from_text(facts) and build.component == "pytorch" and gpu_unused(facts)
+    complained = from_text(facts) and build.component == "pytorch" and (gpu_unused(facts) or _other_than_asked(build))
     kind = KINDS.get(build.accelerator or "", "CPU-only")
     where = f" in {build.copy.environment}" if build.copy.environment else ""
     return Finding(
@@ -118,6 +123,9 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
 def _why(build: Build, facts: Facts) -> str:
     if text(build.copy.facts, "build_from") == BY_PLATFORM:
         return "The package index serves builds without CUDA for this platform, and no other build is named."
+    asked = text(build.copy.facts, "asked_cuda")
+    if asked and build.accelerator == "cpu":
+        return f"A build with CUDA {asked} was asked for, and the installer took one without CUDA."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
         return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."

@@ -19,7 +19,7 @@ from gpustack.rules.frameworks import (
 )
 from gpustack.rules.reading import because, copies, flag, table, text, told, version
 from gpustack.rules.saying import because_said, grounds, heard, holding, said, value
-from gpustack.rules.seen import from_text, nvidia_here
+from gpustack.rules.seen import from_text, nvidia_here, on_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,7 @@ def heard_builds(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
     complaints = complaints or (said(facts, "torch-cpu-index") if gpu_unused(facts) and nvidia_here(facts) else ())
+    complaints = complaints or _usual_on_windows(facts)
     if not complaints or (facts.host.os or "").startswith("macOS") or _for_intel(facts):
         return
     release = torch_version(facts)
@@ -72,6 +73,17 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*map(because_said, complaints[:3]), *because_torch(facts), *_driver(facts)),
         fix=_torch_fix(facts, matrix, what),
     )
+
+
+def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
+    """Give the command that took PyTorch from the usual index on Windows, whose builds are for the CPU alone there.
+
+    Of a PyTorch whose version or CUDA is told, the facts say more.
+    """
+    build = torch(facts)
+    known = build is not None and bool(build.copy.version or build.cuda)
+    here = on_windows(facts) and not facts.host.wsl and gpu_unused(facts) and nvidia_here(facts)
+    return said(facts, "pip-torch-plain") if here and not known else ()
 
 
 def _for_intel(facts: Facts) -> bool:
@@ -189,6 +201,8 @@ def _jax(facts: Facts) -> Iterator[Finding]:
 def _tensorflow(facts: Facts) -> Iterator[Finding]:
     cpu = installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU)
     without = any(one.values.get("answer") == "False" for one in said(facts, "tf-built-with-cuda"))
+    if without and not cpu and on_windows(facts) and not facts.host.wsl:
+        return  # no TensorFlow after 2.10 has CUDA there
     if heard(facts, "tf-cpu-build") or without or (cpu and nvidia_here(facts)):
         release = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-cpu") or ""
         yield _plain(

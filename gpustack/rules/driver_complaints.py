@@ -26,6 +26,7 @@ OUTRIGHT = ("torch-driver-too-old", "runtime-above-driver", "nvenc-driver")
 MAYBE = ("insufficient-driver", "needs-newer-driver")
 COMPLAINTS = (*OUTRIGHT, *MAYBE, "driver-older-than-needed")
 NO_DRIVER_AT_ALL = ("no-driver-found", "ngc-no-gpu", "smi-missing", "nvml-missing", "nvml-not-loaded")
+CONDA = ("cudatoolkit", "pytorch-cuda", "cuda-runtime", "cuda-cudart", "cuda-version")
 NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
 
 
@@ -81,7 +82,7 @@ def _seen(facts: Facts) -> tuple[CudaVersion, ...]:
     held += [CudaVersion.parse(copy.version) for copy in copies(facts, "cuda-toolkit") if _is_toolkit(copy.facts)]
     for name, version in table(told(facts, "packages"), "distributions").items():
         match = NAMED_CUDA.search(name)
-        if name.startswith("nvidia-cuda-runtime") and isinstance(version, str):
+        if name.startswith(("nvidia-cuda-runtime", *CONDA)) and isinstance(version, str):
             held.append(CudaVersion.parse(version))
         elif match:
             held.append(CudaVersion(int(match[1])))

@@ -15,7 +15,7 @@ from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import SERVING, Extension, listed, of_file, of_name
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
-from gpustack.rules.saying import because_said, said
+from gpustack.rules.saying import because_said, heard, said
 from gpustack.rules.unfitting import unfitting
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _missing(facts: Facts) -> Message | None:
         torch_itself = any(part in file for part in TORCH_OWN)
         if symbol_owner(one.values.get("symbol", "")) == TORCH and not own and not torch_itself:
             return one
-    for one in said(facts, "missing-library"):
+    for one in () if heard(facts, "torchvision-load", "torchaudio-load") else said(facts, "missing-library"):
         library = soname_library(one.values.get("soname", ""))
         if library and library[0] == "pytorch" and not any(name in one.line for name in COMPANIONS):
             return one

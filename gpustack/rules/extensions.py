@@ -63,6 +63,12 @@ MODULES = (
     ("spconv", "spconv"),
     ("dgl", "dgl"),
     ("horovod", "horovod"),
+    ("nixl", "nixl"),
+    ("kaolin", "kaolin"),
+    ("nvdiffrast", "nvdiffrast"),
+    ("diff_gaussian", "diff-gaussian-rasterization"),
+    ("lmcache", "lmcache"),
+    ("sageattention", "sageattention"),
     ("bitsandbytes", "bitsandbytes"),
 )
 # What a wheel that was made for one torch says of it in its version: 2.6.3+cu123torch2.4cxx11abiTRUE, 2.1.2+pt24cu121.

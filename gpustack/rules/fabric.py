@@ -22,7 +22,7 @@ SWITCHED = re.compile(
 )
 JOINED, MANY = re.compile(r"\b(?:A100|A800|H100|H800)\b(?![- ]PCIe)", re.IGNORECASE), 8
 MANAGER = "nvidia-fabricmanager"
-NO_GPU = ("cuda-available-false", "no-device", "init-error")
+NO_GPU = ("cuda-available-false", "no-device", "init-error", "cuda-fails-said", "gpu-unused-said")
 
 
 def refused(facts: Facts) -> bool:
@@ -34,7 +34,7 @@ def refused(facts: Facts) -> bool:
     many = len(named) >= MANY and all(JOINED.search(gpu.name) for gpu in named)
     needed = not named or spoken or many or any(SWITCHED.search(gpu.name) for gpu in named)
     needed = needed and not heard(facts, "fabric-nothing-to-do")
-    return needed and heard(facts, "fabric-manager-failed") and heard(facts, *NO_GPU)
+    return needed and heard(facts, "fabric-manager-failed") and (many or heard(facts, *NO_GPU))
 
 
 def manager_release(facts: Facts) -> DriverRelease | None:

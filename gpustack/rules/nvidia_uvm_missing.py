@@ -38,7 +38,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a text says that the module or its node is missing, or lists modules without it."""
     missing = said(facts, "uvm-missing")
-    left_out = heard(facts, *FAILS) and _listed_without(facts)
+    left_out = heard(facts, *FAILS) and (_listed_without(facts) or _made_by_root(facts))
     if heard(facts, "cuda-available-true") or not (missing or left_out) or (left_out and works(facts) and not missing):
         return
     node = any("/dev/nvidia-uvm" in one.line for one in missing)
@@ -55,6 +55,11 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=_fix(facts),
         confidence=Confidence.CERTAIN if missing else Confidence.LIKELY,
     )
+
+
+def _made_by_root(facts: Facts) -> bool:
+    """Tell whether CUDA starts for root alone, who may load the module and make its node on the way."""
+    return heard(facts, "works-as-root") and heard(facts, "cuinit-999", "cuda-unknown-error")
 
 
 def _listed_without(facts: Facts) -> bool:

@@ -19,6 +19,7 @@ from gpustack.rules.reading import because, because_of, copies, table, text, tex
 from gpustack.rules.saying import grounds, heard, said
 from gpustack.rules.seen import builds
 from gpustack.subjects import rocm
+from gpustack.subjects.spans import is_version, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ PARTS = re.compile(
     r"flash|attention|fp8|hipblaslt|triton|composable|aotriton|miopen|warning|experimental", re.IGNORECASE
 )
 WHOLE = re.compile(r"supported by (?:this |the |your )?(?:ROCm|HIP|PyTorch|build)", re.IGNORECASE)
+FAILS = ("gpu-unused-said", "cuda-available-false", "crash-said")
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 # Where no row names an override: the first target of each family, as AMD numbers them.
 FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
@@ -58,7 +60,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if heard(facts, *CERTAIN):
         yield _finding(facts, matrix, gfx, Confidence.CERTAIN)
     elif (
-        (complaints and copies(facts, "amd-gpu"))
+        (complaints and copies(facts, "amd-gpu") and not _of_others(facts))
         or (not overridden and (listed or (gfx and _left_alone(facts, matrix, gfx))))
         or (heard(facts, "gfx-override-said") and copies(facts, "amd-gpu"))
     ):
@@ -101,14 +103,21 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
     """Tell whether somebody says that a program of ROCm does not use a GPU for which no usual build has code."""
     of_rocm = heard(facts, "rocm-named", "gfx-unsupported") or bool(version(facts, "rocm"))
-    builds_ = [one for one in rocm.torch_builds(matrix) if one.archs]
+    here = (torch_version(facts) or "").partition("+")[0]
+    builds_ = [one for one in rocm.torch_builds(matrix) if one.archs and _until(one, here)]
     usual = any(gfx in one.archs for one in builds_)
-    return (
-        of_rocm
-        and bool(builds_ and copies(facts, "amd-gpu"))
-        and not usual
-        and heard(facts, "gpu-unused-said", "cuda-available-false")
-    )
+    return of_rocm and bool(builds_ and copies(facts, "amd-gpu")) and not usual and heard(facts, *FAILS)
+
+
+def _until(build: TorchRocmBuild, release: str) -> bool:
+    """Tell whether a build is of this release of torch or an older one; any is where the release is not known."""
+    return not is_version(release) or numbers(build.torch) <= numbers(release)
+
+
+def _of_others(facts: Facts) -> bool:
+    """Tell whether the only GPU that is named is NVIDIA's, so that a target is spoken of in general."""
+    named_ = any(text(copy.facts, "name") for copy in copies(facts, "amd-gpu"))
+    return bool(copies(facts, "gpu")) and not named_ and not version(facts, "rocm")
 
 
 def _about(message: Message) -> str:

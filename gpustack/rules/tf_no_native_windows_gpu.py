@@ -12,7 +12,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.frameworks import because_package, installed
 from gpustack.rules.reading import because, copies, status, version
-from gpustack.rules.saying import grounds, heard
+from gpustack.rules.saying import grounds, heard, said
 from gpustack.rules.seen import nvidia_here
 from gpustack.subjects import tensorflow
 from gpustack.subjects.spans import is_version
@@ -35,9 +35,16 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     windows = "windows" in (facts.host.os or "").lower() or bool(installed(facts, "tensorflow-intel"))
     here = windows and not facts.host.wsl and not heard(facts, "tf-gpu-listed") and not _directml(facts)
     without = is_version(release or "") and tensorflow.gpu_on(matrix, release or "", "windows") is False
+    without = without or (release is None and _without_cuda(facts))
     sought = nvidia_here(facts) or bool(copies(facts, "gpu")) or status(facts, "cuda-toolkit") or heard(facts, *SOUGHT)
     if heard(facts, SAYS) or (here and without and sought):
         yield _finding(facts, release)
+
+
+def _without_cuda(facts: Facts) -> bool:
+    """Tell whether TensorFlow itself says that it has no CUDA, and is no build for the processor by its name."""
+    answers = [one.values.get("answer") for one in said(facts, "tf-built-with-cuda")]
+    return "False" in answers and not installed(facts, "tensorflow-cpu")
 
 
 def _directml(facts: Facts) -> bool:

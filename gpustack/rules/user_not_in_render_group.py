@@ -27,7 +27,7 @@ REFUSED = ("kfd-permission", "render-permission")
 ADVICE = "render-advice"
 GROUP = ("render-group-check", "device-owner")
 ONLY_ROOT = ("works-as-root", "user-fails", "no-hip-device")
-FAILS = (*ONLY_ROOT, "media-no-device", "rocm-tool-fails", "xpu-no-devices", "sycl-no-devices")
+FAILS = (*ONLY_ROOT, "media-no-device", "rocm-tool-fails", "xpu-no-devices", "sycl-no-devices", "kfd-not-opened")
 OWNERS = frozenset({"render", "video", "root", "kvm"})
 USUAL = ("render", "video")
 

@@ -14,7 +14,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import number, told, version
-from gpustack.rules.saying import grounds, heard
+from gpustack.rules.saying import grounds, heard, said
 from gpustack.rules.seen import on_windows
 from gpustack.rules.told_machine import architecture, branch_of, is_open, machine, more, release
 
@@ -39,7 +39,8 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     has_hmm = is_open(facts) or _only_open(facts, matrix)
     suspect = heard(facts, "cuinit-3") and (has_hmm or (number or 0) >= FIRST) and (number is None or number >= FIRST)
     suspect = suspect or (heard(facts, TORCH) and has_hmm and _lists_all_the_same(facts))
-    if on_windows(facts) or heard(facts, "cuda-available-true", WORKS) or not (sure or spoken or suspect):
+    well = any("uvm_disable_hmm=1" not in one.line for one in said(facts, "cuda-available-true", WORKS))
+    if on_windows(facts) or well or not (sure or spoken or suspect):
         return
     yield Finding(
         id="uvm-hmm-bug",

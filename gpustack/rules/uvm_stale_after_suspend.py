@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
 from gpustack.rules import fixes
+from gpustack.rules.compatibility import driver_fit
 from gpustack.rules.reading import because, flag, number, told
 from gpustack.rules.saying import grounds, heard
-from gpustack.rules.seen import from_text, nvidia_here, on_windows
+from gpustack.rules.seen import builds, from_text, nvidia_here, on_windows
 from gpustack.rules.told_machine import machine, more
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ FAILS = (
     *("cuinit-999", "cuda-unknown-error", "init-error", "cuinit-3", "no-device", "cuda-launch-failure"),
     *("cuda-fails-said", "gpu-unused-said", "cuda-available-false"),
 )
+OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -41,7 +43,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     slept = heard(facts, "suspended")
     fails = heard(facts, *FAILS) if slept else heard(facts, "cuinit-999")
     elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
-    old = not slept and heard(facts, "insufficient-driver", "torch-driver-too-old", "runtime-above-driver")
+    old = not slept and (heard(facts, *OLD) or _too_old(facts, matrix))
     if not fails or old or elsewhere or not (from_text(facts) or nvidia_here(facts)):
         return
     row = matrix.cuda_codes.get(UNKNOWN)
@@ -65,6 +67,11 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=_fix(facts),
         confidence=Confidence.LIKELY if slept else Confidence.POSSIBLE,
     )
+
+
+def _too_old(facts: Facts, matrix: Matrix) -> bool:
+    """Tell whether the driver is too old for a build that is here, which says enough."""
+    return any(driver_fit(one.cuda, facts, matrix).kept is Kept.BROKEN for one in builds(facts) if one.cuda)
 
 
 def _fix(facts: Facts) -> Fix:

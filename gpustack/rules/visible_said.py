@@ -23,7 +23,10 @@ ABSENT = "no-such-gpu"
 MISSED = (*NO_GPU, "invalid-ordinal", ABSENT)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 HIDING = frozenset({"-1", "", "NoDevFiles"})
-WORD = re.compile(r"all|none|auto|any|(?:gpu|cuda|device)s?:?\d*|\d+-\d+", re.IGNORECASE)
+# Words that CUDA does not know; "$0" stands for the name of the shell, and quotes may be of a word processor.
+WORD = re.compile(
+    r"all|none|auto|any|(?:gpu|cuda|device)s?:?\d*|\d+-\d+|\$0|-?bash|[\u2018\u2019\u201c\u201d].*", re.IGNORECASE
+)
 COUNTS = {"one": 1, "single": 1, "only one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 
 

@@ -20,11 +20,12 @@ BLOCKED = "nvml-blocked"
 ELSEWHERE, SMI_FAILS = "wsl-other-libcuda-said", "smi-fails-said"
 START = "cuinit-no-device"
 SMI, WINDOWS, CRASH = "smi-version", "windows-driver", "crash-said"
+HELPS = "wsl-path-helps-said"
 APART = 20  # branches between an nvidia-smi of WSL and its driver are fewer
 NO_GPU = ("no-device", "no-driver-found")
 FAILS = (
     *(*NO_GPU, "cuda-available-false", "insufficient-driver", "cuda-unknown-error"),
-    *("init-error", "nvml-not-loaded", "nvml-no-start"),
+    *("init-error", "nvml-not-loaded", "nvml-no-start", "torch-init-failed", "cuda-fails-said"),
 )
 
 
@@ -65,7 +66,7 @@ def shadowed(facts: Facts) -> bool:
     """Tell whether another libcuda than that of Windows is found: by its path, or since nvidia-smi alone works."""
     if not facts.host.wsl or linux_driver(facts):
         return False
-    if unread(facts):
+    if unread(facts) or heard(facts, HELPS):
         return True
     if not heard(facts, *FAILS, SMI_FAILS):
         return False

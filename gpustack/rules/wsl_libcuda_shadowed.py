@@ -41,7 +41,15 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(
             *grounds(
                 facts,
-                *(*wsl.FAILS, wsl.SMI_FAILS, wsl.ELSEWHERE, "ldconfig-libcuda", "libcuda-file", "wsl-smi-works"),
+                *(
+                    wsl.HELPS,
+                    *wsl.FAILS,
+                    wsl.SMI_FAILS,
+                    wsl.ELSEWHERE,
+                    "ldconfig-libcuda",
+                    "libcuda-file",
+                    "wsl-smi-works",
+                ),
                 *("ld-library-path", "ld-library-path-added"),
                 most=6,
             ),

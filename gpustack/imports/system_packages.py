@@ -1,0 +1,80 @@
+"""Packages as the distribution's own managers list them: dpkg, apt, rpm, dnf, pacman."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpustack.imports.gathered import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.imports.gathered import Gathered
+
+MOST = 5000
+DEB = re.compile(
+    r"^(?:ii|iU|iF|iH|hi)[ \t]+(?P<name>[a-z0-9][\w.+-]*)(?::\w+)?[ \t]+(?P<version>\d[\w.+:~-]*)", re.MULTILINE
+)
+APT = re.compile(
+    r"^(?P<name>[a-z0-9][\w.+-]{1,60})/(?:[\w,.-]+,now[\w,.-]* (?P<version>\d[\w.+:~-]*)|[\w,.-]+ "
+    r"(?P<version2>\d[\w.+:~-]*)"
+    r" \w+ \[installed)",
+    re.MULTILINE,
+)
+POLICY = re.compile(r"^(?P<name>[a-z0-9][\w.+-]{1,60}):\n[ \t]*Installed: (?P<version>\d[\w.+:~-]*)$", re.MULTILINE)
+PACMAN = re.compile(
+    r"^(?:local/)?(?P<name>(?:lib32-|opencl-)?(?:nvidia|cuda|cudnn|nccl|rocm|hip|linux|python-pytorch|intel-compute-runtime)"
+    r"[\w+-]{0,40}) (?P<version>(?:\d:)?\d[\w.+~]{0,40}-\d{1,3}(?:\.\d{1,2})?)$",
+    re.MULTILINE,
+)
+DNF = re.compile(
+    r"^(?P<name>[a-zA-Z][\w+-]{1,60})\.(?:x86_64|aarch64|noarch|i686)[ \t]+(?P<version>"
+    r"(?:\d:)?\d[\w.+~^]{0,40})-[\w.+~^]{1,40}[ \t]+"
+    r"@?\S{1,80}[ \t]*$",
+    re.MULTILINE,
+)
+# What dpkg says while it installs.
+UNPACKED = re.compile(
+    r"^(?:Setting up|Unpacking) (?P<name>[a-z0-9][\w.+-]{1,60})(?::\w+)? \((?P<version>\d[\w.+:~-]{0,50})\)",
+    re.MULTILINE,
+)
+INSTALLED = re.compile(r"^(?P<name>[a-z][\w+-]{1,50}) (?P<version>\d[\w.+:~-]{1,50}) \(installed\)", re.MULTILINE)
+RPM = re.compile(
+    r"^(?P<name>(?:[a-z]*-)?(?:nvidia|cuda|xorg-x11-drv-nvidia|kmod-nvidia|akmod-nvidia|dkms-nvidia"
+    r"|kernel-devel|rocm|libcudnn)[\w+-]*?)-(?:\d:)?(?P<version>\d{1,4}\.[\d.]+)(?:-[\w.~+]+)?[ \t]*$",
+    re.MULTILINE,
+)
+DRIVER = re.compile(
+    r"^(?:nvidia-(?:driver|utils|smi|kernel-(?:common|source|dkms|open)|dkms|compute-utils|open|headless)"
+    r"|libnvidia-(?:compute|gl|ml)|cuda-drivers|nvidia$|nvidia-driver-cuda|xorg-x11-drv-nvidia|kmod-nvidia"
+    r"|akmod-nvidia|xserver-xorg-video-nvid)"
+)
+
+
+def read(origin: str, text: str, into: Gathered) -> None:
+    """Take in the packages of the distribution that stand in this text."""
+    for name, version in _system(text):
+        _package(origin, name, version, into)
+
+
+def _system(text: str) -> Iterator[tuple[str, str]]:
+    for pattern in (DEB, APT, POLICY, UNPACKED, INSTALLED, RPM, PACMAN, DNF):
+        for match in islice(pattern.finditer(text), MOST):
+            yield match["name"], match["version"] or match["version2"]
+
+
+def _package(origin: str, name: str, version: str, into: Gathered) -> None:
+    """Take in a package of the distribution: those of the driver say of which release its libraries are."""
+    plain = re.sub(r"^\d+:", "", version)
+    into.tell("system-packages", origin)
+    held = into.copies["system-packages"][HERE].facts
+    known = held.get("packages")
+    held["packages"] = {**(known if isinstance(known, dict) else {}), name: plain}
+    release = re.match(r"\d{3}\.\d+(?:\.\d+)?", plain)
+    if DRIVER.match(name) and release:
+        into.tell("nvidia-driver", origin, package=f"{name} {plain}", package_version=release[0])
+    kind = re.match(r"libcudnn(\d+)?", name)
+    if kind:
+        into.tell("cudnn", origin, f"package {name}", version=plain.partition("-")[0])
