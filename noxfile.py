@@ -1,5 +1,7 @@
 """What CI runs, by name: ``nox`` for all, ``nox -s lint`` for one, ``nox -s tests-3.12`` for one Python."""
 
+from pathlib import Path
+
 import nox
 
 nox.options.default_venv_backend = "venv"
@@ -13,6 +15,19 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("pyright", "--pythonpath", "python")
+
+
+@nox.session(default=False)
+def audit(session: nox.Session) -> None:
+    """Ask whether anything that is installed with us has a known weakness; needs the network.
+
+    Strict: a package that the index knows nothing of fails the audit, since it was not looked at.
+    """
+    session.install("-e", ".[bench]")
+    frozen = Path(session.create_tmp(), "frozen.txt")
+    frozen.write_text(str(session.run("python", "-m", "pip", "freeze", "--exclude-editable", silent=True)), "utf-8")
+    session.install("pip-audit>=2.9")
+    session.run("pip-audit", "--strict", "--no-deps", "--disable-pip", "-r", str(frozen), *session.posargs)
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])

@@ -10,60 +10,52 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
-from gpustack import answers, catalogue, secret_shapes, snapshots, tasks, workers  # noqa: E402 - of this checkout
+from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapped  # noqa: E402 - of this checkout
+from gpustack import answers, catalogue, imports, policy, rewriting, saved, secret_shapes, snapshots, tasks, workers  # noqa: E402
+from gpustack.asking import index, subjects  # noqa: E402
+from gpustack.bench import comparing, listening, results, suite  # noqa: E402
+from gpustack.differing import compare  # noqa: E402
 from gpustack.errors import GpustackError  # noqa: E402
+from gpustack.explaining import explain  # noqa: E402
+from gpustack.imports.sifting import sift  # noqa: E402
 from gpustack.imports.texts import take as take_text  # noqa: E402
 from gpustack.judging import judge  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
 from gpustack.model import versions  # noqa: E402
+from gpustack.model.facts import Facts, Host  # noqa: E402
 from gpustack.redaction import redact  # noqa: E402
 from gpustack.render import plain  # noqa: E402
+from tests.bench import lines  # noqa: E402
+from tests.faults.tree import FILES as KERNEL  # noqa: E402
 from tests.told import ToldHost, load  # noqa: E402
 
-MOST_SECONDS, MOST_TEXT = 1.0, 20_000
+MOST_SECONDS, DEEP = 1.0, 0.1
 MATRIX = Matrix()
-ODD: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    0,
-    1e308,
-    2**63,
-    "",
-    "\x00",
-    "\ud800",
-    "9" * 400,
-    [],
-    {},
-    [[]],
-    {"": None},
-    "present",
-    "[" * 300,
-)
-BITS = (
-    "\x1b[2J",
-    "\u202e",
-    "\x00",
-    "\r\n",
-    "Xid (PCI:0000:65:00): 79",
-    "::error::",
-    "%s%n",
-    "\ufffd",
-    "=" * 50,
-    "(" * 60,
-)
+SYSTEMS = catalogue.load()
 FILES = ("driver/nvidia_driver.py", "kernel/linux_kernel.py", "kernel/kernel_log.py", "kernel/dkms.py",
          "kernel_module/nvidia_ko.py", "hardware/pci_display.py", "container/limits.py", "kernel/iommu.py")  # fmt: skip
+FIGURES = json.loads((REPO / "docs/evidence/2026-11-21-h200/bench.json").read_text("utf-8"))
+POLICY = "\n".join(re.findall(r"```toml\n(.*?)```", (REPO / "docs/policy.md").read_text("utf-8"), re.DOTALL))
+TYPED = ("torch==2.7.1+cu128", "jax[cuda12]>=0.4", "driver==590.44.01", "sm_90", "Xid 79", "error 802", "kernel")
+PIP = (
+    'torch (2.9.1)\nAvailable versions: 2.9.1, 2.9.0\n{"install": [{"metadata": {"requires_dist": ["x>1"]}, '
+    '"download_info": {"url": "https://x/torch-2.9.1-cp310-cp310-linux_x86_64.whl"}}]}'
+)
 
 
 @dataclass
@@ -94,41 +86,6 @@ class Target:
             self.broken.append(f"seed {seed}: took {took:.1f} s")
 
 
-def samples(*patterns: str) -> list[str]:
-    """Give the real texts that inputs are made from."""
-    paths = [path for pattern in patterns for path in sorted((REPO / "tests").glob(pattern))]
-    return [path.read_text("utf-8", "replace")[:MOST_TEXT] for path in paths]
-
-
-TEXTS = samples("cases/*/*.txt")
-SNAPSHOTS = [json.loads(path.read_text("utf-8")) for path in sorted((REPO / "examples").glob("*.json"))]
-SYSTEMS = catalogue.load()
-
-
-def spoilt(dice: random.Random, text: str) -> str:
-    """Give a text that was cut, doubled, joined with another or peppered."""
-    for _ in range(dice.randint(1, 4)):
-        at, end = sorted(dice.randrange(len(text) + 1) for _ in range(2))
-        text = dice.choice((
-            text[:at] + text[end:],
-            text[:at] + text[at:end] * 2 + text[end:],
-            text[:at] + dice.choice(BITS) + text[at:],
-            text[:at] + dice.choice(TEXTS)[:2000],
-            "".join(map(chr, dice.choices(range(1, 0x2FF), k=40))) + text[at:end],
-        ))[:MOST_TEXT]  # fmt: skip
-    return text
-
-
-def swapped(dice: random.Random, value: Any, often: float) -> Any:  # noqa: ANN401 - JSON
-    """Give JSON with some values left out, or put in the place of others."""
-    if dice.random() < often:
-        return dice.choice(ODD)
-    if isinstance(value, dict):
-        kept = {name: swapped(dice, held, often) for name, held in value.items() if dice.random() > often / 2}
-        return kept if dice.random() > often else {**kept, dice.choice(BITS): dice.choice(ODD)}
-    return [swapped(dice, held, often) for held in value] if isinstance(value, list) else value
-
-
 def answer(dice: random.Random) -> dict[str, Any]:
     """Give what a probe might say."""
     said = {"id": "x", "status": "present", "seconds": 0.1, "log": [["read", "/x", "ok"]], "calls": [["f", 0.1, "ok"]],
@@ -143,16 +100,19 @@ def eat_answer(dice: random.Random) -> object:
         tasks.Reply(system=dice.choice(SYSTEMS), environment=None, answer=answer(dice))
         for _ in range(dice.randint(1, 3))
     ]
-    return plain.render(answers.parse(replies))
+    replies += [replace(one, deep=True, answer=answer(dice)) for one in replies if dice.random() < DEEP]
+    components, unseen = answers.parse(replies)
+    return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 
 def eat_snapshot(dice: random.Random) -> object:
     """Read a snapshot, and where it is one, judge and write it."""
     said = swapped(dice, dice.choice(SNAPSHOTS), dice.choice((0.0002, 0.001, 0.01)))
     facts = snapshots.take(said, "x") if isinstance(said, dict) else snapshots.read(json.dumps(said))
+    again = rewriting.render(*redact((facts, rewriting.unknown(said, facts))))
     if dice.random() > 0.8:  # noqa: PLR2004
-        facts = redact(facts)
-    return plain.render(judge(facts, MATRIX)) if dice.random() > 0.9 else plain.render(facts)  # noqa: PLR2004
+        return plain.render(compare(judge(facts, MATRIX), judge(snapshots.read(again), MATRIX)))
+    return again
 
 
 def eat_files(dice: random.Random) -> object:
@@ -169,25 +129,88 @@ def eat_files(dice: random.Random) -> object:
         return None  # what a probe raises on purpose: the runner makes a failed answer of it
 
 
+def eat_machine(dice: random.Random) -> object:
+    """Run any probe on a machine of nonsense, as the runner of probes does, and judge its answer."""
+    system = dice.choice(SYSTEMS)
+    host = OddHost(dice, dict(system.data), KERNEL.values())
+    said = json.loads(json.dumps(RUNNER["ask"](dict(system.data), lambda: host, "probe")))
+    if said["status"] == "failed":
+        UNFORESEEN.update([f"{said['id']}: {said['reason']}"[:120]])
+    components, unseen = answers.parse([tasks.Reply(system=system, environment=host.environment, answer=said)])
+    return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
+
+
+def eat_figures(dice: random.Random) -> object:
+    """Read a saved report of the bench, and one to compare with, where it is one."""
+    path = Path(FOLDER.name) / "bench.json"
+    path.write_text(json.dumps(swapped(dice, FIGURES, dice.choice((0.0001, 0.001, 0.01)))))
+    with suppress(GpustackError):
+        comparing.load(path)
+    return plain.render(saved.read(path))
+
+
+def eat_line(dice: random.Random) -> object:
+    """Read what the bench's child says."""
+    opened = swapped(dice, lines.OPENED, dice.choice((0.0, 0.02)))
+    try:
+        seen = results.opened(opened, 0)
+    except results.MALFORMED:
+        return None
+    bench = dice.choice(suite.listed())
+    said = swapped(dice, lines.measured(bench.id, 1e9, 0.001), dice.choice((0.005, 0.02)))
+    return plain.render(results.measured(said, bench, seen, None))
+
+
+def eat_pip(dice: random.Random) -> object:
+    """Read what pip prints."""
+
+    class Told(index.Index):
+        def _ask(self, *_words: str) -> str:
+            return spoilt(dice, PIP)
+
+    return Told().versions("torch"), Told().metadata("torch", "2.9.1")
+
+
+def eat_input(dice: random.Random) -> object:
+    """Read what is piped in, whatever it is."""
+    data = spoilt(dice, dice.choice((*TEXTS, json.dumps(SNAPSHOTS[0])))).encode(
+        dice.choice(("utf-8", "utf-16", "latin-1")), "replace"
+    )
+    return imports.load(["-"], BytesIO(bent(dice, data[:4000]) if data else b""), MATRIX)
+
+
 PROBES = [load(name) for name in FILES]
+RUNNER = load("__main__.py")
+FOLDER = TemporaryDirectory()
+UNFORESEEN: Counter[str] = Counter()
 
 
 def targets() -> tuple[Target, ...]:
     """Give every parser, with its share of the inputs."""
     elf = load("elf.py")["read"]
     cached = load("loader.py")["cached"]
-    lines = b'{"id": "x", "status": "present", "instances": []}'
+    said = b'{"id": "x", "status": "present", "instances": []}'
     parse_all = [kind.parse for kind in vars(versions).values() if isinstance(kind, type) and hasattr(kind, "parse")]
     return (
-        Target("answers of probes", eat_answer, 25),
-        Target("lines of probes", lambda dice: workers._object(_bytes(dice, lines)), 20),  # noqa: SLF001 - what reads them
+        Target("answers of probes", eat_answer, 10),
+        Target("lines of probes", lambda dice: workers._object(bent(dice, said)), 12),  # noqa: SLF001 - what reads them
+        Target("probes on odd machines", eat_machine, 20),
         Target("files of the kernel", eat_files, 12),
         Target("ELF files", lambda dice: _elf(elf, dice), 10),
-        Target("ld.so.cache", lambda dice: cached(_bytes(dice, CACHE), "x86_64"), 10),
+        Target("ld.so.cache", lambda dice: cached(bent(dice, CACHE), "x86_64"), 10),
         Target("versions", lambda dice: [parse(spoilt(dice, "580.159.04+cu128")) for parse in parse_all], 10),
         Target("snapshots", eat_snapshot, 6),
         Target("snapshots as text", lambda dice: snapshots.read(spoilt(dice, json.dumps(SNAPSHOTS[0]))), 4),
         Target("secrets", lambda dice: secret_shapes.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
+        Target("policies", lambda dice: policy.read(spoilt(dice, POLICY)), 4),
+        Target("saved figures", eat_figures, 3),
+        Target("lines of the bench", lambda dice: listening._line(bent(dice, said)), 4),  # noqa: SLF001 - what reads them
+        Target("figures of the bench", eat_line, 4),
+        Target("subjects", lambda dice: subjects.parse(spoilt(dice, dice.choice(TYPED))), 3),
+        Target("typed words", lambda dice: explain(spoilt(dice, dice.choice(TYPED))[:400].split(), MATRIX), 2),
+        Target("pip's output", eat_pip, 3),
+        Target("inputs", eat_input, 2),
+        Target("large inputs", lambda dice: sift(spoilt(dice, dice.choice(TEXTS)).encode() * 4), 1),
         Target("pasted texts", lambda dice: take_text([("x", spoilt(dice, dice.choice(TEXTS))[:4000])], MATRIX), 2),
     )
 
@@ -196,15 +219,8 @@ CACHE = b"glibc-ld.so.cache1.1" + bytes([2, 0, 0, 0]) + bytes(24) + bytes(48) + 
 PROGRAM = Path(sys.executable).resolve().read_bytes()[:4096]
 
 
-def _bytes(dice: random.Random, data: bytes) -> bytes:
-    changed = bytearray(data)
-    for _ in range(dice.randint(1, 12)):
-        changed[dice.randrange(len(changed))] = dice.randrange(256)
-    return bytes(changed)[: dice.randint(0, len(changed) * 2)]
-
-
 def _elf(read: Callable[..., object], dice: random.Random) -> object:
-    data = _bytes(dice, PROGRAM[: dice.randint(16, 4096)])
+    data = bent(dice, PROGRAM[: dice.randint(16, 4096)])
     return read(lambda offset, size: data[offset : offset + size])
 
 
@@ -230,11 +246,14 @@ def main() -> int:
     reader.add_argument("--inputs", type=int, default=100_000)
     reader.add_argument("--seed", type=int, default=1)
     reader.add_argument("--json", type=Path)
+    reader.add_argument("--verbose", action="store_true", help="how probes failed on odd machines")
     asked = reader.parse_args()
     begun = time.perf_counter()
     every = run(asked.inputs, asked.seed)
     for one in every:
         print(f"{one.inputs:7d} {one.name:22s} slowest {one.slowest:.4f} s, refused {one.refused}", *one.broken[:20])
+    for words, times in UNFORESEEN.most_common() if asked.verbose else ():
+        print(f"{times:7d} {words}")
     print(f"{sum(one.inputs for one in every)} inputs in {time.perf_counter() - begun:.0f} s, seed {asked.seed}")
     if asked.json:
         rows = [

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 
 NAMED = ("key", "version", "build", "path")
 BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
-MOST_TEXT = 20_000
+MOST_TEXT, MOST_DEPTH, MOST_NUMBER = 20_000, 100, 2**70
 TRIPLE = 3
 MOST_SECONDS = 1e6
 # Errors of a look that no healthy machine gives: input/output, a folder or a pipe for a file, links in a ring, a file
-# server that has forgotten the file, a transport that is gone.
-ODD = re.compile(r"(?:\[Errno (?:5|21|29|40|107|112|116)\] )?((?<=\] )[^\n]+?|not understood: [^\n]+?)(?:: '[^\n]*)?")
+# server that has forgotten the file, a transport that is gone; a folder of the kernel's without the kernel; a command
+# that hangs.
+ODD = re.compile(
+    r"(?:\[Errno (?:5|21|29|40|107|112|116)\] )?"
+    r"((?<=\] )[^\n]+?|not understood: [^\n]+?|nothing is mounted there|no answer)(?:: '[^\n]*)?"
+)
 
 
 def parse(
@@ -36,19 +40,29 @@ def parse(
     return components, tuple(_unseen(replies))
 
 
-def plain(value: object) -> JsonValue:
-    """Give the value as facts hold it: tuples for lists, text cut to a bound, and nothing that is not JSON."""
+def plain(value: object, depth: int = MOST_DEPTH) -> JsonValue:
+    """Give the value as facts hold it: tuples for lists, text cut to a bound, and nothing that is not JSON.
+
+    Raises RecursionError where it is nested too deeply.
+    """
+    if not depth:
+        raise RecursionError("it is nested too deeply")
     if isinstance(value, str):
         return value[:MOST_TEXT]
-    if value is None or isinstance(value, bool | int):
-        return value
+    if value is None or isinstance(value, int | float):
+        return _counted(value)
+    if isinstance(value, Mapping):
+        return {str(key)[:MOST_TEXT]: plain(held, depth - 1) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(plain(held, depth - 1) for held in value)
+    return str(value)[:MOST_TEXT]
+
+
+def _counted(value: object) -> JsonValue:
+    """Give a number where anybody can count with it, else None: it has an end, and is none that no machine holds."""
     if isinstance(value, float):
         return value if value - value == 0 else None
-    if isinstance(value, Mapping):
-        return {str(key)[:MOST_TEXT]: plain(held) for key, held in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(plain(held) for held in value)
-    return str(value)[:MOST_TEXT]
+    return value if isinstance(value, int) and -MOST_NUMBER < value < MOST_NUMBER else None
 
 
 def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Component:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+MOMENT = 0.05
+
+
 class Door:
     """How children are started and ended. Tests hand in one that refuses to kill.
 
@@ -21,18 +24,24 @@ class Door:
     """
 
     interrupted = False
+    _left: tuple[int, ...] = ()  # asked to end, and not yet collected
 
     def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Start a child in a session of its own, with both outputs piped and no input; raises OSError."""
-        child = subprocess.Popen(
-            list(argv),
-            bufsize=0,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            start_new_session=True,
-        )
+        self.collect()
+        nothing = _nothing()
+        try:
+            child = subprocess.Popen(
+                list(argv),
+                bufsize=0,
+                stdin=nothing,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                start_new_session=True,
+            )
+        finally:
+            os.close(nothing)
         for stream in (child.stdout, child.stderr):
             if stream:
                 os.set_blocking(stream.fileno(), False)
@@ -44,13 +53,40 @@ class Door:
             os.killpg(child.pid, signal.SIGKILL)
 
     def release(self, child: subprocess.Popen[bytes]) -> None:
-        """Forget a child that was asked to end: collected where it has, left to the system where it cannot."""
+        """Forget a child that was asked to end: collected once it has, left to the system where it cannot."""
         if child.poll() is None:
             child.returncode = -signal.SIGKILL
+            self._left += (child.pid,)
+
+    def collect(self) -> None:
+        """Collect those that have ended since; until then they count among the processes that may be started."""
+        self._left = tuple(pid for pid in self._left if not _collected(pid))
+
+    def pause(self) -> None:
+        """Give the system a moment to bury the dead."""
+        time.sleep(MOMENT)
 
     def now(self) -> float:
         """Give the time in seconds on a clock that only goes forward."""
         return time.monotonic()
+
+
+def _nothing() -> int:
+    """Open an input that is at its end; a pipe that nobody writes to where a chroot or a sandbox has no /dev."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        reader, writer = os.pipe()
+        os.close(writer)
+        return reader
+
+
+def _collected(pid: int) -> bool:
+    """Collect a child where it has ended, and tell whether it has."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
 
 
 def ended(child: subprocess.Popen[bytes], seconds: float) -> int | None:

@@ -6,24 +6,29 @@ Large inputs stay cheap: a pattern is tried only around places where its word st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.model.facts import Message
 from gpustack.subjects.messages import patterns
-from gpustack.translations import english
+from gpustack.translations import english, originals
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.subjects.messages import Pattern
+    from gpustack.subjects.messages import Wording
 
 BEFORE, AFTER = 600, 900
 MOST_PLACES = 400
 LONGEST_WINDOW = 16_000
 MOST_OF_A_KIND = 20
 LONGEST_LINE = 400
-BEFORE_IT = re.compile(r"^(?P<text>[^;]{4,200})[;,:][ ](?:[\w.]{1,40}\.)?$")
-AFTER_IT = re.compile(r"(?:\.?[,(]|[^;]{0,80};)[ ]?(?P<text>.{4,200})$")
+LONG = re.compile(r"(\S{500})\S+|([ \t]{100})[ \t]+")  # no message has so long a word, and patterns would try each part
+BEFORE_IT = re.compile(
+    r"^(?P<text>[^;]{4,200}?)(?:[;,:]|\b(?:raises?d?|throws?|threw|gives?|gave|says?|said|prints?|reports?|returns?|shows?"
+    r"|answers?|(?:fail|die|crash|end|stop|abort)(?:s|es|ed)? (?:with|in)|leads? to|complains?)(?: that| of)?)"
+    r"[ ][\"'\u201c\u2018`]?(?:[\w.]{1,40}(?:\.|:[ ]))?$"
+)
+AFTER_IT = re.compile(r"(?:\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$")
 RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of what was raised, before its words
 MOSTLY = 0.5  # of a line: as much makes it a program's
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
@@ -63,6 +68,11 @@ def spoken(text: str) -> str:
     return clean(KERNEL.sub("", _plain(text)))
 
 
+def rewritten(text: str) -> Mapping[str, str]:
+    """Give each line of a text that is read in other words, and how it was written, both without what loggers add."""
+    return originals(PREFIX.sub("", text))
+
+
 def _plain(text: str) -> str:
     text = english(ESCAPES.sub("", text) if "\x1b" in text else text)
     return (
@@ -88,18 +98,18 @@ def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...
     return tuple(found.message for origin, text in texts for found in look(origin, text, matrix))
 
 
-def look(origin: str, text: str, matrix: Matrix) -> tuple[Found, ...]:
-    """Give the messages in one cleaned text, each with its values once, in their order."""
-    data = text.encode("utf-8", "replace")
+def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -> tuple[Found, ...]:
+    """Give the messages in one cleaned text, and what is said in these wordings, each with its values once, in order."""
+    data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}
-    for pattern in patterns(matrix):
+    for pattern in (*patterns(matrix), *also):
         for place, one in _of(pattern, data, lower, origin):
             found.setdefault((one.message.kind, tuple(sorted(one.message.values.items()))), (place, one))
     return tuple(one for _, one in sorted(found.values(), key=lambda held: held[0]))
 
 
-def _of(pattern: Pattern, data: bytes, lower: bytes, origin: str) -> Iterator[tuple[int, Found]]:
+def _of(pattern: Wording, data: bytes, lower: bytes, origin: str) -> Iterator[tuple[int, Found]]:
     """Give the places and messages of one kind."""
     told = 0
     for start, end in _around(pattern.has.encode(), lower):
@@ -129,7 +139,7 @@ def _around(word: bytes, lower: bytes) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _message(pattern: Pattern, match: re.Match[str], window: str, origin: str) -> Found:
+def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -> Found:
     start = window.rfind("\n", 0, match.start()) + 1
     end = window.find("\n", match.end() - 1 if window[match.end() - 1 : match.end()] == "\n" else match.end())
     line = " ".join(window[start : end if end >= 0 else None].split())

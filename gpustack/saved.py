@@ -11,6 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from gpustack import bounded
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport
 
@@ -24,9 +25,7 @@ def read(path: Path) -> BenchReport:
     Keys that are not known are passed over, and those that an older gpustack did not write have their usual values.
     """
     try:
-        said = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        said = json.loads(bounded.text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None
@@ -34,7 +33,7 @@ def read(path: Path) -> BenchReport:
         raise InputError(f"{path} is no report of gpustack bench: its schema is {schema or 'missing'}, not {SCHEMA}")
     try:
         return _made(said, BenchReport)
-    except (TypeError, ValueError, KeyError, RecursionError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "gpustack.snapshot/1"
 FAMILY = "gpustack."
+MOST_DEPTH = 100  # of values in values; facts have a dozen
+MOST_NUMBER = 2**70  # beyond the largest of a machine's, and small enough to be counted with in any way
 
 Made = TypeVar("Made")
 
@@ -33,7 +35,7 @@ Made = TypeVar("Made")
 def read(text: str, origin: str = "the snapshot") -> Facts:
     """Give the facts that the text records; raises InputError, naming the origin, for anything else.
 
-    Keys that are not known are passed over, so that a newer gpustack may add some.
+    Keys that are not known are passed over, so that a newer gpustack may add some; ``rewriting`` keeps them.
     """
     return take(decode(text, origin), origin)
 
@@ -177,21 +179,31 @@ def _flag(said: Mapping[str, Any], name: str) -> bool:
 
 def _number(said: Mapping[str, Any], name: str) -> float:
     value = said.get(name, 0.0)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -MOST_NUMBER < value < MOST_NUMBER:
         raise TypeError(f"{name} is no number")
     return float(value)
 
 
 def _frozen_object(value: object) -> Mapping[str, JsonValue]:
-    return {name: _frozen(held) for name, held in _object(value).items()}
+    return {name: frozen(held) for name, held in _object(value).items()}
 
 
-def _frozen(value: object) -> JsonValue:
+def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
+    """Give decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
+
+    Raises RecursionError where it is nested too deeply.
+    """
+    if not depth:
+        raise RecursionError
     if isinstance(value, list):
-        return tuple(_frozen(held) for held in value)
+        return tuple(frozen(held, depth - 1) for held in value)
     if isinstance(value, dict):
-        return {name: _frozen(held) for name, held in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
+        return {name: frozen(held, depth - 1) for name, held in value.items()}
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, int):
+        return value if -MOST_NUMBER < value < MOST_NUMBER else None
+    if value is None or isinstance(value, str):
         return value
     raise TypeError(f"{type(value).__name__} is no JSON")
 

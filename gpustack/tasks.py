@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpustack.catalogue import System
+
+PATIENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +43,19 @@ class Reply:
     deep: bool = False
     seconds: float = 0.0
     step: str | None = None  # of a trial, at which it died or was ended
+
+
+def question(task: Task, systems: Sequence[System]) -> str:
+    """Give what a child is asked: these systems of the task, with the time that what they start may take."""
+    return json.dumps(
+        {
+            "rows": [dict(system.data) for system in systems],
+            "deep": task.deep,
+            "steps": task.deep,
+            "bound": os.getpid(),
+            "seconds": max(system.seconds for system in systems) - PATIENCE,
+            "path": task.path,
+            "environment": task.environment,
+            **task.more,
+        }
+    )

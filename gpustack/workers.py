@@ -7,6 +7,7 @@ work at a time; the rest wait for their turn.
 
 from __future__ import annotations
 
+import errno
 import json
 import selectors
 from collections import deque
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.door import Door, death, ended, last_line, state
 from gpustack.interrupting import heeded
-from gpustack.tasks import Reply, Task
+from gpustack.tasks import Reply, Task, question
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 MOST_OUTPUT = 16 << 20
 MOST_STDERR = 4096
 GRACE = 0.2
-PATIENCE = 0.5
+TRIES = 5  # of a start when nothing else is at work
 MOST_CHILDREN = 64  # more than one machine and one Python need, frameworks run or not
+SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 LATE = "the time was up before it was asked"
 CUT = "it was interrupted before it was asked"
 
@@ -65,6 +67,7 @@ class Crew:
         self._waiting: deque[Task] = deque()
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
+        self._tries = TRIES
 
     def hurry(self) -> None:
         """Come to an end now, with what is known: somebody pressed Ctrl-C."""
@@ -112,32 +115,32 @@ class Crew:
     def _start(self, task: Task, systems: list[System]) -> None:
         if not systems:
             return
-        rows = [dict(system.data) for system in systems]
-        patience = max(system.seconds for system in systems) - PATIENCE
-        asked = json.dumps(
-            {
-                "rows": rows,
-                "deep": task.deep,
-                "steps": task.deep,
-                "bound": True,
-                "seconds": patience,
-                "path": task.path,
-                "environment": task.environment,
-                **task.more,
-            }
-        )
         try:
-            child = self.door.start([*task.argv, asked], task.environ)
+            child = self.door.start([*task.argv, question(task, systems)], task.environ)
         except OSError as error:
+            if self._short(error):
+                self._waiting.appendleft(replace(task, systems=tuple(systems)))
+                return
             for system in systems:
                 self._fail(task, system, f"{task.argv[0]} could not be started: {error.strerror or error}")
             return
+        self._tries = TRIES
         worker = _Worker(task, child, systems, self.door.now())
         for stream in (child.stdout, child.stderr):
             if stream:
                 worker.open.add(stream)
                 self._selector.register(stream, selectors.EVENT_READ, worker)
         self._workers.append(worker)
+
+    def _short(self, error: OSError) -> bool:
+        """Tell whether processes, files or memory are short, and fewer children at a time, or one later, may do."""
+        if error.errno not in SHORT or not (self._workers or self._tries):
+            return False
+        self.most = max(1, len(self._workers) // 2)  # they start processes of their own
+        if not self._workers:
+            self._tries -= 1
+            self.door.pause()
+        return True
 
     def _wait(self) -> list[tuple[_Worker, IO[bytes]]]:
         soonest = min([self.deadline, *(worker.due() for worker in self._workers if worker.left)])

@@ -78,7 +78,7 @@ def main(arguments: "List[str]") -> int:
     os.dup2(2, 1)
     asked = job(arguments)
     if asked.get("bound"):
-        load("children.py")["bind"]()
+        load("children.py")["bind"](asked["bound"])
     host: "Type[Host]" = load("host.py")["Host"]
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(HERE):
         del sys.path[0]

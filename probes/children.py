@@ -12,23 +12,29 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 LIMIT = 1 << 20
 SOON = 0.3
 STAYS = -9
+TRIES, MOMENT = 20, 0.05
 PDEATHSIG = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) -> "Optional[Tuple[int, bytes, bytes]]":
     """Give the exit code and the first part of both outputs of a command; None where it is not done in time."""
-    import subprocess  # noqa: PLC0415 - costs a quarter of a child's start, and most probes start nothing
-
-    out, err = os.pipe(), os.pipe()
-    child = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, stdout=out[1], stderr=err[1], env=environ)
-    os.close(out[1])
-    os.close(err[1])
-    said = listen([out[0], err[0]], time.monotonic() + seconds)
+    deadline = time.monotonic() + seconds
+    out, err, nothing = os.pipe(), os.pipe(), quiet()
+    try:
+        child = _popen(list(argv), environ, (nothing, out[1], err[1]))
+    except OSError:
+        os.close(out[0])
+        os.close(err[0])
+        raise
+    finally:
+        for handle in (out[1], err[1], nothing):
+            os.close(handle)
+    said = listen([out[0], err[0]], deadline)
     code = collect(child.pid, kill=said[0] is None or said[1] is None)
     child.returncode = STAYS if code is None else code
     if code is None or said[0] is None or said[1] is None:
@@ -36,19 +42,73 @@ def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) ->
     return code, said[0], said[1]
 
 
-def bind() -> None:
-    """Have the kernel end this process with the one that started it: whoever waits for it may be killed himself."""
+def _popen(argv: "List[str]", environ: "Dict[str, str]", handles: "Tuple[int, int, int]") -> "Any":
+    """Start a command, a little later where there may not be so many processes just now; raises OSError."""
+    import subprocess  # noqa: PLC0415 - costs a quarter of a child's start, and most probes start nothing
+
+    for left in range(TRIES)[::-1]:
+        try:
+            return subprocess.Popen(argv, stdin=handles[0], stdout=handles[1], stderr=handles[2], env=environ)
+        except BlockingIOError:  # noqa: PERF203 - a few turns, each with a rest
+            if not left:
+                raise
+            time.sleep(MOMENT)
+    return None
+
+
+def quiet() -> int:
+    """Open what gives nothing to read and takes all that is written; a pipe without another end where there is none."""
+    try:
+        return os.open(os.devnull, os.O_RDWR)
+    except OSError:  # a chroot or a sandbox without /dev
+        reader, writer = os.pipe()
+        os.close(writer)
+        return reader
+
+
+def bind(parent: int) -> None:
+    """Have the kernel end this process with the one that started it: whoever waits for it may be killed himself.
+
+    Where that has happened before the kernel was asked, there is nobody left to answer.
+    """
     try:
         ctypes.CDLL(None).prctl(PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     except (OSError, AttributeError):
         return  # no Linux
+    if os.getppid() != parent and not _lives(parent):
+        os._exit(1)
+
+
+def _lives(process: int) -> bool:
+    """Tell whether a process is there: a script may stand between it and this one."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]":
-    """Give for each work what it gives, or an OSError that says how it ended; a fork for each, one limit for all."""
-    forks = [_fork(work) for work in works]
-    said = listen([reader for _, reader in forks], time.monotonic() + seconds)
-    return [_answer(child, data, seconds) for (child, _), data in zip(forks, said)]
+    """Give for each work what it gives, or an OSError that says how it ended; a fork for each, one limit for all.
+
+    Where there may not be so many processes, what could not be started has its turn when the others are done.
+    """
+    answers: "List[Any]" = [OSError("no answer in %.1f s" % seconds)] * len(works)
+    waiting, deadline, tries = list(range(len(works))), time.monotonic() + seconds, TRIES
+    while waiting and tries and time.monotonic() < deadline:
+        for number in waiting:
+            answers[number] = _tried(works[number])
+        going = [number for number in waiting if not isinstance(answers[number], OSError)]
+        said = listen([answers[number][1] for number in going], deadline)
+        for number, data in zip(going, said):
+            answers[number] = _answer(answers[number][0], data, seconds)
+        waiting = [number for number in waiting if number not in going]
+        if waiting and not going:
+            tries -= 1
+            time.sleep(MOMENT)
+    return answers
 
 
 def listen(readers: "Sequence[int]", deadline: float) -> "List[Optional[bytes]]":
@@ -83,18 +143,32 @@ def collect(child: int, *, kill: bool) -> "Optional[int]":
     return None
 
 
+def _tried(work: "Callable[[], Any]") -> "Union[OSError, Tuple[int, int]]":
+    """Start the work in a fork, or give why there is none: processes and open files have their limits."""
+    try:
+        return _fork(work)
+    except OSError as error:
+        return OSError("no process could be started for it: %s" % (error.strerror or error))
+
+
 def _fork(work: "Callable[[], Any]") -> "Tuple[int, int]":
     """Start the work in a fork that leaves without anybody's exit handlers; give its process and the end to read."""
     reader, writer = os.pipe()
-    child = os.fork()
+    parent = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
     if child:
         os.close(writer)
         return child, reader
     try:
-        bind()
-        quiet = os.open(os.devnull, os.O_RDWR)
-        os.dup2(quiet, 1)
-        os.dup2(quiet, 2)
+        bind(parent)
+        nothing = quiet()
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
         try:
             said = ["ok", work()]
         except BaseException as error:  # noqa: BLE001 - a fork that lets anything through would go on as its parent

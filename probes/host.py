@@ -214,9 +214,9 @@ class Host:
         return _SHARED[name]
 
     def mapped(self, word: str) -> "List[str]":
-        """Give the files mapped into this process whose name has the word in it."""
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
-            paths = {line[line.index("/") :].rstrip("\n") for line in lines if "/" in line}
+        """Give the files mapped into this process whose name has the word in it; none where /proc does not say."""
+        lines = (Host().read("/proc/self/maps", 16 << 20) or "").split("\n")
+        paths = {line[line.index("/") :] for line in lines if "/" in line}
         return sorted(path for path in paths if word in os.path.basename(path))
 
     def apart(self, work: "Callable[[], Any]", seconds: "Optional[float]" = None) -> "Any":

@@ -52,6 +52,11 @@ def name(host: "Host", pid: int) -> "Optional[str]":
     return said.strip() if said else None
 
 
+def hidden(host: "Host", numbers: "List[int]") -> bool:
+    """Tell whether processes of others are hidden here (hidepid of proc(5)): the first of all is always there."""
+    return 1 not in numbers or (name(host, 1) is None and host.why("/proc/1/comm") == "denied")
+
+
 def by_name(host: "Host") -> "Dict[str, List[int]]":
     """Give the numbers of the processes by name; looked up once a process of ours, and told as one look."""
     if "processes" not in host.kept:
@@ -59,8 +64,10 @@ def by_name(host: "Host") -> "Dict[str, List[int]]":
         numbers, known = pids(host), len(host.log)
         for pid in numbers:
             found.setdefault(name(host, pid) or "", []).append(pid)
+        host.kept["hidden"] = hidden(host, numbers)
         del host.log[known:]
-        host.log.append(("read", "/proc/*/comm", "ok" if found else "missing"))
+        outcome = "missing" if not found else "denied" if host.kept["hidden"] else "ok"
+        host.log.append(("read", "/proc/*/comm", outcome))
         host.kept["processes"] = found
     held: "Dict[str, List[int]]" = host.kept["processes"]
     return held

@@ -44,3 +44,42 @@ def test_a_snapshot_of_tomorrow_is_refused_and_says_what_is_wanted() -> None:
     said = {**json.loads(RELEASED[-1].read_text("utf-8")), "schema": "gpustack.snapshot/99"}
     with pytest.raises(InputError, match=r"holds gpustack\.snapshot/99, where gpustack\.snapshot/1 is wanted"):
         snapshots.take(said, "x.json")
+
+
+def test_what_a_newer_gpustack_wrote_is_kept_and_redacted_when_a_snapshot_is_written_again(tmp_path: Path) -> None:
+    said = json.loads(RELEASED[-1].read_text("utf-8"))
+    token, uuid = "hf_" + "Qx7Lm2" * 6, "GPU-77aa77bb-1234-5678-9abc-def012345678"
+    said["weather"] = {"sun": [1, None, {"deep": [token]}], "nothing": None}
+    said["host"]["rack"] = uuid
+    said["components"][0]["mood"], said["components"][0]["facts"]["uuid"] = [uuid], uuid
+    newer, first, second = (tmp_path / name for name in ("newer.json", "first.json", "second.json"))
+    newer.write_text(json.dumps(said))
+    plain = tmp_path / "plain.json"
+    for origin, output, more in ((newer, first, ()), (first, second, ()), (newer, plain, ("--no-redact",))):
+        ran = command.run(("snapshot", "--from", str(origin), "-o", str(output), *more), {})
+        assert (ran.code, ran.err) == (0, "")
+    kept = json.loads(first.read_text())
+    assert kept["weather"] == {"sun": [1, None, {"deep": ["secret-1"]}], "nothing": None}
+    assert kept["host"]["rack"] == kept["components"][0]["mood"][0] == kept["components"][0]["facts"]["uuid"] != uuid
+    assert first.read_text() == second.read_text()
+    assert json.loads(plain.read_text())["weather"] == said["weather"]
+    assert json.loads(plain.read_text())["components"][0]["mood"] == [uuid]
+    assert snapshots.read(first.read_text()).find(said["components"][0]["id"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ('{"schema": "gpustack.snapshot/1", "components": 5}', "components is no list"),
+        ('{"schema": "gpustack.snapshot/2"}', "gpustack.snapshot/1 is wanted"),
+        ('{"schema": "gpustack.snapshot/1", "new": ' + "[" * 400 + "]" * 400 + "}", "nested too deeply"),
+        ('{"schema": "gpustack.snapshot/1", "host": {"hostname": "\\ud800"', "begins like JSON and is none"),
+        (" ", "is empty"),
+    ],
+)
+def test_what_is_damaged_is_not_written_again(damage: str, why: str, tmp_path: Path) -> None:
+    given, output = tmp_path / "given.json", tmp_path / "out.json"
+    given.write_text(damage)
+    ran = command.run(("snapshot", "--from", str(given), "-o", str(output)), {})
+    assert (ran.code, ran.out, ran.err.count("\n"), output.exists()) == (2, "", 1, False), ran.err
+    assert why in ran.err

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 TEXT = st.text(max_size=12)
 MAYBE = st.none() | TEXT
 SECONDS = st.floats(0, 1e6, allow_nan=False)
-LEAF = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+NUMBERS = st.integers(-(2**70) + 1, 2**70 - 1)
+LEAF = st.none() | st.booleans() | NUMBERS | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 
 
 def _deeper(inner: SearchStrategy[JsonValue]) -> SearchStrategy[JsonValue]:

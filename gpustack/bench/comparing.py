@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpustack import bounded
 from gpustack.bench.spread import interval
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gpustack.model.bench import Device, Result
 
 SCHEMA = "gpustack.bench/1"
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
 UUIDS = ("GPU-", "MIG-")  # what begins otherwise was redacted, and is not to be compared
 
 
@@ -45,9 +46,7 @@ class Older:
 def load(path: Path) -> Older:
     """Give the older report; raises InputError for a file that cannot be read or is none of ours."""
     try:
-        said = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        said = json.loads(bounded.text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,14 @@ if TYPE_CHECKING:
 
 # sys.path goes along, so that a checkout, an editable install and a wheel all find the same gpustack.
 PROGRAM = """\
-import json, sys
+import ctypes, json, os, sys
 asked = json.loads(sys.argv[1])
+try:
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL: whoever reads may be killed himself
+except (OSError, AttributeError):
+    pass  # no Linux
+if asked.get("bound", os.getppid()) != os.getppid():
+    sys.exit(1)
 sys.path[:] = asked["path"]
 from gpustack.bench.child import main
 main(asked)
@@ -107,7 +114,7 @@ class Ear:
 
 def start(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, patience: float, deadline: float) -> Ear:
     """Start a child that measures what is asked; raises OSError where it cannot be started."""
-    argument = json.dumps({**asked, "path": [entry for entry in sys.path if entry]})
+    argument = json.dumps({**asked, "bound": os.getpid(), "path": [entry for entry in sys.path if entry]})
     child = door.start([sys.executable, "-c", PROGRAM, argument], environ)
     return Ear(door, child, patience, deadline)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 
 from gpustack.cli.examining import taken
 from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
-from gpustack.cli.results import look, renderer, write
+from gpustack.cli.results import look, renderer, standard_input, write
 
 if TYPE_CHECKING:
     from gpustack.asking.given import Given
@@ -153,7 +152,7 @@ def _machine(
     if origins:
         from gpustack.imports import load
 
-        return load(origins, sys.stdin.buffer, rows)
+        return load(origins, standard_input(), rows)
     if here or not (given.words or len(subjects) > 1):
         return taken(None, timeout, deep=False)
     return None

@@ -27,7 +27,7 @@ from gpustack.cli.options import (
     Verbose,
 )
 from gpustack.cli.outputs import How, deliver, places, prepare
-from gpustack.cli.results import Counted, counts, look, renderer, write
+from gpustack.cli.results import Counted, counts, look, renderer, standard_input, write
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, JsonValue
     from gpustack.model.report import Report
 
 WORDS = {"--from": "recorded", "--container": "unpacked"}
 
-Thing = TypeVar("Thing", "Facts", "BenchReport")
+Thing = TypeVar("Thing", "Facts", "BenchReport", "tuple[Facts, JsonValue]")
 
 DOCTOR_SECONDS = 10.0
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
@@ -91,6 +91,7 @@ def doctor(
 
 def snapshot(
     *,
+    origins: Origins = None,
     output: Output = None,
     deep: Deep = False,
     pythons: Pythons = None,
@@ -98,9 +99,16 @@ def snapshot(
     redacted: Redacted = True,
     timeout: Timeout = None,
 ) -> None:
-    """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later."""
+    """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
+
+    With --from, what was recorded elsewhere is written anew: redacted, and as a snapshot of today.
+    """
     from gpustack.render.plain import render
 
+    alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
+    if origins:
+        write(again(origins, redacted=redacted), output)
+        return
     facts = taken(pythons, timeout, deep=deep, everywhere=everywhere)
     write(render(without_secrets(facts, wanted=redacted)), output)
 
@@ -133,7 +141,18 @@ def read(origins: list[str], matrix: Matrix) -> Facts:
     """Give the facts of the machine that these files speak of."""
     from gpustack.imports import load
 
-    return load(origins, sys.stdin.buffer, matrix)
+    return load(origins, standard_input(), matrix)
+
+
+def again(origins: list[str], *, redacted: bool) -> str:
+    """Give a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
+    from gpustack import rewriting
+    from gpustack.imports import whole
+    from gpustack.matrix import Matrix
+
+    facts, said = whole(origins, standard_input(), Matrix())
+    more = rewriting.unknown(said, facts)
+    return rewriting.render(*without_secrets((facts, more), wanted=redacted))
 
 
 def taken(

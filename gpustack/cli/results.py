@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from gpustack.errors import OutputError
 
@@ -84,6 +85,11 @@ class Counted:
         """Leave the line empty."""
         sys.stderr.write("\r" + " " * len(self.said) + "\r")
         sys.stderr.flush()
+
+
+def standard_input() -> BinaryIO:
+    """Give what is piped in; nothing where somebody closed it before we were started."""
+    return sys.stdin.buffer if sys.stdin else BytesIO()
 
 
 def write(text: str, output: Path | None) -> None:

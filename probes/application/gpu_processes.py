@@ -50,9 +50,9 @@ def probe(host: "Host") -> "Answer":
     told = sorted((one for one in seen if one), key=lambda one: (-(one["used_mib"] or 0), one["pid"]))[:MOST_TOLD]
     look_again(host, told)
     if closed and (blind or host.list("/dev/dri") or any(one["found_by"] != ["driver"] for one in told)):
-        host.log.append(("list", "/proc/*/fd of %d processes" % closed, "denied"))
+        host.log.append(("list", "/proc/*/fd of " + closed, "denied"))
     if not told and blind and closed:
-        return {"key": "others", "status": "unknown", "why": "%s; %d processes may not be asked" % (blind, closed)}
+        return {"key": "others", "status": "unknown", "why": "%s; %s may not be asked" % (blind, closed)}
     return told or None
 
 
@@ -105,8 +105,8 @@ def amd(host: "Host", pid: str) -> "Iterator[Facts]":
             yield {"gpu": places.get(gpu), "index": None, "vendor": "amd", "kind": "compute", "used_mib": used}
 
 
-def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], int]":
-    """Give who holds a GPU's node open, what each has open of them, and how many processes may not be asked."""
+def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], str]":
+    """Give who holds a GPU's node open, what each has open of them, and which processes may not be asked, in words."""
     processes, numbers, known = host.shared("processes.py"), host.shared("processes.py")["pids"](host), len(host.log)
     found: "Dict[int, Dict[str, str]]" = {}
     until, closed, late = time.monotonic() + min(SECONDS, host.seconds / 2), 0, 0
@@ -120,7 +120,8 @@ def by_nodes(host: "Host") -> "Tuple[Dict[int, Dict[str, str]], int]":
             found[pid] = held
         del host.log[known:]  # thousands of looks at what everybody holds open are one look
     host.log.append(("list", "/proc/*/fd", "not asked of %d: the time was up" % late if late else "ok"))
-    return found, closed
+    others = "those of others" if processes["hidden"](host, numbers) else ""
+    return found, others or ("%d processes" % closed if closed else "")
 
 
 def on_gpu(held: "Optional[Dict[str, str]]") -> "Optional[Dict[str, str]]":

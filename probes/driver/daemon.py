@@ -38,7 +38,7 @@ def probe(host: "Host") -> "Answer":
         "version_from": source,
         "package": package,
         # A container may be given the socket of a daemon that runs outside of it.
-        "running": True if pid is not None else None if socket else False,
+        "running": True if pid is not None else None if socket or host.kept.get("hidden") else False,
         "pid": pid,
         "socket": row.get("socket") if socket else None,
         "enabled": bool(host.glob(WANTED + row["unit"])),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FIRMWARE = re.compile(r"\d{3,4}\.\d{1,3}(\.\d{1,3})?")
 APART = ("compat", "stub")
 MOST_STATUS = 64 << 20
+SECONDS = 1.5  # for a command: two that hang leave time for the rest
 # Packages that bring parts of the driver, whatever the branch in their names; the others of NVIDIA's are tools on top.
 TOOLS = r"(?!container|cuda|docker|nsight|profiler|visual)"
 DEB = re.compile(
@@ -70,8 +71,8 @@ def module_loaded(host: "Host") -> "Optional[str]":
 def module_on_disk(host: "Host") -> "Optional[str]":
     """Give the release of the module that would be loaded for the running kernel, or None."""
     path = host.shared("nvidia.py")["on_disk"](host, "nvidia")
-    said = host.run("modinfo", "-F", "version", path) if path else None
-    return said["out"].strip() or None if said else None
+    output = host.shared("commands.py")["output"]
+    return output(host, "modinfo", "-F", "version", path, seconds=SECONDS).strip() or None if path else None
 
 
 def firmware(host: "Host") -> "List[str]":
@@ -96,8 +97,9 @@ def rpms(host: "Host") -> "List[Facts]":
     """Give the driver's packages that rpm knows."""
     if not any(host.exists(folder) for folder in ("/var/lib/rpm", "/usr/lib/sysimage/rpm")):
         return []
-    said = host.run("rpm", "-q", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", *RPMS.split()) or {"out": ""}
-    return [{"kind": "rpm", "name": name, "version": version} for name, version in RPM.findall(said["out"])]
+    asked = ("rpm", "-q", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", *RPMS.split())
+    said = host.shared("commands.py")["output"](host, *asked, seconds=SECONDS)
+    return [{"kind": "rpm", "name": name, "version": version} for name, version in RPM.findall(said)]
 
 
 def pacman(host: "Host") -> "List[Facts]":

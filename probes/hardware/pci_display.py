@@ -26,6 +26,8 @@ def probe(host: "Host") -> "Answer":
     names = host.list(DEVICES)
     if not names and host.why(DEVICES) not in {"not asked", "missing"}:
         raise OSError("%s: %s" % (DEVICES, host.why(DEVICES)))
+    if not names and host.shared("mounts.py")["bare"](host, "/sys"):
+        raise OSError("/sys: " + host.why("/sys"))
     rows = [describe(host, name) for name in names if wanted(host, name)]
     unclear = [path for name in names if ADDRESS.fullmatch(name) for path in odd(host, name)]
     if unclear and not any(row["vendor"] in MAKERS for row in rows):

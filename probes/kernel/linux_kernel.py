@@ -71,7 +71,9 @@ GPU_WORDS = re.compile(
 
 def probe(host: "Host") -> "Answer":
     """Give the kernel's facts; what cannot be read is null, and the log says why."""
-    release = line(host, RELEASE)
+    for folder in host.shared("mounts.py")["FOLDERS"]:
+        host.shared("mounts.py")["bare"](host, folder)
+    release = line(host, RELEASE) or (told(host, "-r") if host.why(RELEASE) == "missing" else None)
     if not release or not re.fullmatch(r"[\w.+~-]{1,64}", release, re.ASCII):
         why = host.why(RELEASE)
         raise OSError("%s: %s" % (RELEASE, why if why != "ok" else "no kernel's release stands in it"))
@@ -79,7 +81,7 @@ def probe(host: "Host") -> "Answer":
     facts: "Facts" = {
         "version": release,
         "release": release,
-        "hostname": line(host, "/proc/sys/kernel/hostname"),
+        "hostname": line(host, "/proc/sys/kernel/hostname") or told(host, "-n"),
         "machine": machine(host),
         "cmdline": [word for word in words if GPU_WORDS.match(word)],
         "efi": host.exists("/sys/firmware/efi"),
@@ -107,8 +109,12 @@ def line(host: "Host", path: str) -> "Optional[str]":
 
 def machine(host: "Host") -> "Optional[str]":
     """Give the processor's architecture as ``uname -m`` does; the file exists from Linux 6.1 on."""
-    said = line(host, "/proc/sys/kernel/arch")
-    return said or ((host.run("uname", "-m") or {}).get("out") or "").strip() or None
+    return line(host, "/proc/sys/kernel/arch") or told(host, "-m")
+
+
+def told(host: "Host", option: str) -> "Optional[str]":
+    """Give what ``uname`` says, which needs no /proc."""
+    return host.shared("commands.py")["output"](host, "uname", option).strip() or None
 
 
 def distribution(host: "Host") -> "Facts":

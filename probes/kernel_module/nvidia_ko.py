@@ -26,6 +26,8 @@ def probe(host: "Host") -> "Answer":
     module = host.row["module"]
     running, disk = loaded(host, module), on_disk(host, module)
     if not running["loaded"] and not disk["path"]:
+        if host.shared("mounts.py")["bare"](host, "/sys"):
+            raise OSError("/sys: " + host.why("/sys"))
         return None
     facts = dict(disk, **running)
     facts.update(
@@ -69,7 +71,7 @@ def loaded(host: "Host", module: str) -> "Facts":
 def on_disk(host: "Host", module: str) -> "Facts":
     """Give what lies on disk for the running kernel: depmod's list has the path, modinfo reads the file."""
     path = host.shared("nvidia.py")["on_disk"](host, module)
-    said = (host.run("modinfo", path) or {"out": ""})["out"] if path else ""
+    said = host.shared("commands.py")["output"](host, "modinfo", path, seconds=1.5) if path else ""
     info = fields(said)
     return {
         "path": path,

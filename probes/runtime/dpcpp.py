@@ -32,5 +32,5 @@ def version(host: "Host", path: str) -> "Optional[str]":
     named = RELEASE.search(path)
     if named:
         return named.group(1)
-    said = SAID.search((host.run(path, "--version", seconds=2.0) or {"out": ""})["out"])
+    said = SAID.search(host.shared("commands.py")["output"](host, path, "--version", seconds=2.0))
     return said.group(1) if said else None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from benchmarks import fuzz, large
-from gpustack import snapshots
+from gpustack import messages, snapshots
 from gpustack.judging import judge
 from gpustack.matrix import Matrix
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_no_input_breaks_a_parser_or_holds_it_up() -> None:
@@ -45,3 +43,11 @@ def test_a_large_log_and_many_packages_are_judged_in_bounds(tmp_path: Path) -> N
     pip.write_text(large.listed(1000))
     row = large.timed("small", dmesg, pip)
     assert row["mib"] < large.MOST_MIB
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("word", ["link time reference", "matching python", "minimum capability", "torch"])
+def test_a_word_or_a_space_without_an_end_holds_no_pattern_up(word: str) -> None:
+    for part in ("a-", "9", " ", "0x", "a.b_", "/a"):
+        long = part * (20_000 // len(part))
+        messages.look("x", f"{long}{word}{long[:600]} {word} {long}", Matrix())

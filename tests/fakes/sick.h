@@ -2,7 +2,7 @@
  * where its answer is to be nonsense, or 0 where it has done its harm and answers as if nothing were.
  *
  * hang, spin, stop, vfork: no answer, in state S, R, T or D · segv, bus, fpe, ill, kill, abort, exit0, exit7, smash, deep: the
- * process is gone · hog: memory until there is none, then abort, as C++ does; bounded here to half a gigabyte ·
+ * process is gone · hog: memory until there is none, then abort, as C++ does; bounded here to 192 MiB ·
  * endless: output for ever · chatter: 100 KB of it · forge: another's answer on every descriptor · shut: every
  * descriptor closed · litter: a child that stays, with every descriptor · slow: 0.06 s · a number: that code
  */
@@ -25,7 +25,7 @@ __attribute__((noinline, optimize("stack-protector-all"))) static void smash(vol
     for (int i = 0; i < length; i++) small[i] = 'x';
 }
 static void hog(void) {
-    struct rlimit most = {512 << 20, 512 << 20};
+    struct rlimit most = {192 << 20, 192 << 20};
     setrlimit(RLIMIT_AS, &most);
     for (char *one; (one = malloc(16 << 20));) memset(one, 1, 16 << 20);
     signal(SIGABRT, SIG_DFL);

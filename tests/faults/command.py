@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.test_schemas import validator
+
 MARK = "GPUSTACK_TEST_RUN"
+DOCTOR = ("doctor", "--format", "json")
 KEPT = "NV_TEST_RUN"  # the same, by a name that the probes' environment keeps
 
 
@@ -52,12 +55,19 @@ def start(argv: Sequence[str], environ: Mapping[str, str], mark: str, **more: An
     )
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str], after: float | None = None, **more: Any) -> Ran:  # noqa: ANN401 - the same
-    """Run it to its end, or press Ctrl-C after so many seconds; the time is then that from the key on."""
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    after: float | None = None,
+    children: int = 0,
+    **more: Any,  # noqa: ANN401 - the same
+) -> Ran:
+    """Run it to its end, or press Ctrl-C so many seconds after it has so many children; the time is then from there."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     begun = time.monotonic()
     child = start(argv, environ, mark, **more)
     if after is not None:
+        grown(mark, children)
         time.sleep(after)
         begun = time.monotonic()
         child.send_signal(signal.SIGINT)
@@ -66,6 +76,23 @@ def run(argv: Sequence[str], environ: Mapping[str, str], after: float | None = N
     finally:
         child.kill()
     return Ran(code=child.returncode, out=out, err=err, seconds=time.monotonic() - begun, mark=mark)
+
+
+def grown(mark: str, children: int, patience: float = 20.0) -> None:
+    """Wait until the command with this mark has so many children."""
+    deadline = time.monotonic() + patience
+    while children and len(_alive(mark)) <= children and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def whole(ran: Ran) -> dict[str, Any]:
+    """Give the report, which is whole and came without a word about ourselves."""
+    assert ran.code in {0, 1}, ran.err
+    assert "Traceback" not in ran.err
+    report = ran.report
+    validator("report").validate(report)
+    assert len(report["components"]) > 60
+    return report
 
 
 def left(mark: str, patience: float = 1.0) -> list[str]:

@@ -54,6 +54,7 @@ ASKED = [
     "rocm-smi",
     "level-zero",
 ]
+BESIDE = ("linux-kernel", "nccl")
 IN_GROUPS = frozenset({"cuda-runtime", "cudnn", "nccl"})
 SECONDS, HURRIED = 8.0, 1.2  # for a probe; where one hangs, and only then, the shorter
 MOST_COPIES = 6
@@ -139,7 +140,7 @@ def planted(shop: Shop, folder: Path, rows: Sequence[Row]) -> dict[str, str]:
     path = ":".join(str(one) for one in sorted(folder.iterdir()))
     plan = ";".join(plans)
     return {
-        "PATH": os.environ["PATH"],
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "LD_LIBRARY_PATH": path,
         "NV_SICK": plan,
         "NVML_FAKE": plan,
@@ -147,13 +148,24 @@ def planted(shop: Shop, folder: Path, rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
+def asked(rows: Sequence[Row]) -> set[str]:
+    """Give what is asked after on the machine of these rows: what they are about, and what shall not suffer by it."""
+    return {*BESIDE, *(row.component for row in rows)} if rows else set(ASKED)
+
+
+def hangs(rows: Sequence[Row]) -> bool:
+    """Tell whether a look at the machine of these rows waits for something that hangs."""
+    return any(row.fault in HANGS for row in rows)
+
+
 def look(environ: Mapping[str, str], rows: Sequence[Row] = (), door: Door | None = None) -> Facts:
     """Give the facts of that machine: every library is loaded and asked in the real children."""
-    hung = {one for row in rows if row.fault in HANGS for one in STAND.get(row.place, (row.component,))}
+    wanted = asked(rows)
+    hung = {one for row in rows if hangs([row]) for one in STAND.get(row.place, (row.component,))}
     systems = [
         replace(one, seconds=HURRIED if one.id in hung else SECONDS)
         for one in catalogue.load()
-        if one.id in ASKED and one.here
+        if one.id in wanted and one.here
     ]
     grouped = [replace(one, target=False, seconds=HURRIED if hung & IN_GROUPS and one.group else one.seconds)
                for one in systems]  # fmt: skip

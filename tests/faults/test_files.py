@@ -26,40 +26,42 @@ MATRIX = Matrix()
 LIMIT = 9.0
 
 
-ROWS = files()
+def touches(row: Sick) -> str:
+    """Give what a row is about: the module is seen through several files, each of which does for the others."""
+    return "module" if "nvidia/" in row.path else row.component
+
+
+def grouped() -> list[list[Sick]]:
+    """Give the rows by look: those that do not touch one another share one."""
+    groups: list[list[Sick]] = []
+    for row in files():
+        fitting = (group for group in groups if all(touches(one) != touches(row) for one in group))
+        group = next(fitting, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(row)
+    return groups
+
+
+GROUPS = grouped()
+ROWS = [row for group in GROUPS for row in group]  # side by side, wherever the tests are dealt out
 
 
 class Looks:
-    """The looks at sick machines, each taken once; rows that do not touch one another share one."""
+    """The looks at sick machines, each taken once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.taken: dict[int, tuple[Facts, float]] = {}
-        self.groups: list[list[Sick]] = []
-        for row in ROWS:
-            fitting = (
-                group
-                for group in self.groups
-                if group[0].fault == row.fault and all(touches(one) != touches(row) for one in group)
-            )
-            group = next(fitting, None)
-            if group is None:
-                self.groups.append(group := [])
-            group.append(row)
 
     def of(self, row: Sick) -> tuple[Facts, float]:
         """Give the facts of the row's machine, and how long the look took."""
-        number = next(number for number, group in enumerate(self.groups) if row in group)
+        number = next(number for number, group in enumerate(GROUPS) if row in group)
         if number not in self.taken:
             begun = time.monotonic()
-            facts = look(self.folder / str(number), self.groups[number])
+            facts = look(self.folder / str(number), GROUPS[number])
             self.taken[number] = facts, time.monotonic() - begun
         return self.taken[number]
-
-
-def touches(row: Sick) -> str:
-    """Give what a row is about: the module is seen through several files, each of which does for the others."""
-    return "module" if "nvidia/" in row.path else row.component
 
 
 def look(root: Path, rows: Sequence[Sick]) -> Facts:

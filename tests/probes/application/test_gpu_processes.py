@@ -20,7 +20,7 @@ ROW = dict(next(one.data for one in catalogue() if one.id == "gpu-processes"))
 SITE = "/env/lib/python3.12/site-packages"
 DENIED = OSError(errno.EACCES, "Permission denied")
 PASSWD = {"/etc/passwd": "root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n"}
-NODES = {"/dev/nvidia0": "", "/dev/nvidiactl": "", "/dev/nvidia-uvm": ""}
+NODES = {"/dev/nvidia0": "", "/dev/nvidiactl": "", "/dev/nvidia-uvm": "", "/proc/1/comm": "init\n"}
 CUDNN = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"
 TORCH = {
     "/usr/lib/libcuda.so.580.95.05": False,
@@ -169,6 +169,9 @@ def test_others_that_may_not_be_asked_are_one_line_and_nobody_is_certain() -> No
     answer, host = look({**NODES, **closed}, **nvml({}, fails=RuntimeError("NVMLError_LibRmVersionMismatch")))
     assert (answer["status"], "2 processes may not be asked" in answer["why"]) == ("unknown", True)
     assert [row for row in host.log if row[2] == "denied"] == [("list", "/proc/*/fd of 2 processes", "denied")]
+    hidden = {path: said for path, said in NODES.items() if path != "/proc/1/comm"}
+    answer, _ = look(hidden, **nvml({}, fails=RuntimeError("NVMLError_LibRmVersionMismatch")))
+    assert (answer["status"], "those of others may not be asked" in answer["why"]) == ("unknown", True)
     answer, host = look({**NODES, **closed}, **nvml({}))
     assert answer is None
     assert "denied" not in {row[2] for row in host.log}, "the driver itself said that nobody is there"

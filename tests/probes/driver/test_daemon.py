@@ -46,7 +46,8 @@ def test_where_switches_are_on_the_bus_its_absence_is_told_with_the_need() -> No
 
 def test_installed_by_its_package_and_not_running() -> None:
     files = {**DEB, **SWITCH, "/etc/systemd/system/multi-user.target.wants/nvidia-fabricmanager.service": ""}
-    seen = look(MANAGER, files, commands={PROGRAM: ""})
+    seen = look(MANAGER, {**files, "/proc/1/comm": "systemd\n"}, commands={PROGRAM: ""})
+    assert look(MANAGER, files, commands={PROGRAM: ""})["running"] is None, "others' processes are hidden"
     assert (seen["version"], seen["version_from"], seen["package"]) == (
         "580.95.05",
         "package",

@@ -147,8 +147,13 @@ def test_a_gpu_that_has_fallen_off_the_bus_keeps_its_place_with_what_is_left() -
 
 
 def test_no_bus_and_an_empty_bus_are_absence() -> None:
-    assert look({}) is None
+    assert look({"/sys/kernel/vmcoreinfo": ""}) is None
     assert look({"/sys/bus/pci/devices/.keep": ""}) is None
+
+
+def test_where_the_kernel_shows_nothing_nobody_knows() -> None:
+    with pytest.raises(OSError, match="/sys: nothing is mounted there"):
+        look({})
 
 
 def test_a_device_that_may_be_a_gpu_is_no_absence() -> None:

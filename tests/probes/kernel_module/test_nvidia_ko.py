@@ -163,11 +163,12 @@ def test_a_sibling_has_parameters_of_its_own_and_no_gpus() -> None:
 
 @pytest.mark.parametrize("system", [name for name, row in ROWS.items() if row["probe"] == "kernel_module/nvidia_ko.py"])
 def test_neither_loaded_nor_on_disk_is_absence(system: str) -> None:
-    assert (
-        look({f"{TREE}/modules.dep": "extra/nvidia-else.ko:\nextra/not-nvidia.ko.xz: extra/nvidia.ko\n"}, system)
-        is None
-    )
-    assert look({f"{TREE}/modules.dep": OSError(errno.EACCES, "Permission denied")}, system) is None
+    held = {f"{TREE}/modules.dep": "extra/nvidia-else.ko:\nextra/not-nvidia.ko.xz: extra/nvidia.ko\n"}
+    assert look({**held, "/sys/module/ext4/refcnt": "1"}, system) is None
+    denied = {f"{TREE}/modules.dep": OSError(errno.EACCES, "Permission denied")}
+    assert look({**denied, "/sys/module/ext4/refcnt": "1"}, system) is None
+    with pytest.raises(OSError, match="/sys: nothing is mounted there"):
+        look(held, system)
 
 
 def test_a_gpu_without_firmware_and_one_that_is_left_out() -> None:

@@ -1,0 +1,22 @@
+"""What a command prints, where a probe can do without it: one that hangs or cannot be started fails nothing else.
+
+Standard library and Python 3.8 syntax; loaded by path through the host.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    from probes.host import Host
+
+
+def output(host: "Host", *argv: str, seconds: "Optional[float]" = None) -> str:
+    """Give what a command prints, or nothing where it is missing, too slow or no program; the log says which."""
+    try:
+        said = host.run(*argv, seconds=seconds)
+    except TimeoutError:  # the host has noted it
+        return ""
+    except OSError as error:
+        host.log.append(("run", " ".join(argv), str(error)))
+        return ""
+    return said["out"] if said else ""

@@ -1,0 +1,20 @@
+"""The kernel's own folders, of which a chroot or a bare container may have none.
+
+Standard library and Python 3.8 syntax; loaded by path through the host.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from probes.host import Host
+
+FOLDERS = ("/proc", "/sys", "/dev")
+BARE = "nothing is mounted there"
+
+
+def bare(host: "Host", folder: str) -> bool:
+    """Tell whether the kernel shows nothing at one of its folders, which is noted; an image at rest never does."""
+    if host.inert or host.list(folder, 1):
+        return False
+    if host.why(folder) in {"not asked", "missing"}:
+        host.log.append(("list", folder, BARE))
+    return True

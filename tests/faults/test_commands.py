@@ -1,0 +1,94 @@
+"""Commands of the machine that hang, are no programs or print nonsense: their component goes without what they know."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack import catalogue
+from gpustack.answers import parse
+from gpustack.tasks import Reply
+from tests.faults import command, machine
+from tests.faults.command import DOCTOR, whole
+from tests.told import ToldHost, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faults.machine import Shop
+
+COMMANDS = ("uname", "modinfo", "rpm", "dmesg", "journalctl", "nvidia-persistenced", "nv-fabricmanager", "nvidia-ctk",
+            "tritonserver", "icpx")  # fmt: skip
+SICK = (
+    "#!/bin/sh\nexec sleep 60\n",
+    "\x7fELF and no more",
+    "#!/bin/sh\nhead -c 5000 /dev/urandom\nhead -c 5000 /dev/urandom >&2\n",
+    "#!/bin/sh\nexec cat /dev/zero\n",
+    "#!/bin/sh\nkill -SEGV $$\n",
+    "#!{path}\n",
+)
+
+
+def test_commands_that_are_sick_fail_nothing(shop: Shop, tmp_path: Path) -> None:
+    """All of them at once, one hanging, the next no program, and so on: files and libraries tell the same."""
+    environ = machine.planted(shop, tmp_path / "machine", ())
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, said in zip(COMMANDS, itertools.cycle(SICK)):
+        (folder / name).write_text(said.replace("{path}", str(folder / name)))
+        (folder / name).chmod(0o755)
+    ran = command.run(DOCTOR, {**environ, "PATH": f"{folder}:{environ['PATH']}"})
+    report = whole(ran)
+    assert ran.seconds < 12
+    assert report["verdict"]["status"] == "healthy"
+    known = ("linux-kernel", "nvidia-driver", "nvml", "libcuda", "gpu", "cudnn")
+    assert {name: ran.status(name)[0] for name in known} == dict.fromkeys(known, "present")
+    assert command.left(ran.mark) == []
+
+
+class Slow(ToldHost):
+    """A machine whose every command takes too long."""
+
+    def run(self, *argv: str, seconds: float | None = None) -> dict[str, object] | None:  # noqa: ARG002 - too long for any
+        self.log.append(("run", " ".join(argv), "no answer"))
+        raise TimeoutError(argv[0])
+
+
+@pytest.mark.parametrize(
+    ("probe", "files", "row", "fact"),
+    [
+        ("kernel/linux_kernel.py", {"/proc/sys/kernel/osrelease": "6.8.0\n"}, {}, "release"),
+        (
+            "driver/nvidia_driver.py",
+            {"/sys/module/nvidia/version": "580.95.05\n", "/var/lib/rpm/x": ""},
+            {},
+            "module_loaded",
+        ),
+        (
+            "kernel_module/nvidia_ko.py",
+            {
+                "/proc/sys/kernel/osrelease": "6.8.0\n",
+                "/lib/modules/6.8.0/modules.dep": "extra/nvidia.ko:\n",
+                "/sys/module/nvidia/initstate": "live\n",
+            },
+            {"module": "nvidia", "nodes": []},
+            "state",
+        ),
+    ],
+)
+def test_what_files_tell_stands_though_the_command_beside_them_hangs(
+    probe: str, files: dict[str, str | bytes | OSError], row: dict[str, object], fact: str
+) -> None:
+    host = Slow(files, row=row)
+    seen = load(probe)["probe"](host)
+    assert seen[fact]
+    assert "no answer" in {outcome for _, _, outcome in host.log}
+
+
+def test_a_command_that_gave_no_answer_is_among_what_was_not_seen() -> None:
+    system = next(one for one in catalogue.load() if one.id == "nvidia-driver")
+    said = {"status": "absent", "instances": [], "log": [["run", "rpm -q x", "no answer"]]}
+    _, unseen = parse([Reply(system=system, environment=None, answer=said)])
+    assert [(one.what, one.why) for one in unseen] == [("rpm -q x", "no answer")]
