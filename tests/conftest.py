@@ -45,6 +45,7 @@ def pytest_configure() -> None:
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Give two workers for each core: half of their time they wait for children that hang on purpose."""
     return 2 * (os.cpu_count() or 1)
