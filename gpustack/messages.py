@@ -99,7 +99,7 @@ def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...
 
 
 def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -> tuple[Found, ...]:
-    """Give the messages in one cleaned text, and what is said in these wordings, each with its values once, in order."""
+    """Give the messages in one cleaned text, and what is said in these wordings, each with its values once."""
     data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}

@@ -46,6 +46,11 @@ SHOWN = re.compile(
     r"^Name: (?P<name>[\w.-]+)\nVersion: (?P<version>\d[\w.+!-]*)(?:\n[^\n]+){0,12}?(?:\nLocation: (?P<path>[^\n]+))?",
     re.MULTILINE,
 )
+# Wheels of CUDA's libraries, which one sentence may list.
+OF_CUDA = re.compile(
+    r"(?<![\w/.-])(?P<name>nvidia-[a-z]+(?:-[a-z]+)*-cu1\d)(?: |: ?| ?= ?| \()v?(?P<version>\d+\.\d[\w.]*\w)"
+)
+FILTERED = re.compile(r"\bpip3? show (?P<name>[\w.-]{1,60}) *\|[^\n]{0,60}\n[ \t]*Version: (?P<version>\d[\w.+!-]*)")
 LABELLED = re.compile(
     r"^[ \t*-]*(?P<name>[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)(?: [Vv]ersion)?[ \t]*[:=][ \t]*"
     r"(?P<version>\d+\.\d[\w.+]{0,40})[ \t]*$",
@@ -136,7 +141,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _pip(text: str) -> Iterator[Package]:
-    for pattern in (FROZEN, SATISFIED, KNOWN):
+    for pattern in (FROZEN, SATISFIED, KNOWN, OF_CUDA, FILTERED):
         for match in islice(pattern.finditer(text), MOST):
             yield Package(_normal(match["name"]), match["version"])
     for match in islice(WHEEL.finditer(text), MOST):

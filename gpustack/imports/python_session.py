@@ -23,10 +23,11 @@ TAG = re.compile(r"\+(?P<tag>(?:cu|rocm|cpu|xpu)[\w.]*)")
 ARCHS = re.compile(r"\b(?:sm|compute)_\d{2,3}[af]?\b")
 CAPABILITY = re.compile(r"\((\d{1,2}), ?(\d)\)")
 ANSWER = re.compile(r"^['\"]?(?:\d+\.\d[\w.+]*|True|False|None|\(\d+, ?\d+\)|<?torch)\b")
+LABEL = re.compile(r"^[A-Za-z][\w.() -]{0,30}[:=] *")  # "CUDA build: None"
 COMPANION = re.compile(r"\b(torchvision|torchaudio)\.__version__")
 IN_WORDS = re.compile(
     r"(?P<asked>torch(?:vision|audio)?\.(?:__version__|version\.cuda|cuda\.is_available)(?:\(\))?)[`'\"]*"
-    r"(?: is|:| ?[=-]+>?| returns?"
+    r"(?: is|:| *[=-]+>?| returns?"
     r"| gives?| prints?| shows?| says?) *[`'\"]*(?P<answer>\d+\.\d[\w.+]*|[Tt]rue|[Ff]alse|None)\b"
 )
 TAGGED = re.compile(
@@ -59,7 +60,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
             if available:
                 into.tell("pytorch", origin, available=available[1].lower() == "true", asked=True)
         if "arch_list" in asked and ARCHS.search(answer):
-            into.tell("pytorch", origin, archs=tuple(ARCHS.findall(answer)))
+            into.tell("pytorch", origin, archs=tuple(ARCHS.findall(answer)), accelerator="cuda")
         if "torch.__file__" in asked and "/torch/" in answer.replace("\\", "/"):
             into.tell("pytorch", origin, imported_from=re.sub(r"['\"()]", "", answer).strip())
         _device(origin, asked, answer, into)
@@ -86,6 +87,7 @@ def _answers(text: str) -> Iterator[tuple[str, str]]:
     lines = text.split("\n")
     together = {number: (asked, answer) for number, asked, answer in _together(lines)}
     yield from together.values()
+    yield from _printed(lines)
     for number, line in enumerate(lines):
         if number in together:
             continue
@@ -118,6 +120,19 @@ def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
         block = []
 
 
+def _printed(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Give the questions of one line that prints several answers, each with its own line of those below."""
+    for number, line in enumerate(lines):
+        matches = list(ASKED.finditer(line)) if "print" in line and len(line) < LONGEST else []
+        plain = [PROMPT.sub("", one).strip() for one in lines[number + 1 : number + 1 + len(matches)]]
+        at_once = plain[0].split() if plain else []
+        below = at_once if len(at_once) == len(matches) else [LABEL.sub("", one) for one in plain]
+        if len(matches) > 1 and len(below) == len(matches) and all(map(ANSWER.match, below)):
+            ends = [*(one.start() for one in matches[1:]), len(line)]
+            for match, end, answer in zip(matches, ends, below, strict=True):
+                yield line[match.start() : end], answer
+
+
 def _companion(origin: str, package: str, answer: str, into: Gathered) -> None:
     """Take in the version of torchvision or torchaudio that is imported."""
     found = VERSION.search(answer)
@@ -137,7 +152,7 @@ def _version(origin: str, component: str, answer: str, into: Gathered) -> None:
 
 
 def _cuda(origin: str, answer: str, into: Gathered) -> None:
-    found = re.search(r"(?<![\w.])(\d{1,2}\.\d)(?![\d.])|\bNone\b", answer)
+    found = re.search(r"(?<![\w.])(\d{1,2}\.\d)(?:\.\d{3})?(?![\w.+])|\bNone\b", answer)
     if found and found[1]:
         into.tell("pytorch", origin, cuda=found[1], accelerator="cuda")
     elif found and not str(into.version("pytorch") or "").count("rocm"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack import messages
@@ -16,6 +17,7 @@ from gpustack.imports import (
     packages,
     python_session,
     shell,
+    statements,
     whereabouts,
     words,
 )
@@ -23,7 +25,7 @@ from gpustack.imports.gathered import Gathered
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Message
 
 MOST_WORDS = 200_000  # characters that may be a person's words: more is a log
 READERS = (environment_report.read, shell.read, packages.read, python_session.read, amd_intel.read)
@@ -43,7 +45,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Facts, tuple[
             layout(origin, messages.laid(raw), into)
         for reader in READERS:
             reader(origin, text, into)
-        found = messages.look(origin, text, matrix)
+        found = messages.look(origin, text, matrix, statements.STATEMENTS)
         from_messages.read(tuple(one.message for one in found), into)
         printed[origin] = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         asides[origin] = "\n".join(one.aside for one in found if one.aside)
@@ -56,4 +58,15 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Facts, tuple[
         file_names.read(origin, messages.clean(raw[:MOST_WORDS]), into)
         if into.count != before and origin in silent:
             silent.remove(origin)
+    into.messages = tuple(_as_written(told, into.messages))
     return into.facts(), tuple(silent)
+
+
+def _as_written(told: Sequence[tuple[str, str]], found: Sequence[Message]) -> Iterator[Message]:
+    """Give messages with their lines as somebody wrote them, where they were read in other words."""
+    written = {origin: messages.rewritten(raw) for origin, raw in told}
+    for one in found:
+        line = one.line
+        for read, own in written.get(one.origin, {}).items():
+            line = line.replace(read, own)
+        yield replace(one, line=line)

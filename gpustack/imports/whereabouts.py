@@ -22,9 +22,15 @@ HERE = re.compile(
     r"|a |an )?$",
     re.IGNORECASE,
 )
+# A command that somebody tells to have given; as advice, a question, or what made it work it says nothing of now.
+GIVEN = re.compile(r"(?:^|[,;:(.] ?|\b(?:I|we|after|did|with) )(?:pip3?|conda|mamba|uv pip) install(?:ed)?(?: -\S+)* $")
+ADVICE = re.compile(
+    r"\?|\b(?:fix|solv|work|help|try|tri|should|need|want|must|please|instead|resolv|use|run|can|could|fail|error)\w*\b",
+    re.IGNORECASE,
+)
 NOT_AFTER = re.compile(
     r"[\"')]*\s*(?:or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b|(?:is"
-    r"|are) (?:needed|required)|builds?\b|wheels?\b)"
+    r"|are) (?:needed|required)|builds?\b|wheels?\b|(?:\([^()]{1,30}\) )?(?:had )?worked\b(?! (?:until|till|before)))"
 )
 # A check list ("CUDA version.....[OK] (12.1)"), and facts between bars ("torch 1.4 | CUDA 10.1"), which no table edges.
 DOTS = re.compile(r"[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
@@ -40,9 +46,26 @@ ELSEWHERE = re.compile(
 )
 
 
+# A fault of another day that is over, as somebody tells it beside what is here now.
+BYGONE = re.compile(
+    r"(?:^|(?<=[.;] ))(?:I|we) (?:had|got|saw|hit) [^\n;]{4,160}?\b(?:last (?:week|month|year|time)|yesterday|earlier"
+    r"|(?:days?|weeks?|months?|years?) ago|in the past|previously)\b[^\n;]{0,40}?\b(?:fixed|cured|solved|went away"
+    r"|gone|resolved|helped)\b[^\n;.]{0,24}[.;]",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+# Advice for those to whom something is said: "if nvidia-smi says …, reboot".
+ADVISED = re.compile(
+    r"\bif (?!I\b|we\b)[^\n.;]{0,40}\b(?:says?|shows?|prints?|reports?|sees?|gets?)\b[^\n.;]{0,120}, (?:then |please )?"
+    r"(?:reboot|restart|reinstall|update|upgrade|run|install|set|use|try|check)\b(?! (?:of|helps?|fixes|cures|solves))",
+    re.IGNORECASE,
+)
+
+
 def own(text: str) -> str:
-    """Give a text without the lists of what another environment or machine has, where it says that all works."""
-    return ELSEWHERE.sub("\n", text)
+    """Give a text without what another environment has where all works, faults that are over, and advice about any."""
+    return ADVISED.sub("", BYGONE.sub("", ELSEWHERE.sub("\n", text)))
 
 
 def smooth(raw: str) -> str:
@@ -54,4 +77,5 @@ def smooth(raw: str) -> str:
 def here(before: str) -> bool:
     """Tell from the words before a thing whether it is said to be on this machine."""
     near = before[-40:]
-    return bool(HERE.search(near)) or not NOT_HERE.search(near)
+    given = bool(GIVEN.search(near)) and not ADVICE.search(before)
+    return given or bool(HERE.search(near)) or not NOT_HERE.search(near)

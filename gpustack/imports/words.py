@@ -60,6 +60,8 @@ TOLD = re.compile(
     r"|^- (?:GCC \d|C\+\+ Version|Intel\(R\)|OpenMP|LAPACK|NNPACK|CPU cap|CUDA Runtime|NVCC arch|CuDNN|Magma"
     r"|HIP Run|MIOpen|Build settings)"
 )
+# What somebody wrote before the words of a program, in one line: "torch 2.1.0+cu121; RuntimeError: …".
+BESIDE = re.compile(r"^(?P<own>[^\"']{8,300}?)[;,.:] (?=[A-Z]\w*(?:Error|Exception|Warning): )")
 # A row of a table that somebody wrote: "| torch | 2.4.1 |".
 ROW = re.compile(
     r"^\|[ \t]*(?P<name>[A-Za-z](?:[\w.+/()-]| (?! )){1,30}?)[ \t]*\|"
@@ -87,6 +89,8 @@ def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> N
 def _lines(text: str, passed: set[str]) -> Iterator[str]:
     for raw in ROW.sub(r"\g<name>: \g<value>", text).split("\n"):
         line = smooth(raw[: LONGEST * 2])
+        beside = BESIDE.match(line)
+        line = beside["own"] if beside else line
         if line and len(line) <= LONGEST and not TOLD.search(line) and not any(line in one for one in passed):
             yield line
 

@@ -2,7 +2,8 @@
 
 The bus and the kernel's modules show through into the container, but the device nodes are not there: nobody asked the
 container runtime for GPUs. Start the container with --gpus all (podman: --device nvidia.com/gpu=all; Kubernetes: a
-request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit.
+request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit. AMD's GPUs need no toolkit: give the
+container /dev/kfd and /dev/dri, and the group that owns them.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules import containers, naming
-from gpustack.rules.reading import because, copies, flag, items, text, told
+from gpustack.rules import amd, containers, naming
+from gpustack.rules.reading import because, because_of, copies, flag, items, text, told
 from gpustack.rules.saying import grounds, heard, said
-from gpustack.rules.seen import builds, ours
+from gpustack.rules.seen import builds, nvidia_here, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if containers.without_gpu(facts):
         yield _said(facts, matrix)
         return
+    yield from _of_amd(facts)
     module = told(facts, "nvidia.ko")
     driven = flag(module, "loaded") or any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
     nodes = [node for node in items(module, "nodes") if flag(node, "exists")]
@@ -46,6 +48,33 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because(facts, "nvidia.ko", "nodes"),
         ),
         fix=_fix(facts),
+    )
+
+
+def _of_amd(facts: Facts) -> Iterator[Finding]:
+    """Give the finding where a container has software for AMD GPUs and no /dev/kfd, and its machine drives one."""
+    driven = [gpu for gpu in amd.gpus(facts) if gpu.driver == "amdgpu"]
+    held = {text(node, "path"): flag(node, "exists") for node in items(told(facts, amd.MODULE), "nodes")}
+    if not facts.host.container or not driven or not amd.wanted(facts) or held.get(amd.KFD) is not False:
+        return
+    yield Finding(
+        id="container-no-gpus-flag",
+        instance="amd",
+        severity=Severity.WARNING if nvidia_here(facts) else Severity.ERROR,
+        layer=Layer.CONTAINER,
+        component=amd.MODULE,
+        title=f"This container was started without {amd.KFD}: ROCm in it finds no GPU, and its machine has one",
+        because=(
+            because(facts, "linux-kernel", "container"),
+            because_of(facts, "amd-gpu", driven[0].copy, "driver"),
+            because(facts, amd.MODULE, "nodes"),
+        ),
+        fix=Fix(
+            text="Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render "
+            "beside video).",
+            commands=(containers.AMD.format(engine="podman" if facts.host.container == "podman" else "docker"),),
+            verify="rocminfo",
+        ),
     )
 
 

@@ -32,6 +32,7 @@ ENGINES = {
     "--nv": "apptainer",
     "nvidia.com/gpu": "kubernetes",
 }
+AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
 COMMANDS = {
     "podman": "podman run --device nvidia.com/gpu=all …",
     "kubernetes": "kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1",

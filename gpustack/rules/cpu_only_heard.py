@@ -36,6 +36,7 @@ PACKAGES = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
     "paddlepaddle": "paddlepaddle-gpu",
+    "llama.cpp": "llama-cpp-python",
 }
 
 

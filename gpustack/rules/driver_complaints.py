@@ -55,7 +55,8 @@ def finding(facts: Facts, matrix: Matrix) -> Finding | None:
 
 def complained(facts: Facts) -> bool:
     """Tell whether a program said that the driver is too old, or something that this mostly means."""
-    return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not heard(facts, *NO_DRIVER_AT_ALL)) or _named(facts)
+    well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
+    return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not well) or _named(facts)
 
 
 def wanted_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
@@ -65,7 +66,8 @@ def wanted_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     broken = [cuda for cuda in said_ if driver_fit(cuda, facts, matrix).kept is Kept.BROKEN]
     beyond = [cuda for cuda in _seen(facts) if highest and cuda > highest and cuda.major > highest.major]
     found = min(broken or beyond, default=None)
-    return found or (_next(highest, matrix) if highest else min(_seen(facts), default=None))
+    built = [build.cuda for build in builds(facts) if build.cuda]
+    return found or (_next(highest, matrix) if highest else min(built or _seen(facts), default=None))
 
 
 def _next(highest: CudaVersion, matrix: Matrix) -> CudaVersion | None:

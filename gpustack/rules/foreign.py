@@ -39,8 +39,9 @@ class Lacking:
 
     @property
     def asking(self) -> str:
-        """The file that asks, without its folder."""
-        return self.file.rpartition("/")[2]
+        """The file or module that asks, without its folder; empty for a word that is the name of neither."""
+        name = self.file.rpartition("/")[2]
+        return name if name != self.file or "." in name else ""
 
     @property
     def by_a_framework(self) -> bool:

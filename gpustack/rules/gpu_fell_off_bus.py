@@ -20,10 +20,10 @@ from gpustack.rules.seen import gpus
 from gpustack.rules.told_machine import machine, more, xids_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Message
     from gpustack.model.report import Because, Row
 
 LOST, FELL_OFF = 15, 79
@@ -41,7 +41,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a program or a person says that the GPU is gone, without an Xid in the log."""
     gone = (*said(facts, *SAID), *xids_named(facts, FELL_OFF))
-    if not gone:
+    if not gone or _refused(facts, gone):
         return
     row = matrix.xids.get(FELL_OFF)
     pci = next((one.values["pci"] for one in gone if one.values.get("pci")), None)
@@ -55,6 +55,16 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*map(because_said, gone[:4]), *grounds(facts, "gpu-vanishes", "aer-fatal", most=2), *more(facts)),
         confidence=Confidence.LIKELY if handle else Confidence.CERTAIN,
     )
+
+
+def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
+    """Tell whether it is a container that may not open its GPUs: NVML does not start there, and calls none lost.
+
+    "Unable to determine the device handle …: Unknown Error" is said of both.
+    """
+    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+    unnamed = all(one.kind == "gpu-lost" and "unknown error" in one.line.lower() for one in gone)
+    return inside and heard(facts, "nvml-unknown") and unnamed and not any("lost" in one.line.lower() for one in gone)
 
 
 def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

@@ -39,6 +39,8 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the package that does not belong to this torch: by the words of programs, else by their releases."""
+    if _sources(facts, matrix):
+        return
     lacking = {one.extension.name: one for one in unfitting(facts, matrix)}
     package = next((name for name in PACKAGES if _complained(facts, name) or name in lacking), None)
     if package:
@@ -47,6 +49,13 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     for name in ("torchvision", "torchaudio"):
         if _apart(facts, matrix, name):
             yield _finding(facts, matrix, name, Severity.WARNING)
+
+
+def _sources(facts: Facts, matrix: Matrix) -> bool:
+    """Tell whether sources of torchvision are imported in the place of a package that belongs to this torch."""
+    release, found = torch_version(facts), installed(facts, "torchvision")
+    made = _made_for(matrix, "torchvision", found) if found else None
+    return bool(heard(facts, "hub-vision") and release and made and minor(made.torch) == minor(release))
 
 
 def _complained(facts: Facts, package: str) -> bool:

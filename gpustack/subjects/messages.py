@@ -29,19 +29,15 @@ def _spaced(found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
-    """One message: a word that stands in it in lower case, the expression that takes it apart, and what it means.
+class Wording:
+    """How something is said: a word that stands in it in lower case, and the expression that takes it apart.
 
-    ``values`` are what the message says without saying it, such as the number of an error that it spells out.
-    ``finding`` is the id of the finding that it mostly leads to, None where that depends on everything else.
+    ``values`` are what it says without saying it, such as the number of an error that it spells out.
     """
 
     kind: str
     has: str
     match: str
-    says: str
-    row: Row
-    finding: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
 
     def compiled(self) -> re.Pattern[str]:
@@ -50,6 +46,18 @@ class Pattern:
         What stands before (a look-behind) has one width, so a space in it is one white space.
         """
         return re.compile(_SPACE.sub(_spaced, self.match), re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern(Wording):
+    """One message of a program or of the kernel, and what it means.
+
+    ``finding`` is the id of the finding that it mostly leads to, None where that depends on everything else.
+    """
+
+    says: str
+    row: Row
+    finding: str | None = None
 
 
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:

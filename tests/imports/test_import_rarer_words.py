@@ -79,3 +79,17 @@ def test_a_log_that_begins_with_a_brace_is_read_as_text() -> None:
 def test_what_begins_like_json_and_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="begins like JSON"):
         given(b"{'torch': '2.6.0+cu124', 'gpu': 'RTX 5090'}")
+
+
+def test_a_package_that_a_filtered_list_shows_and_one_that_was_given_to_pip_are_here() -> None:
+    assert packages(read("$ pip show flash-attn | grep Version\nVersion: 2.7.3"))["flash-attn"] == "2.7.3"
+    assert packages(read("Windows 11, pip install tensorflow==2.15.0, RTX 3070"))["tensorflow"] == "2.15.0"
+    assert packages(read("nvidia-cublas-cu11 11.11.3.6, nvidia-cublas-cu12 12.1.3.1")) == {
+        "nvidia-cublas-cu11": "11.11.3.6",
+        "nvidia-cublas-cu12": "12.1.3.1",
+    }
+
+
+def test_words_before_those_of_a_program_are_read_in_one_line() -> None:
+    found = read("Quadro P4000, driver 390.116, torch 1.3.1; RuntimeError: CUDA error: out of memory")
+    assert version(found, "pytorch") == "1.3.1"

@@ -248,3 +248,32 @@ def test_a_target_is_held_against_what_rocm_supports(release: str, kept: Kept) -
 def test_a_build_is_held_against_the_hip_of_its_own_python(version: str, kept: Kept) -> None:
     facts = amd(rocm_torch(), seen("hip", {"version": version, "path": "/x", "environment": PYTHON}))
     assert [one.status for one in report(facts).contracts if one.kind == "library"] == [kept]
+
+
+def in_container(*others: Component, driver: str | None = "amdgpu", exists: bool = False) -> Facts:
+    """Give a machine with one card as a container shows it."""
+    shut = module(nodes=[node("/dev/kfd", exists=exists, open_=exists), node("/dev/dri/renderD128", exists=exists)])
+    inside = merged(amd(shut, *others, gpus=[card(driver=driver)]), drop=[])
+    return replace(inside, host=replace(inside.host, container="docker"))
+
+
+def test_a_container_with_rocm_and_without_kfd_was_started_without_its_machines_gpu() -> None:
+    finding = found(in_container(rocm_torch()), "container-no-gpus-flag")
+    assert finding is not None
+    assert (finding.severity, finding.instance) == (Severity.ERROR, "amd")
+    assert finding.fix is not None
+    assert "--device /dev/kfd --device /dev/dri --group-add video" in finding.fix.commands[0]
+    assert roots(in_container(rocm_torch()))[0] == "container-no-gpus-flag"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        in_container(),
+        in_container(rocm_torch(), exists=True),
+        in_container(rocm_torch(), driver=None),
+        amd(rocm_torch(), module(nodes=[node("/dev/kfd", exists=False)])),
+    ],
+)
+def test_without_rocm_or_with_the_node_or_outside_a_container_it_is_not_said(facts: Facts) -> None:
+    assert "container-no-gpus-flag" not in ids(facts)
