@@ -23,8 +23,8 @@ settings.load_profile("patient")
 FAKES = Path(__file__).parent / "fakes"
 CHILDREN = "COVERAGE_PROCESS_CONFIG"  # by which coverage starts in them
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
-# Tests of the whole, and all whose name begins with test_any_, which draw hundreds of inputs: what they run, other tests
-# run too, and being counted would cost each thrice its time.
+# Tests of the whole, and all whose name begins with test_any_, which draw many inputs: what they run, other tests run
+# too, and being counted would cost each thrice its time.
 NOT_COUNTED = (
     "tests/asking/test_plan.py::test_what_is_offered_works",
     "tests/asking/test_why.py::test_every_reason",
