@@ -199,6 +199,7 @@ def machines() -> tuple[Facts, ...]:
     return (*recorded, *pasted, *(load(["-"], io.BytesIO(text), MATRIX) for text in SAID), *MACHINES)
 
 
+@pytest.mark.timeout(400)
 def test_every_rule_can_fire_and_what_it_finds_rests_on_facts() -> None:
     made = [finding for facts in machines() for finding in report(facts, Purpose.ANY).findings]
     assert {finding.id for finding in made} == IDS
