@@ -43,6 +43,22 @@ def load() -> tuple[System, ...]:
         raise BrokenError(message) from error
 
 
+def question(name: str, seconds: float, **data: object) -> System:
+    """Give a question of our own, asked here as those about systems are, with what its program gets."""
+    return System(
+        id=name,
+        layer=Layer.ENVIRONMENT,
+        vendor="any",
+        here=True,
+        target=False,
+        alone=False,
+        deep=False,
+        group="",
+        seconds=seconds,
+        data={"id": name, **data},
+    )
+
+
 def _system(row: Mapping[str, Any]) -> System:
     return System(
         id=row["id"],

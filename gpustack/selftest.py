@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.answers import parse
-from gpustack.catalogue import System
+from gpustack.catalogue import question
 from gpustack.door import Door
 from gpustack.errors import BrokenError, InputError
 from gpustack.judging import judge
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Status
 from gpustack.model.report import Tool
 from gpustack.model.selftest import Part, Proof, SelfTest
 from gpustack.rules import AFTERWARDS, RULES
@@ -101,7 +101,7 @@ def guards(door: Door) -> Iterator[Proof]:
         Task(
             argv=(sys.executable, "-I", "-S", "-c", PROGRAM),
             environ={},
-            systems=(_system(name, does), _system(f"after {name}", "")),
+            systems=(question(name, SECONDS, does=does), question(f"after {name}", SECONDS, does="")),
         )
         for name, (does, _) in SICK.items()
     ]
@@ -114,19 +114,3 @@ def _told(name: str, words: str, sick: Reply, after: Reply) -> Proof:
     (one, other), _ = parse((sick, after))
     held = one.status is Status.FAILED and words in (one.reason or "") and other.status is Status.PRESENT
     return Proof(name=name, part=Part.GUARD, held=held, says=one.reason or "it answered as if it were well")
-
-
-def _system(name: str, does: str) -> System:
-    data = {"id": name, "does": does}
-    return System(
-        id=name,
-        layer=Layer.ENVIRONMENT,
-        vendor="any",
-        here=True,
-        target=False,
-        alone=False,
-        deep=False,
-        group="",
-        seconds=SECONDS,
-        data=data,
-    )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpustack import assets
 from gpustack.answers import parse
-from gpustack.catalogue import System
-from gpustack.model.facts import Environment, Layer, Unseen
+from gpustack.catalogue import question
+from gpustack.model.facts import Environment, Unseen
 from gpustack.workers import Task, ask
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def look(
 ) -> Surroundings:
     """Give every Python but the chosen ones, each once."""
     pythons = [one.python for one in chosen]
-    systems = tuple(_system(place, name, folder, pythons) for place, name in PLACES)
+    systems = tuple(
+        question(name, SECONDS, probe="pythons.py", place=place, folder=folder, pythons=list(pythons))
+        for place, name in PLACES
+    )
     told = {name: environ[name] for name in TELLING if name in environ}
     argv = (sys.executable, "-I", "-S", str(assets.PROBES))
     components, unseen = parse(tuple(ask([Task(argv=argv, environ=told, systems=systems)], door, deadline)))
@@ -107,22 +110,6 @@ def noted(components: Sequence[Component], kernels: Mapping[str, tuple[str, ...]
         if one.id == "python" and kernels
         else one
         for one in components
-    )
-
-
-def _system(place: str, name: str, folder: str, pythons: Sequence[str]) -> System:
-    row = {"id": name, "probe": "pythons.py", "place": place, "folder": folder, "pythons": list(pythons)}
-    return System(
-        id=name,
-        layer=Layer.ENVIRONMENT,
-        vendor="any",
-        here=True,
-        target=False,
-        alone=False,
-        deep=False,
-        group="",
-        seconds=SECONDS,
-        data=row,
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING
 
 from gpustack.imports import load
 from gpustack.imports.texts import take
+from gpustack.judging import judge
 from gpustack.matrix import Matrix
+from gpustack.render.plain import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +29,14 @@ def read(*texts: str) -> Facts:
 def given(data: bytes) -> Facts:
     """Give the facts of what standard input holds."""
     return load(["-"], io.BytesIO(data), MATRIX)
+
+
+def first(text: str) -> tuple[str | None, str]:
+    """Give the id of the first root cause of a text, and all that the doctor says of it, as JSON."""
+    report = judge(read(text), MATRIX)
+    key = next(iter(report.verdict.root_keys), None)
+    found = next((one for one in json.loads(render(report))["findings"] if one["key"] == key), {"id": None})
+    return found["id"], json.dumps(found, ensure_ascii=False)
 
 
 def component(facts: Facts, name: str) -> Component:

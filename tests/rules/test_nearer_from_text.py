@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from gpustack.imports.texts import take
 from gpustack.judging import judge
-from gpustack.matrix import Matrix
 from gpustack.model.report import Severity
-from gpustack.render.plain import render
+from tests.imports.reading import MATRIX, first, read
 
-MATRIX = Matrix()
 ASKED = 'python -c "import torch; print({})"\n'
 INSIDE = "docker run --gpus all x\nFailed to initialize NVML: Unknown Error"
 HUB = ">>> torch.hub.load('pytorch/vision', 'resnet18')\nRuntimeError: operator torchvision::nms does not exist\n"
@@ -104,14 +99,6 @@ WELL = (
 )
 
 
-def first(text: str) -> tuple[str | None, str]:
-    """Give the first root of a text and all that its finding says."""
-    report = judge(take([("text", text)], MATRIX)[0], MATRIX)
-    root = next(iter(report.verdict.root_causes), None)
-    said = [one for one in json.loads(render(report))["findings"] if one["id"] == root]
-    return root, json.dumps(said[:1], ensure_ascii=False)
-
-
 @pytest.mark.parametrize(("text", "root", "names"), FAULTS)
 def test_a_fault_is_named_with_what_decides(text: str, root: str, names: str) -> None:
     found, said = first(text)
@@ -121,7 +108,7 @@ def test_a_fault_is_named_with_what_decides(text: str, root: str, names: str) ->
 
 @pytest.mark.parametrize("text", WELL)
 def test_what_works_or_is_over_is_no_fault(text: str) -> None:
-    report = judge(take([("text", text)], MATRIX)[0], MATRIX)
+    report = judge(read(text), MATRIX)
     assert [one.id for one in report.findings if one.severity is Severity.ERROR] == []
 
 
@@ -133,7 +120,7 @@ def test_what_works_or_is_over_is_no_fault(text: str) -> None:
     ],
 )
 def test_a_line_that_is_read_in_other_words_is_quoted_as_it_was_written(line: str) -> None:
-    facts, _ = take([("text", line)], MATRIX)
+    facts = read(line)
     assert {one.line for one in facts.messages} <= {line}
 
 

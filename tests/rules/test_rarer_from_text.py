@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from gpustack.imports.texts import take
-from gpustack.judging import judge
-from gpustack.matrix import Matrix
-from gpustack.render.plain import render
+from tests.imports.reading import first
 
-MATRIX = Matrix()
 ASKED = "pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max"
 FAULTS = (
     ("dual RTX 4090: training hangs at the first all_reduce, IOMMU enabled in BIOS", "iommu-acs-p2p", "IOMMU"),
@@ -91,14 +85,6 @@ WELL = (
     "I have torch 2.1 from apt; the one of the venv, 2.5.1, is imported and works",
     "In the container nvidia-smi works, and on the host as well",
 )
-
-
-def first(text: str) -> tuple[str | None, str]:
-    """Give the first root of a text and all that its finding says."""
-    report = judge(take([("text", text)], MATRIX)[0], MATRIX)
-    root = next(iter(report.verdict.root_causes), None)
-    said = [one for one in json.loads(render(report))["findings"] if one["id"] == root]
-    return root, json.dumps(said[:1], ensure_ascii=False)
 
 
 @pytest.mark.parametrize(("text", "root", "names"), FAULTS)
