@@ -35,3 +35,10 @@ def tests(session: nox.Session) -> None:
     """Run the tests with branch coverage."""
     session.install("-e", ".[bench,dev]")
     session.run("pytest", "-n", "auto", "--cov", *session.posargs)
+
+
+@nox.session(default=False)
+def wide(session: nox.Session) -> None:
+    """Search for inputs that break what holds for any input: drawn anew, and many more than CI draws."""
+    session.install("-e", ".[bench,dev]")
+    session.run("pytest", "-n", "auto", "-m", "hypothesis", "--hypothesis-profile", "wide", *session.posargs)

@@ -83,7 +83,7 @@ def toolkit(line: Line) -> Toolkit:
     return Toolkit(
         version=line["cuda"],
         cuda=needed(CudaVersion.parse(line["cuda"])),
-        driver=DriverRelease(int(driver)) if driver.isdigit() else needed(DriverRelease.parse(driver)),
+        driver=DriverRelease(int(driver)) if driver.isdecimal() else needed(DriverRelease.parse(driver)),
         row=row("cuda_driver", f"CUDA {line['cuda']} comes with driver {driver}", line),
     )
 

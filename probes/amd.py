@@ -68,7 +68,7 @@ PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/p
 def nodes(host: "Host") -> "List[Facts]":
     """Give the GPUs of KFD's topology in its order: their numbers as the kernel names them, and the node's own."""
     found = []
-    for name in sorted((name for name in host.list(NODES) if name.isdigit()), key=int)[:MOST_NODES]:
+    for name in sorted((name for name in host.list(NODES) if name.isdecimal()), key=int)[:MOST_NODES]:
         said = numbers(host.read("%s/%s/properties" % (NODES, name), 1 << 14) or "")
         if said.get("simd_count") and said.get("vendor_id", 0x1002) == 0x1002:  # noqa: PLR2004 - AMD's own number
             found.append(dict(said, node=int(name), pci=place(said), gfx=target(said.get("gfx_target_version", 0))))
@@ -77,7 +77,7 @@ def nodes(host: "Host") -> "List[Facts]":
 
 def hidden(host: "Host") -> int:
     """Give how many nodes this process may not read: a container hides the GPUs that it was not given."""
-    names = [name for name in host.list(NODES) if name.isdigit()][:MOST_NODES]
+    names = [name for name in host.list(NODES) if name.isdecimal()][:MOST_NODES]
     return sum(host.why("%s/%s/properties" % (NODES, name)) == "denied" for name in names)
 
 
@@ -106,7 +106,7 @@ def core(host: "Host", device: str) -> "Tuple[Optional[str], Optional[str]]":
     for name in ("GC", "11"):  # by name as a link, and by its number
         folder = "%s/ip_discovery/die/0/%s/0" % (device, name)
         parts = [(host.read("%s/%s" % (folder, part), 64) or "").strip() for part in ("major", "minor", "revision")]
-        if all(part.isdigit() for part in parts):
+        if all(part.isdecimal() for part in parts):
             version = (int(parts[0]), int(parts[1]), int(parts[2]))
             return "%d.%d.%d" % version, CORES.get(version)
     return None, None
@@ -115,7 +115,7 @@ def core(host: "Host", device: str) -> "Tuple[Optional[str], Optional[str]]":
 def links(host: "Host", node: int, most: int) -> "Iterator[Dict[str, int]]":
     """Give the links that a node has to others, at most so many."""
     folder = "%s/%d/io_links" % (NODES, node)
-    for name in sorted((name for name in host.list(folder) if name.isdigit()), key=int)[:most]:
+    for name in sorted((name for name in host.list(folder) if name.isdecimal()), key=int)[:most]:
         yield numbers(host.read("%s/%s/properties" % (folder, name), 4096) or "")
 
 

@@ -16,9 +16,12 @@ from hypothesis import HealthCheck, settings
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
-# Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours.
-settings.register_profile("patient", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
+# drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("same", deadline=None, max_examples=30, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
+settings.load_profile("same")
 
 FAKES = Path(__file__).parent / "fakes"
 CHILDREN = "COVERAGE_PROCESS_CONFIG"  # by which coverage starts in them

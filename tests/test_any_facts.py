@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.matrix import Matrix
@@ -138,7 +138,6 @@ BASES = st.sampled_from(
 
 
 @given(MACHINES, st.sampled_from(Purpose))
-@settings(max_examples=100, deadline=None)
 def test_any_facts_are_judged_and_the_report_holds_together(facts: Facts, purpose: Purpose) -> None:
     made = report(facts, purpose)
     keys = [finding.key for finding in made.findings]
@@ -152,7 +151,6 @@ def test_any_facts_are_judged_and_the_report_holds_together(facts: Facts, purpos
 
 
 @given(BASES, st.lists(COMPONENTS, max_size=3), st.data())
-@settings(max_examples=40, deadline=None)
 def test_the_same_facts_in_another_order_give_the_same_findings(
     base: Facts, others: list[Component], data: st.DataObject
 ) -> None:
@@ -168,7 +166,6 @@ def test_the_same_facts_in_another_order_give_the_same_findings(
 @given(
     BASES, st.lists(st.builds(replace, COMPONENTS, id=st.sampled_from(["weather", "flavour", "vulkan"])), max_size=2)
 )
-@settings(max_examples=20, deadline=None)
 def test_facts_that_are_nobodys_change_no_finding(base: Facts, others: list[Component]) -> None:
     more = replace(base, components=(*base.components, *others))
     assert report(more).findings == report(base).findings

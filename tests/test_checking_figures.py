@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.checking import Unmeasured, check, unmeasurable
@@ -160,7 +160,6 @@ POLICIES = st.sampled_from(
 
 
 @given(MACHINES, MACHINES, POLICIES, st.sampled_from([None, *measurements.ALL.values()]))
-@settings(max_examples=60, deadline=None)
 def test_any_report_is_classified_and_the_class_goes_with_the_exit_code(
     facts: Facts, golden: Facts, policy: str, bench: Callable[[], BenchReport] | None
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.imports.texts import take
@@ -318,7 +318,6 @@ HELD = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(held=st.dictionaries(NAMES, HELD, max_size=4), hostname=TEXTS)
 def test_any_facts_can_be_redacted_and_doing_it_twice_changes_nothing(
     held: dict[str, JsonValue], hostname: str

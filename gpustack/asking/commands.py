@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.rules import fixes
-from gpustack.rules.reading import numbers
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.asking.subjects import Subject
@@ -89,7 +89,7 @@ def _conda(subject: Subject, spec: str, name: str | None) -> tuple[str, ...]:
     version = spec.removeprefix("==").removesuffix(".*")
     wanted = f"{name}={version}" if spec.startswith("==") else f'"{name}{spec}"'
     tag = (subject.tag or "").removeprefix("cuda").removeprefix("cu")
-    cuda = {"pytorch": f"{tag[:2]}.{tag[2:]}", "jax": tag}.get(subject.component) if tag.isdigit() else None
+    cuda = {"pytorch": f"{tag[:2]}.{tag[2:]}", "jax": tag}.get(subject.component) if tag.isdecimal() else None
     more = f" cuda-version={cuda}" if cuda else ""
     build = ' "jaxlib=*=*cuda*"' if subject.component == "jax" else ""
     return (f"conda install -c conda-forge {wanted}{build}{more}",)

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.asking.given import gpu, made
-from gpustack.rules.reading import numbers
 from gpustack.subjects import onnxruntime, torch
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.asking.subjects import Subject
@@ -28,7 +28,7 @@ def install(subject: Subject, where: str | None, matrix: Matrix) -> Component:
         return made("cuda-toolkit", subject.version, in_use=True)
     if subject.component in {"cudnn", "nccl", "tensorrt"}:
         major = (subject.tag or "").removeprefix("cu")
-        return made(subject.component, subject.version, cuda_major=int(major) if major.isdigit() else None)
+        return made(subject.component, subject.version, cuda_major=int(major) if major.isdecimal() else None)
     everywhere = subject.component in {"nvidia-driver", "gcc", "clang", "linux-kernel"}
     return made(subject.component, subject.version, None if everywhere else where)
 

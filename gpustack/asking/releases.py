@@ -122,7 +122,7 @@ def _toolkit(matrix: Matrix, version: str) -> bool:
 
 def _branch(matrix: Matrix, version: str) -> bool:
     number = version.partition(".")[0]
-    return number.isdigit() and drivers.branch_of(matrix, int(number)) is not None
+    return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
 
 
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {

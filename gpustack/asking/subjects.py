@@ -44,6 +44,7 @@ WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)"
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
 EXTRA = re.compile(r"cuda(?P<cuda>\d\d)(?:-local|-pip)?")
 EXACT = frozenset({"==", "==="})
+LONGEST = 200  # characters; the longest that is of use has 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class Subject:
 
 def parse(text: str) -> Subject:
     """Give what was typed as a subject; raises UsageError where it is none."""
+    if len(text) > LONGEST:
+        raise UsageError(f"{text[:30]!r}… is no subject: it has {len(text)} characters, and none has over {LONGEST}")
     if ComputeCapability.parse(text.strip()) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text.strip()):
         return Subject(typed=text, name="gpu", component="gpu", version=text.strip())
     try:

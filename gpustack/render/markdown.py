@@ -45,4 +45,4 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _held(match: re.Match[str]) -> str:
     first = match[0]
-    return f"{first}\\" if first.isdigit() else f"\\{first}"
+    return f"{first}\\" if first.isdecimal() else f"\\{first}"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.report import Kept
 from gpustack.model.versions import DriverRelease
-from gpustack.rules.reading import numbers, version
+from gpustack.rules.reading import version
 from gpustack.rules.seen import DRIVER, capabilities, driver_cuda, driver_release, on_windows
 from gpustack.subjects import drivers, toolkits
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -140,11 +141,6 @@ def newest_torch(facts: Facts, matrix: Matrix, python: str | None) -> tuple[str,
             if tags and (python is None or python in release.pythons):
                 return release.torch, tags[0]
     return None
-
-
-def minor(version: str | None) -> str:
-    """Give major and minor of a version: 2.11.0+cu130 is 2.11."""
-    return ".".join((version or "").split("+")[0].split(".")[:2])
 
 
 def _has_code(archs: tuple[CodeArch, ...], gpu: ComputeCapability) -> bool:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules.reading import because, because_of, copies, numbers
+from gpustack.rules.reading import because, because_of, copies
 from gpustack.rules.seen import driver_cuda, nvidia_here
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules.reading import because_of, copies, numbers
+from gpustack.rules.reading import because_of, copies
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

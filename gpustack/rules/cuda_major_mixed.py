@@ -115,7 +115,7 @@ def required(facts: Facts, matrix: Matrix) -> int | None:
     """Give the CUDA major that a failing ONNX Runtime needs: by its own words, else by the row of its release."""
     said_ = value(facts, "ort-requires", "cuda")
     release = onnxruntime.release_of(matrix, ort_version(facts) or "0")
-    if said_ and said_.isascii() and said_.isdigit():
+    if said_ and said_.isascii() and said_.isdecimal():
         return int(said_[:3])
     return release.cuda if release and heard(facts, *FAILED) else None
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import visible_said
-from gpustack.rules.reading import NUMBER, at, because, number, text, told
+from gpustack.rules.reading import at, because, number, text, told
 from gpustack.rules.seen import gpus
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,8 +56,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 def _there(name: str, count: int, facts: Facts) -> bool:
     """Tell whether a name leads to a GPU; of a UUID the beginning is enough, and MIG devices are not judged here."""
-    if NUMBER.fullmatch(name):
-        return int(name) < count
+    if numbers(name) and name.isdecimal():
+        return numbers(name) < (count,)
     known = [text(gpu.copy.facts, "uuid") or gpu.copy.key for gpu in gpus(facts)]
     if not name.startswith("GPU-") or not all(uuid.startswith("GPU-") for uuid in known):
         return name.startswith(("MIG-", "GPU-"))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.reading import numbers
 from gpustack.rules.saying import because_said
 from gpustack.rules.wanting import CUDNN, cuda_here, cudnn_here, majors, missing
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

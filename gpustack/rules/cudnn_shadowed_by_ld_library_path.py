@@ -14,9 +14,10 @@ from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.foreign import cudnn_number, lacking, loaded, off_path, path_grounds, place, shadowing
 from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, own_version, used
-from gpustack.rules.reading import numbers, table, text, told, version
+from gpustack.rules.reading import table, text, told, version
 from gpustack.rules.saying import because_said, grounds, heard, value
 from gpustack.rules.seen import builds
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

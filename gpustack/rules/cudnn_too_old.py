@@ -13,10 +13,11 @@ from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.foreign import cudnn_number, older, path_grounds, shadowing
 from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, used
-from gpustack.rules.reading import numbers, table, text, version
+from gpustack.rules.reading import table, text, version
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import builds
 from gpustack.rules.toolchain import toolkits
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -181,7 +181,7 @@ def _fix(extension: Extension, release: str | None, built: str | None = None, py
     package = name if name != UNNAMED else "PACKAGE"
     wanted = built or (extension.torch or "").lstrip("=")
     plain = wanted.partition("+")[0]
-    exact = plain.replace(".", "").isdigit() and plain.count(".") == len("..")
+    exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
     commands = [
         f"{python} -m pip install --force-reinstall --no-deps {package}  # its release for torch {release or 'here'}"
     ]

@@ -7,9 +7,10 @@ import shlex
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Fix, Kept
-from gpustack.rules.compatibility import minor, newest_torch, usable_tags
+from gpustack.rules.compatibility import newest_torch, usable_tags
 from gpustack.rules.reading import text, told, version
 from gpustack.subjects import torch
+from gpustack.subjects.spans import minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

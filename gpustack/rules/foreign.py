@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from gpustack.model.report import Because, Fix
 from gpustack.rules import fixes
 from gpustack.rules.linking import soname_library, symbol_owner
-from gpustack.rules.reading import because, numbers, table, text, told
+from gpustack.rules.reading import because, table, text, told
 from gpustack.rules.saying import because_said, grounds, holding
 from gpustack.rules.seen import on_windows
 from gpustack.rules.toolchain import toolkits
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Message
@@ -170,7 +171,7 @@ def cudnn_number(said_: str | None) -> str | None:
 
 def cuda_number(said_: str, library: str = "cuda") -> str:
     """Give a version of a library of CUDA as people write it: 12020 is CUDA 12.2, 120205 cuBLAS 12.2.5."""
-    number = int(said_) if said_.isascii() and said_.isdigit() else 0
+    number = int(said_) if said_.isascii() and said_.isdecimal() else 0
     if number >= LONG_PACKED:
         return f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
     if number < FIRST_PACKED:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
-from gpustack.rules.reading import numbers
 from gpustack.rules.saying import because_said, grounds, said
 from gpustack.rules.told_machine import branch_of, machine, more, release, whole, works
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.fixes import manager
-from gpustack.rules.reading import because, numbers, version
+from gpustack.rules.reading import because, version
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.toolchain import used
 from gpustack.subjects import compilers_host
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,10 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
 from gpustack.rules.frameworks import because_package, installed
-from gpustack.rules.reading import because_of, numbers, table, text
+from gpustack.rules.reading import because_of, table, text
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.seen import builds
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.report import Because, Fix
 from gpustack.rules import fixes
-from gpustack.rules.reading import copies, items, numbers, table, text, texts
+from gpustack.rules.reading import copies, items, table, text, texts
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue

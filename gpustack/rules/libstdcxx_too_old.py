@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.reading import numbers
 from gpustack.rules.saying import grounds, holding
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

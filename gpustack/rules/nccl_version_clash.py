@@ -15,10 +15,11 @@ from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules.foreign import lacking, off_path, path_grounds, removed
 from gpustack.rules.libraries import clash
 from gpustack.rules.overwritten import Overwritten, overwritten
-from gpustack.rules.reading import because, numbers, table
+from gpustack.rules.reading import because, table
 from gpustack.rules.reading import told as told_
 from gpustack.rules.saying import because_said, grounds, heard, holding, value
 from gpustack.rules.seen import builds
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
-from gpustack.rules.reading import because, because_of, numbers
+from gpustack.rules.reading import because, because_of
 from gpustack.rules.seen import builds, driver_release, user_release
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

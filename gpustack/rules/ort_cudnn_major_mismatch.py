@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.cuda_major_mixed import required
-from gpustack.rules.reading import numbers
 from gpustack.rules.saying import because_said, grounds, said, value
 from gpustack.rules.wanting import CUDNN, ONNXRUNTIME, cuda_here, cudnn_here, majors, missing, onnxruntime_version
 from gpustack.subjects import onnxruntime
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def _alone(facts: Facts, matrix: Matrix) -> bool:
 
 
 def _number(said_: str | None) -> int | None:
-    return int(said_[:3]) if said_ and said_.isascii() and said_.isdigit() else None
+    return int(said_[:3]) if said_ and said_.isascii() and said_.isdecimal() else None
 
 
 def _finding(

@@ -9,6 +9,7 @@ from gpustack.rules.extensions import of_file, of_name
 from gpustack.rules.reading import because_of, copies, status, text
 from gpustack.rules.seen import builds
 from gpustack.rules.unfitting import unfitting
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +50,13 @@ def other_cuda(facts: Facts, matrix: Matrix) -> Iterator[OtherCuda]:
     known = {(one.environment, one.extension.name) for one in unfitting(facts, matrix)}  # told of already
     torches = {build.copy.environment: build for build in builds(facts) if build.component == "pytorch"}
     for file in copies(facts, COMPONENT):
-        build, cuda = torches.get(file.environment), text(file.facts, "cuda")
-        if not build or not build.cuda or not cuda or not cuda.isdigit() or int(cuda) == build.cuda.major:
+        build, cuda = torches.get(file.environment), text(file.facts, "cuda") or ""
+        if not build or not build.cuda or numbers(cuda)[:1] in {(), (build.cuda.major,)}:
             continue
         name = text(file.facts, "distribution") or of_file(file.path or "", facts, matrix).name
         if (file.environment, name) not in known and not _there(cuda, file.environment, facts):
             known.add((file.environment, name))
-            yield OtherCuda(extension=of_name(name, facts, matrix), major=int(cuda), build=build, file=file)
+            yield OtherCuda(extension=of_name(name, facts, matrix), major=numbers(cuda)[0], build=build, file=file)
 
 
 def _there(cuda: str, environment: str | None, facts: Facts) -> bool:

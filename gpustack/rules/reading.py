@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Instance, JsonValue
 
 HERE = frozenset({Status.PRESENT, Status.FAILED})
-NUMBER = re.compile("[0-9]{1,9}")
 
 
 def at(held: JsonValue, *names: str) -> JsonValue:
@@ -58,12 +56,6 @@ def table(held: JsonValue, *names: str) -> Mapping[str, JsonValue]:
     """Give what is held by name."""
     value = at(held, *names)
     return value if isinstance(value, Mapping) else {}
-
-
-def numbers(said: str | None) -> tuple[int, ...]:
-    """Give the numbers of a version, to compare: 9.19.0.56+x is (9, 19, 0, 56)."""
-    parts = (said or "").partition("+")[0].split(".")
-    return tuple(int(part) for part in parts if NUMBER.fullmatch(part))
 
 
 def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:

@@ -11,8 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.rules import naming
-from gpustack.rules.reading import numbers, table, told
+from gpustack.rules.reading import table, told
 from gpustack.rules.seen import capabilities, driver_release, gpus
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

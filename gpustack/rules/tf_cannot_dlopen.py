@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.linking import soname_library
-from gpustack.rules.reading import because, numbers, version
+from gpustack.rules.reading import because, version
 from gpustack.rules.saying import because_said, grounds, heard, holding
 from gpustack.rules.seen import driver_release, on_windows
 from gpustack.rules.toolchain import parsed
 from gpustack.rules.wanting import CUDNN, TENSORFLOW, cuda_here, cudnn_here, missing, plain_version
 from gpustack.subjects import tensorflow
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,7 +156,7 @@ def _cuda(one: Missing) -> str | None:
     """Give the CUDA version that a name spells: libcudart.so.10.1 and cudart64_101.dll are of 10.1."""
     number = one.soname.partition(".so.")[2]
     digits = one.soname.rpartition("_")[2].removesuffix(".dll")
-    if not number and digits.isdigit():
+    if not number and numbers(digits) and digits.isdecimal():
         number = f"{digits[:-1]}.{digits[-1]}" if len(digits) > 2 else digits  # noqa: PLR2004 - 101 is 10.1, 12 is 12
     if one.library == "cuda-runtime" and number:
         return number if number.count(".") else str(parsed(number) or number).partition(".")[0]

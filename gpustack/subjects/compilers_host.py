@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.subjects.spans import numbers
 from gpustack.tables import row
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def compilers(matrix: Matrix) -> tuple[HostCompilers, ...]:
 
 def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
     """Give what a CUDA version (12.8 or 12.8.93) accepts; None where the matrix knows no row of its minor."""
-    wanted = tuple(int(part) for part in cuda.split(".")[:3] if part.isdigit())
+    wanted = numbers(cuda)[:3]
     same = [one for one in compilers(matrix) if one.cuda[:2] == wanted[:2]]
     older = [one for one in same if wanted == one.cuda[:2] or one.cuda <= wanted]
     return max(older, key=lambda one: one.cuda, default=None)
@@ -57,7 +58,7 @@ def first_cuda(matrix: Matrix, gcc: int) -> HostCompilers | None:
 def _compilers(line: Line) -> HostCompilers:
     text = f"CUDA {line['cuda']} compiles with GCC up to {line['gcc_max']} and Clang up to {line['clang_max']}"
     return HostCompilers(
-        cuda=tuple(int(part) for part in line["cuda"].split(".")),
+        cuda=numbers(line["cuda"]),
         gcc_max=int(line["gcc_max"]),
         gcc_min=line.get("gcc_min"),
         clang_max=int(line["clang_max"].partition(".")[0]),

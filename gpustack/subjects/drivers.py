@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.versions import CudaVersion, DriverRelease
 from gpustack.subjects.gpus import plain
+from gpustack.subjects.spans import numbers
 from gpustack.tables import needed, row
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def module_rule(matrix: Matrix, product: str) -> ModuleRule | None:
 
 
 def _kernel(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.partition("-")[0].split(".") if part.isdigit())
+    return numbers(text.partition("-")[0])
 
 
 def _branch(line: Line) -> Branch:

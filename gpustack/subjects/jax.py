@@ -114,7 +114,7 @@ def _build(line: Line) -> JaxBuild:
         oldest_cuda=CudaVersion.parse(line.get("oldest_cuda")),
         cudnn=line.get("cudnn"),
         built_cudnn=line.get("built_cudnn"),
-        driver=DriverRelease(int(driver)) if driver and driver.isdigit() else DriverRelease.parse(driver),
+        driver=DriverRelease(int(driver)) if driver and driver.isdecimal() else DriverRelease.parse(driver),
         oldest_gpu=ComputeCapability.parse(line.get("min_cc")),
         archs=tuple(tables.needed(CodeArch.parse(arch)) for arch in line.get("archs", ())),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_NUMBERS = re.compile(r"[0-9]{1,9}(?![0-9])(?:\.[0-9]{1,9}(?![0-9]))*")
 _BOUND = re.compile(r"(>=|<=|==|!=|<|>)\s*(\d+(?:\.\d+)*)")
 _COMPARES: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     ">=": operator.ge,
@@ -20,16 +21,14 @@ _COMPARES: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 }
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """Give the numbers at the start of a version, to compare: 8.6.1.post1+x is (8, 6, 1)."""
-    match = re.match(r"\d+(?:\.\d+)*", version.strip())
-    if not match:
-        raise ValueError(f"{version!r} is no version")
-    return tuple(int(part) for part in match.group().split("."))
+def numbers(version: str | None) -> tuple[int, ...]:
+    """Give the numbers at the start of a version, to compare: 8.6.1.post1+x is (8, 6, 1), and no version has none."""
+    match = _NUMBERS.match((version or "").strip())
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
-def minor(version: str) -> str:
-    """Give major and minor of a version: 2.11.0+cu130 is 2.11."""
+def minor(version: str | None) -> str:
+    """Give major and minor of a version: 2.11.0+cu130 is 2.11, and no version is empty."""
     return ".".join(str(part) for part in numbers(version)[:2])
 
 
@@ -44,7 +43,7 @@ def within(version: str, span: str) -> bool:
     What is no version lies in no range.
     """
     bounds = [_bound(part) for part in span.split(",") if part.strip()]
-    return bool(re.match(r"\d", version.strip())) and all(_holds(numbers(version), *bound) for bound in bounds)
+    return bool(numbers(version)) and all(_holds(numbers(version), *bound) for bound in bounds)
 
 
 def _bound(text: str) -> tuple[str, tuple[int, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
+from gpustack.subjects.spans import numbers
 from gpustack.tables import needed, row
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Rule:
 def releases(matrix: Matrix) -> tuple[Release, ...]:
     """Give every release of the toolkit, those without a published driver too, oldest first."""
     made = matrix.rows("cuda_driver", "toolkits", _release) + matrix.rows("cuda_driver", "unpublished", _unpublished)
-    return tuple(sorted(made, key=lambda one: [int(part) for part in one.version.split(".")]))
+    return tuple(sorted(made, key=lambda one: numbers(one.version)))
 
 
 def release_of(matrix: Matrix, version: str) -> Release | None:
@@ -141,7 +142,7 @@ def rule_of(matrix: Matrix, name: str) -> Rule:
 
 def _release(line: Line) -> Release:
     driver = line["driver"]
-    parsed = DriverRelease(int(driver)) if driver.isdigit() else needed(DriverRelease.parse(driver))
+    parsed = DriverRelease(int(driver)) if driver.isdecimal() else needed(DriverRelease.parse(driver))
     return Release(
         version=line["cuda"],
         cuda=needed(CudaVersion.parse(line["cuda"])),

@@ -115,7 +115,8 @@ class Code:
 
 def release(line: Line) -> Release:
     """Give one release."""
-    numbers(line["torch"])
+    if not numbers(line["torch"]):
+        raise ValueError(f"{line['torch']!r} is no version")
     build = f"{line['default']} by default" if "default" in line else "default build not known"
     glibc = f", glibc {line['glibc']}" if "glibc" in line else ""
     text = f"torch {line['torch']}: {build}, Python {line['python'][0]} to {line['python'][-1]}{glibc}"

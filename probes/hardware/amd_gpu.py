@@ -72,7 +72,7 @@ def of_node(host: "Host", node: "Dict[str, Any]") -> "Facts":
 def caches(host: "Host", folder: str) -> "Facts":
     """Give the sizes of the second and third level (AMD's Infinity Cache) of one node."""
     numbers = host.shared("amd.py")["numbers"]
-    names = sorted((name for name in host.list(folder + "/caches") if name.isdigit()), key=int)[-MOST_CACHES:]
+    names = sorted((name for name in host.list(folder + "/caches") if name.isdecimal()), key=int)[-MOST_CACHES:]
     said = [numbers(host.read("%s/caches/%s/properties" % (folder, name), 1 << 14) or "") for name in names]
     largest = {one["level"]: one["size"] for one in said if one.get("level") in {2, 3} and one.get("size")}
     return {"l%d_kib" % level: size for level, size in sorted(largest.items())}

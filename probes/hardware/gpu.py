@@ -206,7 +206,7 @@ def mps(host: "Host", processes: "List[Facts]") -> "Facts":
     """Give what is seen of the Multi-Process Service: its folder, its control daemon, its servers and clients here."""
     folder = host.env("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"  # noqa: S108 - NVIDIA's default
     said = (host.read(folder + "/nvidia-cuda-mps-control.pid", 32) or "").strip()
-    comm = host.read("/proc/%s/comm" % said, 64) if said.isdigit() else None
+    comm = host.read("/proc/%s/comm" % said, 64) if said.isdecimal() else None
     return {
         "folder": folder if host.exists(folder) else None,
         "control": int(said) if (comm or "").startswith("nvidia-cuda-mps") else None,

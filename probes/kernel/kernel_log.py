@@ -134,7 +134,7 @@ def parse_xid(line: str) -> "Tuple[str, Optional[Facts]]":
         "pci": "%04x:%s.0" % (int(domain, 16), slot.lower()),
         "code": int(code),
         "text": (rest[owner.end() :] if owner else rest)[:MOST_LINE],
-        "pid": int(pid) if pid and pid.isdigit() else None,
+        "pid": int(pid) if pid and pid.isdecimal() else None,
         "process": name if name and name != "<unknown>" else None,
         "instance": instance.strip() if instance else None,
     }

@@ -266,7 +266,7 @@ def told(copy: "Facts") -> "Facts":
 
 def soname(copy: "Facts") -> str:
     """Give the name that programs ask for: the shortest numbered one that leads to the file."""
-    numbered = [name for name in copy["names"] if name[-1].isdigit()]
+    numbered = [name for name in copy["names"] if name[-1].isdecimal()]
     return str(min(numbered or copy["names"], key=len))
 
 

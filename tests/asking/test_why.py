@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as some
 
 from gpustack.errors import UsageError
@@ -176,7 +175,9 @@ def test_a_flag_that_says_nothing_is_one_clear_line(given: dict[str, str]) -> No
     assert str(next(iter(given.values()))) in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "torch=2.7", "torch==", "==2.0", "torch @ https://example.org/x.whl", "a b c"])
+@pytest.mark.parametrize(
+    "text", ["", "torch=2.7", "torch==", "==2.0", "torch @ https://example.org/x.whl", "a b c", f"gcc=={9:05000}"]
+)
 def test_a_subject_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         why(text, driver="550.54.15")
@@ -203,7 +204,6 @@ NUMBERS = some.lists(some.integers(0, 60), min_size=1, max_size=4).map(lambda pa
 SMALL = some.integers(0, 20)
 
 
-@settings(max_examples=60, deadline=None)
 @drawn(
     name=some.sampled_from(NAMES),
     version=NUMBERS,

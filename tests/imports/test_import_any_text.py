@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack import assets
@@ -160,13 +160,11 @@ def test_any_bytes(data: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=12), max_size=60).map("".join))
-@settings(max_examples=80)
 def test_texts_that_come_near_to_what_we_know(text: str) -> None:
     sound(text.encode("utf-8", "replace"))
 
 
 @given(st.data())
-@settings(max_examples=40)
 def test_real_inputs_that_are_cut_shuffled_and_damaged(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(texts())) + data.draw(st.sampled_from(texts()))
     lines = text.splitlines(keepends=True)
@@ -192,7 +190,6 @@ def test_the_same_piece_over_and_over_takes_no_longer(piece: str) -> None:
 
 @pytest.mark.parametrize("reader", [*READERS, *LAYOUTS], ids=lambda reader: str(reader.__module__.rpartition(".")[2]))
 @given(text=st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
-@settings(max_examples=40)
 def test_each_reader_alone(reader: Callable[[str, str, Gathered], None], text: str) -> None:
     into = Gathered()
     reader("text", text, into)

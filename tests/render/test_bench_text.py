@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -97,7 +97,6 @@ REPORTS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(report=REPORTS, width=st.integers(20, 120), verbose=st.booleans())
 def test_any_report_can_be_drawn(report: BenchReport, width: int, *, verbose: bool) -> None:
     text = render(report, width=width, verbose=verbose)

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -107,7 +107,6 @@ ROWS = st.builds(Held, rule=TEXT, wanted=TEXT, found=TEXT, ok=st.none() | st.boo
 BENCHES = st.sampled_from([None, *(make() for make in measurements.ALL.values()), checks.hostile().bench])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     class_=st.sampled_from(HealthClass),
     why=TEXT,

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpustack.model.check import HealthClass, Held
@@ -214,7 +214,6 @@ def test_no_text_can_begin_a_command_to_the_runner_of_a_job() -> None:
 
 @pytest.mark.parametrize("form", READERS)
 @given(reported=CHECK | BENCH)
-@settings(max_examples=25)
 def test_any_report_is_valid_in_any_form(form: str, reported: Reported) -> None:
     text = written(form, reported, Told(origins={"issue.txt": "issue.txt"}))
     READERS[form](text)

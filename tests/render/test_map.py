@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -104,7 +104,6 @@ def test_the_page_loads_nothing_and_hostile_words_stay_words() -> None:
     status=st.sampled_from(Status),
     layer=st.sampled_from(Layer),
 )
-@settings(max_examples=60, deadline=None)
 def test_any_map_can_be_drawn_on_any_page(
     *, width: int, ascii_only: bool, words: str, status: Status, layer: Layer
 ) -> None:

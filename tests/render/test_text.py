@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -236,7 +236,6 @@ REPORTS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(report=REPORTS, width=st.integers(20, 120), poor=st.booleans(), verbose=st.booleans())
 def test_any_report_can_be_drawn_on_any_page_and_nothing_in_it_steers_the_terminal(
     report: Report, width: int, *, poor: bool, verbose: bool

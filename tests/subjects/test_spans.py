@@ -25,11 +25,16 @@ def test_a_version_lies_in_a_range_by_its_numbers(version: str, span: str, held:
     assert within(version, span) is held
 
 
-def test_what_is_no_range_and_no_version_is_refused() -> None:
+def test_what_is_no_range_is_refused() -> None:
     with pytest.raises(ValueError, match="no bound"):
         within("1.0", "~1.0")
-    with pytest.raises(ValueError, match="no version"):
-        numbers("nightly")
+
+
+@pytest.mark.parametrize("version", [None, "", "nightly", "nvidia", "v2.1", "²", "1" * 5000])
+def test_what_is_no_version_has_no_numbers_and_lies_in_no_range(version: str | None) -> None:
+    assert numbers(version) == ()
+    assert minor(version) == ""
+    assert not within(version or "", "")
 
 
 def test_a_minor_release_is_the_first_two_numbers() -> None:

@@ -8,9 +8,10 @@ from gpustack.model.report import Kept
 from gpustack.rules import amd
 from gpustack.rules.compatibility import Fit
 from gpustack.rules.contracts.edges import edge, release
-from gpustack.rules.reading import copies, flag, numbers, text, told
+from gpustack.rules.reading import copies, flag, text, told
 from gpustack.rules.seen import builds, from_text
 from gpustack.subjects import rocm
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,10 @@ from gpustack.rules import amd
 from gpustack.rules.compatibility import Fit, arch_fit, driver_fit
 from gpustack.rules.contracts.edges import asked, edge, floor_fit, release, same_major, spoken
 from gpustack.rules.libraries import copy_at, pinned, used
-from gpustack.rules.reading import copies, numbers, text, texts
+from gpustack.rules.reading import copies, text, texts
 from gpustack.rules.seen import Build, builds, capabilities, nvidia_here, on_windows
 from gpustack.subjects import jax, onnxruntime, ranges, rocm, tensorflow, torch
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +130,7 @@ def _cudnn_fit(build: Build, found: str, matrix: Matrix) -> Fit | None:
     wanted, row = _cudnn(build, matrix)
     if not wanted:
         return None
-    if wanted[0].isdigit():
+    if wanted[0].isdecimal():
         return same_major("cuDNN", wanted, found, row)
     span = ranges.VersionRange.parse(wanted)
     alone = len(numbers(found)) == 1

@@ -8,8 +8,9 @@ from gpustack.model.report import Kept
 from gpustack.rules.compatibility import Fit
 from gpustack.rules.contracts.edges import edge
 from gpustack.rules.intel import GPU, LEVEL_ZERO, MODULES, RUNTIME, cards, device_of, listed, starts, xpu_builds
-from gpustack.rules.reading import copies, flag, items, number, numbers, table, text
+from gpustack.rules.reading import copies, flag, items, number, table, text
 from gpustack.subjects import intel
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

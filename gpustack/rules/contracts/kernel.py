@@ -8,9 +8,10 @@ from gpustack.model.facts import Status
 from gpustack.model.report import Kept
 from gpustack.rules.compatibility import Fit
 from gpustack.rules.contracts.edges import edge, kernel_of, loaded
-from gpustack.rules.reading import copies, numbers, status, text, told, version
+from gpustack.rules.reading import copies, status, text, told, version
 from gpustack.rules.seen import driver_release
 from gpustack.subjects import drivers
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

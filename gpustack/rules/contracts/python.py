@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Kept
-from gpustack.rules.compatibility import Fit, minor
+from gpustack.rules.compatibility import Fit
 from gpustack.rules.contracts.edges import asked, edge, release
-from gpustack.rules.reading import copies, numbers, text
+from gpustack.rules.reading import copies, text
 from gpustack.subjects import jax, onnxruntime, ranges, serving, tensorflow, torch, training, vllm
+from gpustack.subjects.spans import minor, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

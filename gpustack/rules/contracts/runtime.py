@@ -9,9 +9,10 @@ from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 from gpustack.rules.compatibility import Fit, driver_fit
 from gpustack.rules.contracts.edges import asked, edge
-from gpustack.rules.reading import copies, flag, numbers, version
+from gpustack.rules.reading import copies, flag, version
 from gpustack.rules.seen import capabilities, nvidia_here
 from gpustack.subjects import compilers_host, toolkits
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
