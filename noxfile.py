@@ -41,4 +41,6 @@ def tests(session: nox.Session) -> None:
 def wide(session: nox.Session) -> None:
     """Search for inputs that break what holds for any input: drawn anew, and many more than CI draws."""
     session.install("-e", ".[bench,dev]")
-    session.run("pytest", "-n", "auto", "-m", "hypothesis", "--hypothesis-profile", "wide", *session.posargs)
+    session.run(
+        "pytest", "-n", "auto", "-m", "hypothesis", "--hypothesis-profile", "wide", "--timeout", "0", *session.posargs
+    )

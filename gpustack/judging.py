@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack import __version__, trials
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Layer, Status, Unseen
 from gpustack.model.report import (
     Confidence,
     EnvironmentVerdict,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract, Finding
+    from gpustack.rules import Judge
     from gpustack.rules.seen import Build
 
 LAYERS = tuple(Layer)
@@ -42,6 +43,7 @@ SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
+REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
 DECIDING = frozenset({"cuda", "architecture"})
 # Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
 STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
@@ -61,8 +63,10 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     """Give the report on these facts: the same for the same facts, wherever they were taken."""
     facts = complete(facts, matrix)
     own = alone(facts)
-    findings = _found(trials.heard(own, matrix), matrix, purpose)
-    others = _beside(findings, _found(trials.heard(facts, matrix), matrix, purpose)) if own is not facts else ()
+    failures: list[Unseen] = []
+    findings = _found(trials.heard(own, matrix), matrix, purpose, failures)
+    everything = _found(trials.heard(facts, matrix), matrix, purpose, failures) if own is not facts else findings
+    others = _beside(findings, everything)
     contracts = draw(facts, matrix)
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
@@ -76,12 +80,12 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         components=whole(facts, matrix),
         contracts=contracts,
         findings=findings,
-        not_seen=facts.not_seen,
+        not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures))),
         environments=tuple(
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
             for one in facts.environments
         ),
-        verdict=_verdict(findings, facts, _inside(chosen, works)),
+        verdict=_verdict(findings, facts, _inside(chosen, works), blind=bool(failures)),
         taken=facts.taken,
         deep=facts.deep,
         seconds=facts.seconds,
@@ -98,16 +102,31 @@ def _by_severity(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _found(facts: Facts, matrix: Matrix, purpose: Purpose) -> tuple[Finding, ...]:
+def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen]) -> tuple[Finding, ...]:
     """Give what all rules say, each key once, the gravest first and within that the lowest layer first."""
     weights = PURPOSES.get(purpose, {})
     lighter = tried.light(facts)
     told: dict[str, Finding] = {}
     for rule in asked(facts):
-        for finding in rule(facts, matrix):
+        for finding in _said(rule, facts, matrix, failures):
             severity = weights.get((finding.id, finding.component), tried.eased(finding, lighter))
             told.setdefault(finding.key, replace(finding, severity=severity))
     return tuple(_with_causes(sorted(told.values(), key=_order)))
+
+
+def _said(rule: Judge, facts: Facts, matrix: Matrix, failures: list[Unseen]) -> tuple[Finding, ...]:
+    """Give what one rule says; one that fails, which is a fault of ours, costs what it alone would have said."""
+    try:
+        return tuple(rule(facts, matrix))
+    except Exception as error:  # noqa: BLE001 - whatever fails in it, the others still speak
+        failures.append(failed(rule, error))
+        return ()
+
+
+def failed(rule: Judge, error: Exception) -> Unseen:
+    """Give that a rule failed, as something that nobody looked at."""
+    what = rule.__module__.rpartition(".")[2].replace("_", "-")
+    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
@@ -163,19 +182,19 @@ def _inside(python: str | None, works: Iterable[tuple[Build, bool | None]]) -> M
     return {build.component: answer for build, answer in works if python is None or build.copy.environment == python}
 
 
-def _verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None]) -> Verdict:
+def _verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None], *, blind: bool) -> Verdict:
     roots = [finding for finding in findings if finding.severity in AT_FAULT and finding.caused_by is None]
     return Verdict(
-        status=_health(findings, roots, facts),
+        status=_health(findings, roots, facts, blind=blind),
         root_causes=tuple(dict.fromkeys(finding.id for finding in roots)),
         root_keys=tuple(finding.key for finding in roots),
         works=works,
     )
 
 
-def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts) -> Health:
+def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts, *, blind: bool) -> Health:
     """Give the whole in one word: a fault is a fault, and what was not seen is never well."""
-    blind = any(finding.severity is Severity.UNKNOWN and finding.caused_by is None for finding in findings)
+    blind = blind or any(finding.severity is Severity.UNKNOWN and finding.caused_by is None for finding in findings)
     if any(finding.severity is Severity.ERROR for finding in roots):
         return Health.BROKEN
     if any_gpu(facts) is False and not blind:

@@ -9,12 +9,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from gpustack import judging
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Unseen
 
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
 # drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
@@ -73,6 +78,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         sys.settrace(tracer)
         if children is not None:
             os.environ[CHILDREN] = children
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _rules_that_fail_are_heard() -> Iterator[None]:
+    """Let a rule that fails end the test that asked it; a user would get the report without that rule."""
+
+    def raised(_rule: object, error: Exception) -> Unseen:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judging, "failed", raised)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack import judging
 from gpustack.model.facts import Environment, Facts
-from gpustack.model.report import Health, Kept, Severity
+from gpustack.model.report import Finding, Health, Kept, Severity
+from gpustack.rules import nccl_version_clash
 from tests.build import (
     PYTHON,
     driver,
@@ -33,6 +36,10 @@ from tests.build import (
     uvm,
 )
 
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+FAILED = judging.failed  # tests are ended by it otherwise (conftest.py)
 RAN = {"ran": True, "ok": True, "device": "cuda:0"}
 
 
@@ -44,6 +51,23 @@ def test_a_machine_where_all_is_well_is_healthy() -> None:
     assert {contract.status for contract in made.contracts} == {Kept.OK}
     assert made.tool.name == "gpustack"
     assert made.tool.matrix_date == "2026-11-21"
+
+
+def test_a_rule_that_fails_costs_what_it_alone_would_have_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(_facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+        yield from ()
+        raise KeyError("no such row")
+
+    judge.__module__ = nccl_version_clash.__name__
+    monkeypatch.setattr(judging, "failed", FAILED)
+    monkeypatch.setattr(nccl_version_clash, "judge", judge)
+    made = report(healthy(torch()))
+    (unseen,) = made.not_seen
+    assert (unseen.what, unseen.why) == ("nccl-version-clash", "its rule failed: KeyError: 'no such row'")
+    assert made.verdict.status is Health.UNKNOWN, "nobody looked, so nobody says that all is well"
+    broken = report(merged(healthy(torch()), module("570.133.07"), nvml_error(18, "MISMATCH"), libcuda(init=803)))
+    assert broken.verdict.status is Health.BROKEN, "the others still speak"
+    assert broken.verdict.root_causes == ("driver-library-mismatch",)
 
 
 def test_what_weighs_on_a_verdict() -> None:
