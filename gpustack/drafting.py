@@ -12,6 +12,7 @@ from gpustack.model.facts import Status
 from gpustack.model.versions import DriverRelease
 from gpustack.rules.seen import FRAMEWORKS
 from gpustack.subjects.pep440 import version_of
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def _gpus(report: Report) -> Iterator[str]:
     """Give how many GPUs there are, and what all of them are."""
     seen = cards(report) or ()
     names = list(dict.fromkeys(card.name for card in seen if card.name))
-    capabilities = sorted({card.capability for card in seen if card.capability}, key=_numbers)
+    capabilities = sorted({card.capability for card in seen if card.capability}, key=numbers)
     least = min((card.mib for card in seen if card.mib), default=None)
     on = bool(seen)
     yield "# How many GPUs (a number, or a range), and what every one of them must be."
@@ -112,10 +113,6 @@ def _range(component: Component) -> str | None:
     """Give the range of the release that is here: 2.11.0 is >=2.11,<3."""
     known = version_of(component.version) if component.version else None
     return f">={known.major}.{known.minor},<{known.major + 1}" if known else None
-
-
-def _numbers(capability: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in capability.split("."))
 
 
 def _on(line: str, on: bool) -> str:  # noqa: FBT001 - a line, and whether it is in force

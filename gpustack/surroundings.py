@@ -12,6 +12,7 @@ from gpustack import assets
 from gpustack.answers import parse
 from gpustack.catalogue import question
 from gpustack.model.facts import Environment, Unseen
+from gpustack.subjects.spans import numbers
 from gpustack.workers import Task, ask
 
 if TYPE_CHECKING:
@@ -126,8 +127,8 @@ def _why_not(copy: Instance) -> Unseen | None:
         return Unseen(
             what=python, why=f"the Python it was made from, {broken}, is gone", enable_by=f"make it anew: {again}"
         )
-    numbers = tuple(int(part) for part in re.findall(r"\d+", copy.version or "")[:2])
-    if numbers and numbers < OLDEST:
+    release = numbers(copy.version)[:2]
+    if release and release < OLDEST:
         return Unseen(what=python, why=f"it is Python {copy.version}, and the probes need 3.8 or newer")
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ BEGUN = tuple(
     """XDG_ LC_ LD_ CUDA NV CONDA_ PYTHON TORCH PYTORCH TF_ XLA_ JAX_ NCCL_ UCX_ ROCM ROCR_ HIP HSA_ AMD_ MIOPEN_ RCCL_
     ONEAPI_ ZE SYCL_ OCL_ OPENCL_ VK_ WSL OMP_ MKL_ SLURM KUBERNETES_ TRITON_ NUMBA CUPY_ CCCL_""".split()  # noqa: SIM905 - the same
 )
+SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")  # NVIDIA_API_KEY is no setting of a stack
 
 
 def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environment, ...]:
@@ -34,7 +36,8 @@ def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environmen
 
 def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
     """Give what of our environment a probe gets to see: what changes a GPU stack, and no secret by another name."""
-    kept = {name: value for name, value in environ.items() if name in WHOLE or name.startswith(BEGUN)}
+    ours = {name: value for name, value in environ.items() if name in WHOLE or name.startswith(BEGUN)}
+    kept = {name: value for name, value in ours.items() if not SECRET.search(name)}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
 
 

@@ -32,7 +32,7 @@ def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
             for number, held in zip((1, 2), kept):
                 os.dup2(held, number)
                 os.close(held)
-            paper.seek(0)
+            paper.seek(max(0, paper.seek(0, os.SEEK_END) - TEXT))
             said = paper.read(TEXT).decode("utf-8", "replace").splitlines()
             lines += [line[:1000] for line in said if line.strip()][-20:]
 

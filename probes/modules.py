@@ -23,15 +23,20 @@ CONFIGURATION = (
 
 
 def forbidden(host: "Host", module: str) -> "List[str]":
-    """Give the files that keep a module from being loaded, and the kernel's command line where that does."""
+    """Give the files that keep a module from being loaded, and the kernel's command line where that does.
+
+    Of files of one name the first folder's alone counts: an empty one in /etc takes back what a package says.
+    """
     name = re.escape(module).replace("_", "[-_]")
     rule = re.compile(
         r"^\s*(?:blacklist\s+%s|install\s+%s\s+\S*/(?:false|true)\b.*|alias\s+%s\s+off)\s*(?:#.*)?$"
         % (name, name, name),
         re.MULTILINE,
     )
-    files = [path for folder in CONFIGURATION for path in host.glob(folder + "/*.conf")]
-    seen = [path for path in files if rule.search(host.read(path) or "")]
+    files = {}  # type: Dict[str, str]
+    for path in (path for folder in CONFIGURATION for path in host.glob(folder + "/*.conf")):
+        files.setdefault(path.rpartition("/")[2], path)
+    seen = [path for path in files.values() if rule.search(host.read(path) or "")]
     words = [word.partition("=") for word in (host.read("/proc/cmdline") or "").split()]
     listed = [one for key, _, value in words if key.endswith("blacklist") for one in value.replace("-", "_").split(",")]
     return list(dict.fromkeys(map(host.real, seen))) + (["/proc/cmdline"] if module in listed else [])

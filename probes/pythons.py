@@ -84,7 +84,7 @@ def version(host: "Host", program: str, prefix: str) -> "Optional[str]":
     names += [host.real(program).rpartition("/python")[2]]
     if not prefix.endswith(("/usr", "/local")):
         names += [name[len("python") :] for name in listed(host, prefix + "/lib") if name.startswith("python3.")]
-    found = (re.match(r"\d+\.\d+(?:\.\d+)?", name) for name in names)
+    found = (re.match(r"\d{1,9}\.\d{1,9}(?:\.\d{1,9})?(?!\d)", name) for name in names)
     return next((match.group() for match in found if match), None)
 
 

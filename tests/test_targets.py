@@ -47,7 +47,13 @@ def test_a_name_that_is_no_program_is_one_clear_error(name: str) -> None:
 
 def test_probes_see_what_concerns_a_gpu_stack_and_no_secret() -> None:
     ours = {"LD_LIBRARY_PATH": "/x", "CUDA_VISIBLE_DEVICES": "0", "PYTHONPATH": "/p", "PATH": "/bin"}
-    secret = {"AWS_SECRET_ACCESS_KEY": "s", "GITHUB_TOKEN": "s", "HF_TOKEN": "s", "PASSWORD": "s"}
+    secret = {
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "GITHUB_TOKEN": "s",
+        "HF_TOKEN": "s",
+        "PASSWORD": "s",
+        "NVIDIA_API_KEY": "s",
+    }
     seen = targets.environment_of({**ours, **secret})
     assert ours.items() <= seen.items()
     assert not secret.keys() & seen.keys()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.told import Host, ToldHost
+from tests.told import Host, ToldHost, load
 
 PROBES = Path(__file__).resolve().parents[2] / "probes"
 
@@ -152,6 +152,12 @@ def test_work_done_apart_answers_and_its_noise_is_not_heard(capfd: pytest.Captur
     assert Host().apart(lambda: [os.write(1, b"noise"), {"version": "9.19"}][1]) == {"version": "9.19"}
     assert len(Host().apart(lambda: "x" * 500_000)) == 500_000
     assert capfd.readouterr().out == ""
+
+
+def test_of_a_flood_of_words_the_last_are_kept() -> None:
+    lines: list[str] = []
+    load("hearing.py")["heard"](lambda: [os.write(2, b"noise\n" * 50_000), os.write(2, b"the reason\n")], lines)
+    assert (len(lines), lines[-1]) == (20, "the reason")
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13"])

@@ -143,3 +143,9 @@ def test_a_damaged_kernel_is_none(tmp_path: Path, text: str) -> None:
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text(text)
     assert ask(tmp_path, "jupyter") == []
+
+
+def test_a_version_of_endless_digits_is_none(tmp_path: Path) -> None:
+    put(tmp_path, "/w/.venv")
+    (tmp_path / "w/.venv/pyvenv.cfg").write_text(f"version = {'9' * 5000}.1\n")
+    assert [one["version"] for one in ask(tmp_path, "here", {"folder": "/w/"})] == [None]

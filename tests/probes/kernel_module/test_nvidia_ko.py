@@ -106,6 +106,12 @@ def test_on_disk_and_not_loaded_with_everything_in_its_way() -> None:
     assert "open" not in seen["nodes"][0]
 
 
+def test_a_file_of_the_same_name_in_a_nearer_folder_takes_its_place() -> None:
+    files = {f"{TREE}/modules.dep": "extra/nvidia.ko:\n", "/usr/lib/modprobe.d/x.conf": "blacklist nvidia\n"}
+    assert look({**files, "/etc/modprobe.d/x.conf": ""})["blacklisted"] == []
+    assert look({**files, "/etc/modprobe.d/y.conf": ""})["blacklisted"] == ["/usr/lib/modprobe.d/x.conf"]
+
+
 def test_one_file_seen_through_two_folders_is_one_file() -> None:
     files = {f"{TREE}/modules.dep": "extra/nvidia.ko:\n", "/usr/lib/modprobe.d/x.conf": "install nvidia /bin/false\n"}
     links = {"/lib/modprobe.d/x.conf": "/usr/lib/modprobe.d/x.conf"}
