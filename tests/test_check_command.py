@@ -116,6 +116,15 @@ def test_a_wrong_policy_is_one_line_and_exit_code_2(policy: str, line: str, mach
     assert nagios.stdout.startswith(f"GPUSTACK UNKNOWN - {line}")
 
 
+@pytest.mark.parametrize("wrong", [("--foo",), ("--bench", "x", "--no-bench"), ("--timeout", "soon"), ("-o", "/no/x")])
+@pytest.mark.parametrize(("style", "code"), [("nagios", 3), ("npd", 2)])
+def test_wrong_use_is_unknown_for_those_who_read_exit_codes(wrong: tuple[str, ...], style: str, code: int) -> None:
+    for named in ((f"--exit-style={style}",), ("--exit-style", style)):
+        done = gpustack("check", *named, *wrong, at=Path.cwd())
+        assert (done.returncode, done.stderr) == (code, "")
+        assert done.stdout.startswith("GPUSTACK UNKNOWN - ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -134,6 +143,13 @@ def test_wrong_use_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...],
     done = gpustack(*arguments, at=machines)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert says in done.stderr
+
+
+def test_a_rule_that_does_not_apply_fails_in_no_form(machines: Path) -> None:
+    common = ("check", "--from", "recorded-h200.json", "--fail-on", "unknown", "--format")
+    done = gpustack(*common, "junit", at=machines)
+    assert "not measured: the machine is recorded" in gpustack(*common, "text", at=machines).stdout
+    assert (done.returncode, done.stdout.count("<failure")) == (0, 0)
 
 
 def test_a_baseline_that_the_policy_names_is_compared_with(machines: Path, tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ def test_text_in_which_nothing_is_recognised_is_a_whole_report_that_knows_nothin
         (("doctor", "--from", "/etc/shadow-of-nothing"), "/etc/shadow-of-nothing"),
         (("doctor", "--from", EXAMPLE, "-o", "/nowhere/report.txt"), "/nowhere/report.txt cannot be written"),
         (("snapshot", "-o", "/proc/version"), "/proc/version cannot be written"),
+        (("bench", "-o", ""), "cannot be written: it is a folder"),
+        (("doctor", "--from", ""), "--from was given an empty path"),
+        (("doctor", "--timeout", "nan"), "nan is no number"),
+        (("bench", "--tolerance", "nan"), "nan is no number"),
+        (("bench", "--format", "json", "-o", "/nowhere/figures.json"), "there is no folder /nowhere"),
+        (("stress", "--seconds", "3600", "-o", "/nowhere/figures.txt"), "there is no folder /nowhere"),
+        (("matrix",), "Missing command. (gpustack matrix --help"),
     ],
 )
 def test_wrong_use_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
@@ -131,6 +138,24 @@ def test_a_closed_pipe_is_no_error_and_a_full_disk_is() -> None:
         2,
         "gpustack: standard output cannot be written: No space left on device\n",
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", ">&- 2>&- <&-"])
+def test_a_report_for_a_file_needs_no_open_output(closed: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.txt"
+    command = f"{sys.executable} -m gpustack doctor --from {EXAMPLE} --fail-on never"
+    for asked in (f"{command} -o {path} {closed}", f"{command} {closed}"):
+        done = subprocess.run(["/bin/sh", "-c", asked], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert "too old" in path.read_text()
+
+
+def test_help_for_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpustack", "-h"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 @pytest.mark.parametrize("width", ["1", "20", "40", "200", "nonsense"])

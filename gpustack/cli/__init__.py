@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
-from typing import Annotated, NoReturn
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
 from gpustack.cli import asking, checking, examining, explaining, measuring, proving
 from gpustack.cli.outputs import Ordered
-from gpustack.cli.results import INTERRUPTED
-from gpustack.errors import GpustackError
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
+from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
 BROKEN = 3
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 app = typer.Typer(
     name="gpustack",
@@ -61,26 +69,50 @@ app.add_typer(asking.matrix)
 def main() -> NoReturn:
     """Run the command line; what goes wrong is one line on standard error, and the exit code that goes with it."""
     arguments = sys.argv[1:] or ["--help"]
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="replace")
     try:
         code = app(arguments, standalone_mode=False, prog_name="gpustack")
     except GpustackError as error:
-        _leave(str(error), error.exit_code)
+        _fail(str(error), error.exit_code, arguments)
     except (KeyboardInterrupt, typer.Abort):
         _leave("interrupted", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the last door: a bug of ours is one line, not a traceback
         if says := getattr(error, "format_message", None):  # typer's own usage errors
-            _leave(f"{says()} (gpustack --help lists what there is)", 2)
+            asked = getattr(getattr(error, "ctx", None), "command_path", "gpustack")
+            _fail(f"{says()} ({asked} --help lists what there is)", 2, arguments)
+        if isinstance(error, OSError) and error.errno in FULL:  # typer's own help and version
+            give_up_output()
+            _leave(f"standard output cannot be written: {error.strerror}", OutputError.exit_code)
         if "-v" in arguments or "--verbose" in arguments:
             import traceback
 
             traceback.print_exc()
-        _leave(f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)", BROKEN)
+        _fail(f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)", BROKEN, arguments)
     if heard():
         _leave("interrupted: the report says what was known by then", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _nowhere() -> TextIO:
+    """Give what takes all and keeps nothing, for a stream that was closed before we were started."""
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _fail(says: str, code: int, arguments: Sequence[str]) -> NoReturn:
+    """Leave with this; where another protocol's exit codes were asked for, as what that calls unknown."""
+    named = [*(one.partition("=")[2] for one in arguments if one.startswith("--exit-style=")), *_after(arguments)]
+    style = next((one for one in named if one in OTHERS_UNKNOWN), None)
+    if style is None:
+        _leave(says, code)
+    print(f"GPUSTACK UNKNOWN - {' '.join(says.split())}")  # noqa: T201 - what the protocol reads
+    sys.exit(OTHERS_UNKNOWN[style])
+
+
+def _after(arguments: Sequence[str]) -> Iterator[str]:
+    return (value for name, value in pairwise(arguments) if name == "--exit-style")
 
 
 def _leave(says: str, code: int) -> NoReturn:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 matrix = typer.Typer(
     name="matrix",
     help="Ask the compatibility matrix: what goes with what, why, and what would work instead.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 

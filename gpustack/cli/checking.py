@@ -26,12 +26,10 @@ from gpustack.cli.options import (
     Verbose,
 )
 from gpustack.cli.outputs import How, deliver, places
-from gpustack.cli.results import INTERRUPTED, look, renderer, write
-from gpustack.errors import GpustackError, InputError, NothingSeenError, OutputError, UsageError
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, look, renderer, write
+from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.checking import Unmeasured
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 Style: TypeAlias = Literal["gpustack", "nagios", "npd"]
 CHECK_SECONDS, BENCH_SECONDS, LEAST_SECONDS, REPORT_SECONDS = 60.0, 12.0, 3.0, 1.0
 TOLERANCE = 0.03
-UNKNOWN: Mapping[Style, int] = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 NAGIOS = {"ok": 0, "degraded": 1, "bad-host": 2, "bad-environment": 2, "unknown": 3}
 ORDER = ("error", "warning", "unknown")
 
@@ -104,6 +101,8 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Say whether this machine may be used, and if not, whose fault it is: doctor and quick bench against a policy."""
+    from gpustack.redaction import redact
+
     asked = Asked(
         origins=origins,
         pythons=pythons,
@@ -122,18 +121,10 @@ def check(
     if init:
         _draft(policy or Path("gpustack.toml"), asked, force=force)
         return
-    from gpustack.redaction import redact
-
-    try:
-        wanted = places(context, written, outputs)
-        report = _checked(asked, policy)
-        how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
-        deliver(wanted, lambda hidden: redact(report) if hidden else report, how)
-    except GpustackError as error:
-        if exit_style == "gpustack":
-            raise
-        typer.echo(f"GPUSTACK UNKNOWN - {' '.join(str(error).split())}")
-        raise typer.Exit(UNKNOWN[exit_style]) from error
+    wanted = places(context, written, outputs)
+    report = _checked(asked, policy)
+    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    deliver(wanted, lambda hidden: redact(report) if hidden else report, how)
     raise typer.Exit(_code(report, fail_on, exit_style))
 
 
@@ -275,7 +266,7 @@ def _code(report: CheckReport, fail_on: str, style: Style) -> int:
     wrong = failed(report, ORDER[: ORDER.index(fail_on) + 1] if fail_on in ORDER else ())
     if style == "nagios":
         return NAGIOS[report.class_.value]
-    return UNKNOWN[style] if style == "npd" and not wrong and report.class_.value == "unknown" else int(wrong)
+    return OTHERS_UNKNOWN["npd"] if style == "npd" and not wrong and report.class_.value == "unknown" else int(wrong)
 
 
 def _draft(path: Path, asked: Asked, *, force: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,13 +26,10 @@ class Wanted:
 
 
 def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path | None) -> Wanted:
-    """Give what is to be done; raises for a file that cannot be read or written, and for a picture of no kind here."""
+    """Give what is to be done; raises for a file that cannot be read, and for a picture of no kind here."""
     from gpustack.bench import comparing
     from gpustack.render import plot as drawing
 
-    for path in filter(None, (save, plot)):
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-            raise OutputError(f"{path} cannot be written: there is no folder {path.parent} that may be written to")
     if plot:
         ending = drawing.kind(plot.name)
         if ending is None:

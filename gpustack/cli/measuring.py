@@ -22,11 +22,13 @@ from gpustack.cli.options import (
     Shapes,
     Timeout,
     Verbose,
+    finite,
+    writable,
 )
 from gpustack.cli.outputs import How, deliver, places
 from gpustack.cli.results import INTERRUPTED, counts, shown, write
 
-NOTHING = 3  # was loaded, so nothing is known
+NOTHING = 3  # was loaded or measured, so nothing is known
 
 
 class Data(str, Enum):
@@ -51,7 +53,14 @@ def bench(
     ] = None,
     sustain: Annotated[
         float,
-        typer.Option("--sustain", min=0, max=3600, metavar="SECONDS", help="Go on with each product without rest."),
+        typer.Option(
+            "--sustain",
+            min=0,
+            max=3600,
+            metavar="SECONDS",
+            help="Go on with each product without rest.",
+            callback=finite,
+        ),
     ] = 0.0,
     data: Annotated[
         list[Data] | None,
@@ -65,7 +74,13 @@ def bench(
         int, typer.Option("--repeat", min=1, max=1000, metavar="N", help="Run the suite so often; medians are shown.")
     ] = 1,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the report as JSON too, to compare with later.")
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Write the report as JSON too, to compare with later.",
+            callback=writable,
+        ),
     ] = None,
     compare: Annotated[
         Path | None,
@@ -75,11 +90,23 @@ def bench(
     ] = None,
     tolerance: Annotated[
         float,
-        typer.Option("--tolerance", min=0, max=100, metavar="PERCENT", help="By how much figures may be worse."),
+        typer.Option(
+            "--tolerance",
+            min=0,
+            max=100,
+            metavar="PERCENT",
+            help="By how much figures may be worse.",
+            callback=finite,
+        ),
     ] = 3.0,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the figures under their limits: FILE.svg, .html or .png."),
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw the figures under their limits: FILE.svg, .html or .png.",
+            callback=writable,
+        ),
     ] = None,
     pythons: Pythons = None,
     written: Shapes = None,
@@ -93,6 +120,8 @@ def bench(
     from gpustack.bench import measure, shown_on
 
     results, asked = places(context, written, outputs), wanted(save, compare, tolerance, plot)
+    for place in results:
+        writable(place.output)
     measured = measure(
         names or (),
         quick=quick,
@@ -109,13 +138,15 @@ def bench(
     how = How(redacted=redacted, verbose=verbose, fail_on=fail_on)
     deliver(results, lambda hidden: without_secrets(report, wanted=hidden), how)
     above = counts(fail_on, None, report.findings) or regressed(report)
-    raise typer.Exit(INTERRUPTED if report.interrupted else int(above))
+    known = any(result.value is not None or result.verdict.value == "failed" for result in report.results)
+    raise typer.Exit(INTERRUPTED if report.interrupted else int(above) if known or above else NOTHING)
 
 
 def stress(
     *,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1, max=604800, metavar="N", help="How long the load lasts.")
+        float,
+        typer.Option("--seconds", min=1, max=604800, metavar="N", help="How long the load lasts.", callback=finite),
     ] = 60.0,
     gpus: Annotated[
         list[int] | None,
@@ -138,6 +169,7 @@ def stress(
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 
+    writable(output)
     report = burn(
         seconds,
         gpus=gpus or (0,),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import typer
+
+from gpustack.errors import OutputError, UsageError
 
 Format: TypeAlias = Literal["text", "json"]
 Drawn: TypeAlias = Literal["text", "json", "html"]
@@ -27,9 +31,38 @@ class Shape(str, Enum):
     NAGIOS = "nagios"
 
 
+def finite(value: float | None) -> float | None:
+    """Give a number as it is; raises where it is none, which no bound would refuse."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is no number")
+    return value
+
+
+def writable(path: Path | None) -> Path | None:
+    """Give the path of a result; raises where nothing can be written there, before the work whose result it is."""
+    if path is None or str(path) == "-":
+        return path
+    if path.is_dir():
+        raise OutputError(f"{path} cannot be written: it is a folder")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"{path} cannot be written: this user may not")
+    if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path} cannot be written: there is no folder {path.parent} that may be written to")
+    return path
+
+
+def named(origins: list[str] | None) -> list[str] | None:
+    """Give the paths to read; raises for an empty one, which is a variable that was never set."""
+    if "" in (origins or ()):
+        raise UsageError("--from was given an empty path: name a file, a folder, or - for standard input")
+    return origins
+
+
 Origins = Annotated[
     list[str] | None,
-    typer.Option("--from", metavar="PATH", help="A machine recorded elsewhere; - is standard input (repeatable)."),
+    typer.Option(
+        "--from", metavar="PATH", help="A machine recorded elsewhere; - is standard input (repeatable).", callback=named
+    ),
 ]
 Pythons = Annotated[
     list[Path] | None,
@@ -61,7 +94,10 @@ Outputs = Annotated[
     ),
 ]
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", min=1.5, max=86400, metavar="SECONDS", help="Time for the whole command.")
+    float | None,
+    typer.Option(
+        "--timeout", min=1.5, max=86400, metavar="SECONDS", help="Time for the whole command.", callback=finite
+    ),
 ]
 Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 from this severity on.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say where each fact comes from and how long it took.")]

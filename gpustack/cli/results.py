@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Report
 
 INTERRUPTED = 130
+OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 
 
 def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
@@ -92,6 +93,11 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer if sys.stdin else BytesIO()
 
 
+def give_up_output() -> None:
+    """Let what is still to be written to standard output go nowhere; Python would fail on it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def write(text: str, output: Path | None) -> None:
     """Write the result where it was asked for; a reader that has gone away is no error, a full disk is."""
     try:
@@ -101,9 +107,9 @@ def write(text: str, output: Path | None) -> None:
             sys.stdout.write(text)
             sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
     except OSError as error:
         if output is None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            give_up_output()
         message = f"{output or 'standard output'} cannot be written: {error.strerror}"
         raise OutputError(message) from error

@@ -44,7 +44,12 @@ STYLE = """
 """
 TONE = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
 WORD = {Severity.ERROR: "Error", Severity.WARNING: "Warning", Severity.UNKNOWN: "Not known", Severity.INFO: "Note"}
-HELD = {"ok": ("good", "kept"), "error": ("bad", "not kept"), "skipped": ("ask", "could not be seen")}
+HELD = {
+    "ok": ("good", "kept"),
+    "error": ("bad", "not kept"),
+    "skipped": ("ask", "could not be seen"),
+    "note": ("none", "does not apply"),
+}
 
 
 def blocks(families: Sequence[Family]) -> str:
