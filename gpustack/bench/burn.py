@@ -37,6 +37,7 @@ LONG = 0.2
 FOUND = struct.Struct("3Q")
 NONE = (1 << 64) - 1
 UNIT, THREADS = 16, 256
+UNWRITTEN = 0xFF  # not a number in these types: so a store that never came does not leave the last round's result
 READINGS = 2  # kept of each round, so that those of a day still fit
 
 
@@ -125,6 +126,7 @@ def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
 
 def _round(desk: Desk, ring: Ring, runs: int, until: float) -> list[tuple[int, Train]]:
     """Fill the ring once, or as far as the time goes; give the trains with the products in each."""
+    ring.lab.clear(ring.memory, byte=UNWRITTEN)
     taken: list[tuple[int, Train]] = []
     for at in range(0, len(ring.runs), runs):
         some = ring.runs[at : at + runs]

@@ -101,7 +101,6 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         from gpustack.bench import card, routes, telemetry  # noqa: PLC0415 - where the packages are missing, this says so
 
         handles = telemetry.opened()
-        others = telemetry.others(handles)
         devices = card.devices()
         _, row = (devices[number] for number in (asked["highest"], asked["gpu"]))  # raises where one is not there
         place = stack.enter_context(near(row["pci"]))
@@ -120,7 +119,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         return None
     watch = telemetry.Telemetry(handle, row["pci"], telemetry.numbers(handle) - there)
     limits = {**watch.limits(), "busy": busy, "slice": share}
-    told = {"devices": devices, "limits": limits, "others": others.get(row["uuid"].lower(), [])}
+    told = {"devices": devices, "limits": limits, "others": watch.others()}
     outlet.say("opened", {**told, "payload": payload(row["pci"])})
     variants = QUICK_VARIANTS if asked["quick"] else VARIANTS
     libraries = {name: asked.get(name) for name in ("library", "nccl")}
@@ -165,7 +164,7 @@ def last(seconds: float, desk: Desk) -> bool:
 
 def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
     """Give the samples of one benchmark with all that is needed to judge them; raises where its work is wrong."""
-    begun, timer, watch = time.monotonic(), desk.timer, desk.watch
+    begun, timer, watch = time.monotonic(), desk.timer.closed(), desk.watch
     most = bench.budget or usual.warm + usual.budget
     plan = replace(usual, train=bench.train or usual.train, rest=bench.rest)
     plan = replace(plan, warm=min(plan.warm, most), budget=min(plan.budget, most))
@@ -187,7 +186,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
         "seconds": samples.seconds,
         "clocks": [train.clock_mhz for train in samples.trains if train.clock_mhz],
         "gated": timer.gated and job.gated,
-        "method": {"way": job.label, **job.method, **known, **_between(bench, desk)},
+        "method": {"way": job.label, **job.method, **known, **_between(bench, desk), **_gate(job, timer)},
         "tried": tried,
         "probed": probed.rates(desk.lab) if bench.limit.startswith("compute.") else {},
         "readings": watch.window(samples.begun, samples.ended),
@@ -200,6 +199,11 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
 def _between(bench: Bench, desk: Desk) -> dict[str, Any]:
     """Give what NVML tells of the links between the GPUs of a benchmark that takes several."""
     return {"nvlinks": desk.routes.ends((desk.lab.gpu, *bench.company))} if bench.company else {}
+
+
+def _gate(job: Job, timer: Timer) -> dict[str, str]:
+    """Say so where the gate gave up in work that should lie behind it."""
+    return {"gate": "gave up"} if job.gated and not timer.gated else {}
 
 
 def taken(

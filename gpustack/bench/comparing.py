@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpustack import bounded
 from gpustack.bench.spread import interval
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 SCHEMA = "gpustack.bench/1"
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
+Place: TypeAlias = tuple[str, tuple[int | None, ...]]
 UUIDS = ("GPU-", "MIG-")  # what begins otherwise was redacted, and is not to be compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of an older report."""
+    """One figure of an older report. ``place`` is its benchmark, and its GPU or pair by their ranks."""
 
     id: str
+    place: Place
     device: int | None
     unit: str
     value: float
@@ -60,12 +62,11 @@ def load(path: Path) -> Older:
 
 def compare(now: BenchReport, older: Older, tolerance: float) -> Comparison:
     """Hold a report against an older one; within ``tolerance`` (0.03 is 3 %) figures are the same."""
-    then = {(figure.id, figure.device): figure for figure in older.figures}
-    ranks = _ranks([result.device for result in now.results if result.value is not None])
+    then = {figure.place: figure for figure in older.figures}
+    ranks = _ranks([(result.device, result.gpus) for result in now.results])
     changes = []
     for result in now.results:
-        place = ranks.get(result.device, result.device)
-        before = then.pop((result.name(), place), None)
+        before = then.pop(_place(result.id, result.device, result.gpus, ranks), None)
         change = _change(result, before, tolerance)
         changes += [change] if change else []
     gone = [
@@ -140,15 +141,20 @@ def _lost(result: Result, before: Figure) -> Change:
     )
 
 
-def _ranks(devices: Sequence[int | None]) -> dict[int | None, int | None]:
-    """Give the place of each GPU among those that were measured: another number is no other place."""
-    known = sorted({device for device in devices if device is not None})
+def _ranks(places: Sequence[tuple[int | None, Sequence[int]]]) -> dict[int | None, int | None]:
+    """Give the place of each GPU among those of the report, alone or in pairs: another number is no other place."""
+    known = sorted({gpu for device, gpus in places if device is not None for gpu in (device, *gpus)})
     return {None: None, **{device: place for place, device in enumerate(known)}}
+
+
+def _place(identity: str, device: int | None, gpus: Sequence[int], ranks: Mapping[int | None, int | None]) -> Place:
+    """Give what a figure is held against: that of the same benchmark on the same GPU, or pair, by rank."""
+    return identity, tuple(ranks[gpu] for gpu in (gpus if gpus and device is not None else (device,)))
 
 
 def _older(path: Path, said: Mapping[str, Any]) -> Older:
     rows = [row for row in said["results"] if row["value"] is not None]
-    ranks = _ranks([row["device"] for row in rows])
+    ranks = _ranks([(row["device"], row.get("gpus") or ()) for row in said["results"]])
     return Older(
         path=str(path),
         taken=str(said["taken"]),
@@ -162,6 +168,7 @@ def _figure(row: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> F
     value = float(row["value"])
     return Figure(
         id=str(row["id"]) + _pair(row),
+        place=_place(str(row["id"]), row["device"], row.get("gpus") or (), ranks),
         device=ranks[row["device"]],
         unit=str(row["unit"]),
         value=value,
@@ -193,7 +200,7 @@ def _traits(said: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> 
 
 
 def _traits_now(now: BenchReport) -> dict[str, str]:
-    ranks = _ranks([result.device for result in now.results if result.value is not None])
+    ranks = _ranks([(result.device, result.gpus) for result in now.results])
     told = {
         "tool": {"version": now.tool.version},
         "data": now.data,

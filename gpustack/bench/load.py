@@ -92,9 +92,8 @@ def _wrong(stress: Stress, device: Device) -> str:
         return ""
     where = f"GPU {device.index} ({', '.join(filter(None, (device.name, device.pci)))})"
     if stress.operands_changed:
-        return (
-            f"{where} does not keep what is written to its memory: {stress.wrong_bits} bits of the results differ too"
-        )
+        too = f", and {stress.wrong_bits} bits of the results differ" if stress.wrong_bits else ""
+        return f"{where} does not keep what is written to its memory: operands or reference changed{too}"
     many = f"wrong bits: {stress.wrong_bits}, in {stress.wrong_words} words of {stress.products} products"
     return f"{where} computes or keeps wrong; {many}, the first at {stress.first_wrong}"
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpustack.bench import suite
+from gpustack.bench.ceilings import WITHOUT
 from gpustack.model.bench import Advice, Mark, Result
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 APART = 0.10
 FEW = 2
 MOST_NAMED = 4
-GOOD = (Mark.OK, Mark.LOW, Mark.UNSTEADY)
+GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and is no measure of others
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
 SWAP = Advice(
     "Measure it alone, then let it change places with a sibling: what stays with the place is slot, supply or airflow.",
@@ -33,23 +35,26 @@ PAIR = Advice(
 
 def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Result, ...]:
     """Give the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
-    names = {device.index: device.name for device in devices}
+    names: dict[int | None, str] = {device.index: device.name for device in devices}
+    hosts = {bench.id for bench in suite.listed() if bench.limit in WITHOUT}
+    fit = [one for one in results if one.device in names and one.id not in hosts and _fit(one)]
     found = []
     for result in results:
-        mine = names.get(result.device) if result.device is not None else None
         others = [
             one
-            for one in results
+            for one in fit
             if one.id == result.id
             and one is not result
-            and one.device is not None
-            and names.get(one.device) == mine
+            and names.get(one.device) == names.get(result.device)
             and _alike(one, result)
-            and one.value
-            and one.verdict in GOOD
         ]
-        found.append(_judged(result, others) if mine and others and result.value else result)
+        found.append(_judged(result, others) if others and result in fit else result)
     return tuple(found)
+
+
+def _fit(result: Result) -> bool:
+    """Tell whether a figure is steady and the GPU's own: what the host decides differs between places and moments."""
+    return bool(result.value) and result.verdict in GOOD and not result.method.get("refused")
 
 
 def _alike(one: Result, other: Result) -> bool:
@@ -62,7 +67,7 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
     values = [one.value for one in others if one.value]
     usual = median([*values, result.value or 0.0]) if len(values) >= FEW else values[0]
     reached = _reached(result, usual)
-    if reached >= 1 - APART or result.verdict not in GOOD:
+    if reached >= 1 - APART:
         return result
     text = f"{reached:.0%} of what its siblings reach ({usual:.4g} {result.unit}; {_where(others)})"
     text = f"outlier among siblings: {text}" if result.gpus else text

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import comb
+from math import sqrt
 
-CONFIDENCE = 0.95
+CONFIDENCE, NORMAL = 0.95, 0.98  # and half the deviations of a normal distribution that hold so much of it
+MANY = 1000  # samples: from there on the binomial distribution is as good as normal, and dear to add up
 WIDTH = 0.005  # half the interval over the median: what counts as settled
 DRIFT = 0.01  # first third to last third: what counts as wandering
 LEAST = 6  # with fewer samples the interval of the median has less than 95 %, however close they are
@@ -84,10 +85,13 @@ def drift(samples: Sequence[float]) -> float:
 @cache
 def _left_out(count: int) -> int:
     """Give how many samples at each end may be left out and the rest still hold the median with our confidence."""
-    out, tail = 0, 1 / 2**count
+    if count > MANY:
+        return int((count - 1) / 2 - NORMAL * sqrt(count))
+    out, ways, tail = 0, 1, 1
     while out < (count - 1) // 2:
-        tail += comb(count, out + 1) / 2**count
-        if 2 * tail > 1 - CONFIDENCE:
+        ways = ways * (count - out) // (out + 1)
+        tail += ways
+        if 2 * tail / 2**count > 1 - CONFIDENCE:
             break
         out += 1
     return out

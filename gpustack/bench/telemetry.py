@@ -24,6 +24,7 @@ MOST_READINGS = 2000  # of one window: those of a long one are thinned out evenl
 IDLE, DECAY, ASK_EVERY = 10, 1.5, 0.1  # percent; seconds in which another's last work is forgotten, and between asking
 # How long each reason held the clock back so far, by its bit in the mask: catches what is over between two readings.
 EVENTS = {0x4: 74, 0x10: 76, 0x20: 269, 0x40: 270, 0x80: 271}
+HIGHEST = 1 << 22  # number of a process: PID_MAX_LIMIT in the kernel's include/linux/threads.h
 LAG = 1.0  # seconds that NVML takes to tell what a process used
 POWER_INSTANT = 186
 # Flits and data that came with errors, repeats, recoveries: totals of all links of a GPU.
@@ -39,7 +40,7 @@ class Telemetry:
         self._handle = handle
         self._chain = hops.chain(pci) if pci else ()
         self._hops: list[hops.Hop] = []
-        self._own = own | {os.getpid()}
+        self._own = own or frozenset({os.getpid()})
         self._asked = time.time()
         self._readings: list[Reading] = []
         self._stop = threading.Event()
@@ -60,7 +61,7 @@ class Telemetry:
         """Give the counters whose growth matters, and who else was at work since they were asked for the last time."""
         since, self._asked = self._asked, time.time()
         return {
-            "others": [name for pid, name in _processes(self._handle).items() if pid not in self._own],
+            "others": self.others(),
             "used": _used(self._handle, since - LAG, self._own),
             "nvlink_errors": _sum(_field(self._handle, number) for number in NVLINK_ERRORS),
             "events": {str(bit): _field(self._handle, number) for bit, number in EVENTS.items()},
@@ -68,6 +69,17 @@ class Telemetry:
             "corrected": _told(pynvml.nvmlDeviceGetTotalEccErrors, self._handle, 0, 0),
             "uncorrected": _told(pynvml.nvmlDeviceGetTotalEccErrors, self._handle, 1, 0),
         }
+
+    def others(self) -> list[str]:
+        """Give the number, name and memory of each process on the card that is not ours; from outside, no name.
+
+        Where NVML has another number for us than we have, it counts as the host does and not as our container: its
+        numbers are then those of other processes here. Else those that do not run here are left out.
+        """
+        outside = os.getpid() not in self._own
+        those = [one for one in _listed(self._handle) if one.pid not in self._own]
+        told = [(one, "as the host counts" if outside else _name(one.pid)) for one in those]
+        return [f"{one.pid} {name}{_held(one.usedGpuMemory)}" for one, name in told if name is not None]
 
     def limits(self) -> Reading:
         """Give what does not change while we look."""
@@ -145,18 +157,9 @@ def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None
     return whole, f"{part / 1024:.0f} of {all_ / 1024:.0f} GiB" if part and all_ else "its share is not told"
 
 
-def others(handles: Mapping[str, object]) -> dict[str, list[str]]:
-    """Give the processes that compute on each GPU, by its UUID. Ask before our own opens one: then all are others.
-
-    Numbers of processes that do not run here are left out: some drivers shuffle them, and a container may not see them.
-    """
-    return {uuid: list(_processes(handle).values()) for uuid, handle in handles.items()}
-
-
 def numbers(handle: object) -> frozenset[int]:
     """Give the numbers of all processes on a GPU, as NVML has them."""
-    listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
-    return frozenset(int(process.pid) for process in listed)
+    return frozenset(int(process.pid) for process in _listed(handle))
 
 
 def busy(handle: object) -> int | None:
@@ -178,15 +181,22 @@ def _busy(handle: object) -> int | None:
     return None if told is None else int(told.gpu)
 
 
-def _processes(handle: object) -> dict[int, str]:
-    """Give number, name and memory of each process on a GPU, by its number."""
-    named = {}
-    for process in _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ():
-        with suppress(OSError):
-            name = Path(f"/proc/{int(process.pid)}/comm").read_text("utf-8", "replace").strip()
-            memory = f", {process.usedGpuMemory / (1 << 30):.1f} GiB" if process.usedGpuMemory else ""
-            named[int(process.pid)] = f"{process.pid} {name}{memory}"
-    return named
+def _listed(handle: object) -> list[Any]:
+    """Give the processes that compute on a GPU, but no impossible numbers: R535.43 to .86 shuffle the list."""
+    listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
+    return [one for one in listed if 0 < one.pid <= HIGHEST]
+
+
+def _name(pid: int) -> str | None:
+    """Give the name of a process of this machine, or None where there is none of this number."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
+    except OSError:
+        return None
+
+
+def _held(memory: int | None) -> str:
+    return f", {memory / (1 << 30):.1f} GiB" if memory else ""
 
 
 def _used(handle: object, since: float, own: frozenset[int]) -> int | None:

@@ -156,6 +156,11 @@ def test_pairs_that_differ_a_little_or_have_another_way_are_no_outliers() -> Non
     assert {mark for mark, _ in [*alike.values(), *other.values()]} == {Mark.OK}
 
 
+def test_copies_through_the_host_are_held_against_no_siblings() -> None:
+    refused = [replace(one, ceiling=None, method={"refused": "so"}) for one in (row(0, 1, 22), row(1, 0, 12))]
+    assert {mark for mark, _ in marked(*refused).values()} == {Mark.OK}
+
+
 def test_every_pair_is_measured_in_both_directions_and_all_gpus_once() -> None:
     works = together.tasks([BENCHES["p2p.bandwidth"], BENCHES["nccl.all_reduce"]], [0, 2, 5])
     assert {gpu: [(one.id, one.company) for one in tasks] for gpu, tasks in works.items()} == {

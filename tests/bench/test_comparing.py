@@ -127,6 +127,20 @@ def test_the_only_gpu_is_held_against_the_only_one_whatever_their_numbers(tmp_pa
     assert [(change.device, change.outcome) for change in seen.changes] == [(3, Outcome.SAME)]
 
 
+def pair(first: int, second: int, value: float | None, verdict: Mark = Mark.OK) -> Result:
+    return figure(value, "p2p.bandwidth", device=first, gpus=(first, second), verdict=verdict)
+
+
+def test_pairs_are_held_against_the_pairs_of_the_same_rank_whatever_their_numbers(tmp_path: Path) -> None:
+    before = older(tmp_path, report(pair(0, 1, 390.0), pair(1, 0, 390.0), pair(1, 2, 390.0)))
+    seen = compare(report(pair(2, 3, 390.0), pair(3, 2, 200.0), pair(3, 5, None, Mark.FAILED)), before, 0.03)
+    assert outcomes(seen) == {
+        "p2p.bandwidth 2>3": Outcome.SAME,
+        "p2p.bandwidth 3>2": Outcome.WORSE,
+        "p2p.bandwidth 3>5": Outcome.WORSE,
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

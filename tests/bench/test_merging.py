@@ -116,3 +116,17 @@ def test_gpus_of_other_kinds_and_single_ones_have_no_siblings() -> None:
     assert compared(results[:1], DEVICES) == results[:1]
     failed = run(None, Mark.FAILED, device=1)
     assert compared((results[0], failed), DEVICES) == (results[0], failed)
+
+
+@pytest.mark.parametrize("name", ["pcie.h2d.pageable", "pcie.latency", "launch.kernel", "alloc.async"])
+def test_what_the_host_decides_makes_no_gpu_an_outlier(name: str) -> None:
+    results = tuple(replace(one, id=name, ceiling=None) for one in gpus(10.0, 4.0))
+    assert compared(results, DEVICES) == results
+
+
+def test_a_figure_that_is_not_steady_fails_nobody_and_is_no_measure_of_its_siblings() -> None:
+    results = list(gpus(800.0, 600.0, 805.0))
+    results[1] = replace(results[1], verdict=Mark.UNSTEADY, steady=False)
+    assert [one.verdict for one in compared(results, DEVICES)] == [Mark.OK, Mark.UNSTEADY, Mark.OK]
+    above = (results[0], replace(results[1], value=1200.0))
+    assert compared(above, DEVICES) == above

@@ -12,6 +12,7 @@ from gpustack.bench.ceilings import Ceiling
 from gpustack.bench.probed import Part
 from gpustack.bench.reasons import RULES, clocks, company, health, links, rates
 from gpustack.bench.spread import spread
+from gpustack.bench.verdicts import judge
 from gpustack.model.bench import Clocks, Ecc, Hop, Link, NvLink, Power, Telemetry, Temperature, Throttle
 from tests.bench.cases import WHOLE, at, copy, hops, memory, pair, product
 
@@ -284,3 +285,14 @@ def test_a_slice_of_a_card_has_other_limits() -> None:
     assert product_
     assert product_.weight is Weight.NOTE
     assert company.sliced(replace(memory(), telemetry=Telemetry())) is None
+
+
+def test_a_gate_that_gave_up_is_told_where_the_figure_is_bad() -> None:
+    bad = replace(memory(3000.0), method={"gate": "gave up", "gated": False})
+    seen = rates.ungated(bad)
+    assert seen
+    assert seen.text.startswith("measured without the gate")
+    assert (seen.weight, seen.advice is None) == (Weight.NOTE, False)
+    assert seen.text in judge(bad).why
+    assert rates.ungated(replace(bad, figures=memory().figures)) is None
+    assert rates.ungated(replace(bad, method={"gated": False})) is None  # that work has no gate

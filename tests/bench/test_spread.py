@@ -48,6 +48,28 @@ def test_the_interval_of_the_median_is_that_of_the_tables(count: int, low: int, 
     assert interval(list(map(float, range(1, count + 1)))) == (low, high)
 
 
+def sides(count: int) -> tuple[float, float]:
+    """Give the probability that the true median lies outside the interval, and outside one that is a sample less."""
+    low = int(interval(list(map(float, range(count))))[0])
+    ways, tail = 1, 1
+    for place in range(1, low + 1):
+        ways = ways * (count - place + 1) // place
+        tail += ways
+    more = ways * (count - low) // (low + 1)
+    return 2 * tail / 2**count, 2 * (tail + 2 * more) / 2**count
+
+
+@pytest.mark.parametrize("count", [999, 1000, 1001, 1837, 20_000])
+def test_the_interval_of_many_samples_holds_the_median_as_surely_and_is_hardly_wider(count: int) -> None:
+    out, less = sides(count)
+    assert out <= 0.05 < less
+
+
+def test_the_interval_of_a_million_samples_is_there_at_once() -> None:
+    low, high = interval(range(1_000_001))
+    assert (low, high) == (499_019, 500_981)
+
+
 def test_a_wide_spread_is_not_settled() -> None:
     assert settled([100.0, 100.1, 99.9, 100.0, 100.1, 99.9])
     assert not settled([100.0, 102.0, 98.0, 100.0, 102.0, 98.0])

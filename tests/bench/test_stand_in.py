@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
 LITTLE = "1000000"
+LIST = "nvmlDeviceGetComputeRunningProcesses_v3"
 ELSEWHERE = {"gemm.fp4", "p2p.bandwidth", "p2p.latency", "nccl.all_reduce"}  # what one stand-in GPU cannot do
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
@@ -237,7 +238,13 @@ def test_too_little_memory_is_skipped_and_the_others_run(run: Run) -> None:
 def test_a_gate_that_gives_up_is_left_open(run: Run) -> None:
     result = by_id(run("hbm.read", FAKE_GATE="late"))["hbm.read"]
     assert result.verdict in MEASURED
-    assert result.method["gated"] is False
+    assert (result.method["gated"], result.method["gate"]) == (False, "gave up")
+
+
+def test_a_gate_that_gave_up_once_is_tried_again_at_the_next_benchmark(run: Run) -> None:
+    seen = by_id(run("hbm.read", "hbm.write", FAKE_GATE="once"))
+    assert [seen[name].method["gated"] for name in ("hbm.read", "hbm.write")] == [False, True]
+    assert "gate" not in seen["hbm.write"].method
 
 
 def test_times_that_waver_are_unsteady(run: Run) -> None:
@@ -303,6 +310,23 @@ def test_nvml_tells_what_the_card_did(driver: Path, nvml: Path) -> None:
     assert telemetry.remap_pending is True
     assert any(why.startswith(f"also at work on this GPU: {pids.pid} ") for why in result.why)
     assert report.devices[0].driver == "580.159.04"
+
+
+def test_where_nvml_counts_as_the_host_does_no_process_here_is_named(driver: Path, nvml: Path) -> None:
+    told = {"NVML_FAKE_PIDS": f"{os.getpid()},4194302", "NVML_FAKE_OWN": "4194303"}
+    environ = surroundings(driver, nvml, FAKE_MEMORY=LITTLE, **told)
+    (result,) = bench.measure(("pcie.h2d.pinned",), quick=True, environ=environ, timeout=60).results
+    assert result.telemetry
+    assert result.telemetry.processes == (f"{os.getpid()} as the host counts, 0.5 GiB", "4194302 as the host counts")
+
+
+def test_a_shuffled_list_of_processes_is_not_taken_for_the_host_s(driver: Path, nvml: Path) -> None:
+    told = {"NVML_FAKE_PIDS": str(os.getpid()), "NVML_FAKE_OWN": "1", "NVML_FAKE": f"{LIST}=r535"}
+    environ = surroundings(driver, nvml, FAKE_MEMORY=LITTLE, **told)
+    (result,) = bench.measure(("pcie.h2d.pinned",), quick=True, environ=environ, timeout=60).results
+    name = Path("/proc/self/comm").read_text("utf-8").strip()
+    assert result.telemetry
+    assert result.telemetry.processes == (f"{os.getpid()} {name}, 0.5 GiB",)
 
 
 @pytest.mark.parametrize("plan", ["nvmlInit=9", "nvmlDeviceGetUUID=999", "nvmlDeviceGetCurrPcieLinkWidth=3"])

@@ -77,6 +77,15 @@ def test_one_wrong_bit_is_a_failure_that_names_its_gpu(stress: Load) -> None:
 
 
 @standing_in
+def test_results_that_are_stored_no_more_are_not_taken_for_those_of_the_round_before(stress: Load) -> None:
+    (result,) = stress(3.0, FAKE_GEMM="lost").results
+    assert result.verdict is Mark.FAILED
+    assert result.stress
+    assert result.stress.rounds > 1
+    assert result.stress.wrong_bits
+
+
+@standing_in
 def test_a_product_that_is_wrong_from_the_first_is_a_failure(stress: Load) -> None:
     (result,) = stress(FAKE_GEMM="wrong").results
     assert result.verdict is Mark.FAILED
@@ -204,6 +213,12 @@ def test_each_sign_of_a_faulty_card_is_a_failure(bent: dict[str, Any], says: str
     result = concluded(**bent)
     assert result.verdict is Mark.FAILED
     assert any(says in why for why in result.why)
+
+
+def test_operands_that_changed_are_told_without_bits_where_no_result_differs() -> None:
+    alone, both = concluded(changed=True).why[0], concluded(changed=True, wrong=[3, 2, 640]).why[0]
+    assert " bits" not in alone
+    assert both == f"{alone}, and 3 bits of the results differ"
 
 
 def test_a_round_that_makes_no_sense_is_a_failure_of_the_answer() -> None:

@@ -1,7 +1,7 @@
 /* A stand-in libcublasLt.so.13: a real product of small matrices on the host, in as many ways as are asked for.
  *
  * FAKE_GEMM  none: no way is known; wrong: one entry of each product is wrong; refused: so is the question; unstarted: no handle;
- *            flips: one bit of every 10th product is wrong; power: a fifth slower where it comes without rest, a quarter faster with zeros
+ *            flips: one bit of every 10th product is wrong; lost: from the 40th on none is stored; power: a fifth slower where it comes without rest, a quarter faster with zeros
  * It moves the clock of the stand-in libcuda; its second way is the fastest.
  */
 #define _GNU_SOURCE
@@ -104,6 +104,10 @@ int cublasLtMatmul(void *h, Desc *d, const void *alpha, const void *A, Layout *a
     static double last;
     unrested = seconds() - last < 0.02 ? unrested + 1 : 0;
     products++;
+    if (is("lost") && products > 39) {
+        pass(1e6);
+        return 0;
+    }
     size_t m = a->columns, n = b->columns, k = a->rows;
     double work = 2.0 * m * n * k;
     if (a->type == F64) {

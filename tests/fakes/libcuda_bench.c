@@ -14,7 +14,7 @@
  * FAKE_WRONG   read, write, copy, h2d, d2h, p2p, saxpy: that kernel, or copy of the driver's, gets one word wrong
  * FAKE_RATE    what the probe of the tensor cores finds, as a part of what an H100's mma.sync does, in percent (default 100)
  * FAKE_CUBIN   refused: the driver takes no machine code
- * FAKE_GATE    late: the gate gives up every time
+ * FAKE_GATE    late: the gate gives up every time; once: the first time alone
  * FAKE_JITTER  percent by which times waver
  * FAKE_CLOCK   part of the highest clock, in percent, that the multiprocessors hold (default 100)
  */
@@ -239,7 +239,10 @@ static wide mix(wide x) {
 static word blocks, threads; /* of the launch */
 #define ARG(type, n) (*(type *)a[n])
 #define DOUBLE(rate) pass(2.0 * 16 * ARG(wide, 2), rate)
-static void gate(void **a) { ARG(volatile word *, 0)[1] = is("FAKE_GATE", "late"); }
+static void gate(void **a) {
+    static int gone;
+    ARG(volatile word *, 0)[1] = is("FAKE_GATE", "late") || (is("FAKE_GATE", "once") && !gone++);
+}
 static void stamp(void **a) {
     for (int sm = 0; sm < SMS; sm++) {
         ARG(wide *, 0)[2 * sm] = (wide)now_ns;

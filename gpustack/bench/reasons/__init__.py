@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     clocks.locked,
     clocks.memory_clock,
     rates.lesser,
+    rates.ungated,
     links.link,
     links.slot,
     links.payload,

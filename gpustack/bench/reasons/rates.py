@@ -1,4 +1,4 @@
-"""Why a rate is another than expected: a report that cannot be true, a part that was cut, a library's lesser choice."""
+"""Why a rate is another than expected: a false report, a part that was cut, an open gate, a library's lesser choice."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 
 from gpustack.bench.case import Case, Reason, Weight
+from gpustack.model.bench import Advice
 
 BEYOND = 1.02  # of the limit: above that what the card reports of itself is doubtful
 LESSER = 0.95  # of the best way: below that it matters that the library names it first
+QUIET = Advice("Measure again when the host's processors have less to do.", ("uptime",))
 WAY = re.compile(r"(?P<work>.*), heuristic (?P<rank>\d+)")
 
 
@@ -26,6 +28,14 @@ def beyond(case: Case) -> Reason | None:
 def cut(case: Case) -> Reason | None:
     """The probe of the tensor cores gives another rate than the row of the architecture: then this part has another."""
     return Reason(case.part.doubt, Weight.NOTE) if case.part and case.part.doubt else None
+
+
+def ungated(case: Case) -> Reason | None:
+    """The gate gave up, so that what the host takes to enqueue is in the figure: of note where that is bad."""
+    if case.method.get("gate") != "gave up" or not (case.low or not case.figures.steady):
+        return None
+    text = "measured without the gate, since the host was too slow to enqueue behind it: its part may be in the figure"
+    return Reason(text, Weight.NOTE, QUIET)
 
 
 def lesser(case: Case) -> Reason | None:
