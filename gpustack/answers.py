@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpustack.workers import Reply
 
 NAMED = ("key", "version", "build", "path")
+UNSEEN = "not seen"  # the key of what stands for the copies of a Python that could not be looked at
 BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
 MOST_TEXT, MOST_DEPTH, MOST_NUMBER = 20_000, 100, 2**70
 TRIPLE = 3
@@ -73,6 +74,7 @@ def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Compo
     exercised = {reply.environment: _exercise(reply) for reply in replies if reply.deep and not _needless(reply)}
     copies = _distinct(instance for _, _, copies in states for instance in copies)
     instances = tuple(_with_exercise(copies, exercised))
+    instances += tuple(_blanks(replies, beside)) if instances else ()
     there = any(state is Status.PRESENT for state, _, _ in states)
     status = Status.PRESENT if there else min(deciding or [state for state, _, _ in states], key=BEST.index)
     reason = next((why for state, why, _ in states if state is status and why), None)
@@ -107,6 +109,17 @@ def _state(reply: Reply) -> tuple[Status, str | None, tuple[Instance, ...]]:
     if copies:
         status = min((copy.status for copy in copies), key=BEST.index)
     return status, None if reason is None else str(reason)[:MOST_TEXT], copies
+
+
+def _blanks(replies: Iterable[Reply], beside: Container[str | None]) -> Iterator[Instance]:
+    """Give a copy of which nothing is known for each Python that gave no answer: it may well have one."""
+    for reply in replies:
+        if reply.deep or reply.environment is None or reply.environment in beside:
+            continue
+        state, why, copies = _state(reply)
+        if not copies and state in {Status.FAILED, Status.UNKNOWN}:
+            facts: dict[str, JsonValue] = {"answer": state.value, "error": why}
+            yield Instance(key=UNSEEN, environment=reply.environment, status=Status.UNKNOWN, facts=facts)
 
 
 def _instance(reply: Reply, number: int, copy: Mapping[str, Any]) -> Instance:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ALSO = {"torch": "pytorch", "driver": "nvidia-driver", "cuda": "cuda-toolkit", "flash-attn": "flash-attention"}
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
 MOST_NAMED = 4
+UNTOLD = "no reason was given"
 
 
 def components(report: Report, written: Written) -> Iterator[Held]:
@@ -51,8 +52,9 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
     roots = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
     hosts = any(faults.whose(one) is HOST for one in roots)
     for name in written.policy.frameworks:
-        works = report.verdict.works.get(name, False)
-        there = name in report.verdict.works
+        unseen = _unseen(report, name)
+        works = report.verdict.works.get(name, None if unseen else False)
+        there = name in report.verdict.works or unseen is not None
         if report.verdict.status is Health.NO_GPU:
             works, hosts = False, True
         said = {True: "it works", False: "it does not work", None: "nobody can say; --deep runs it"}[works]
@@ -60,6 +62,8 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
             said = f"it is not installed in {report.environments[0].python if report.environments else 'any Python'}"
         elif report.verdict.status is Health.NO_GPU:
             said = "there is no GPU"
+        elif works is None and unseen:
+            said = f"it could not be looked at: {unseen}"
         yield Held(
             rule=f"frameworks.{name}",
             wanted="it works on the GPU",
@@ -68,6 +72,18 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
             whose=HOST if hosts and there else OURS,
             place=written.place("frameworks"),
         )
+
+
+def _unseen(report: Report, name: str) -> str | None:
+    """Say why nothing is known of a component in the chosen Python; None where it was looked for."""
+    seen = next((one for one in report.components if one.id == name), None)
+    if seen is None:
+        return None
+    if seen.status in {Status.FAILED, Status.UNKNOWN} and not seen.instances:
+        return seen.reason or UNTOLD
+    chosen = report.environments[0].python if report.environments else None
+    blank = next((one for one in seen.instances if one.environment == chosen and one.status is Status.UNKNOWN), None)
+    return str(blank.facts.get("error") or UNTOLD) if blank else None
 
 
 def weights(findings: Sequence[Finding], written: Written, today: date) -> Iterator[Held]:
@@ -135,7 +151,7 @@ def _told(words: Iterable[str | None]) -> str:
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
     """Give what there is of a component, and whether that is what is wanted; None: nobody can say."""
     reason = f": {seen.reason}" if seen.reason else ""
-    if seen.status is Status.UNKNOWN:
+    if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
         return f"not known{reason}", None
     if seen.status is not Status.PRESENT:
         return f"{seen.status.value}{reason}", False

@@ -19,8 +19,8 @@ from gpustack.model.report import (
     Verdict,
 )
 from gpustack.rulebook import asked
-from gpustack.rules import amd, another_environment_works, intel, tried
-from gpustack.rules.alone import alone
+from gpustack.rules import IN_ONE_PYTHON, amd, another_environment_works, intel, tried
+from gpustack.rules.alone import alone, each, inside
 from gpustack.rules.cards import whole
 from gpustack.rules.causes import cause_of
 from gpustack.rules.completing import complete
@@ -44,7 +44,8 @@ CONFIDENCES = tuple(Confidence)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
-DECIDING = frozenset({"cuda", "architecture"})
+ARCHITECTURE = "architecture"  # one contract a kind of GPU, the first being the one that programs take by default
+DECIDING = frozenset({"cuda", ARCHITECTURE})
 # Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
 STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
 # What weighs more for one purpose than for another: (finding, component) to its severity there.
@@ -85,7 +86,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
             for one in facts.environments
         ),
-        verdict=_verdict(findings, facts, _inside(chosen, works), blind=bool(failures)),
+        verdict=verdict(findings, facts, _inside(chosen, works), blind=blind(failures)),
         taken=facts.taken,
         deep=facts.deep,
         seconds=facts.seconds,
@@ -107,11 +108,25 @@ def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen
     weights = PURPOSES.get(purpose, {})
     lighter = tried.light(facts)
     told: dict[str, Finding] = {}
+    views = each(facts)
     for rule in asked(facts):
-        for finding in _said(rule, facts, matrix, failures):
+        for finding in _everywhere(rule, facts, views, matrix, failures):
             severity = weights.get((finding.id, finding.component), tried.eased(finding, lighter))
             told.setdefault(finding.key, replace(finding, severity=severity))
     return tuple(_with_causes(sorted(told.values(), key=_order)))
+
+
+def _everywhere(
+    rule: Judge, facts: Facts, views: Sequence[Facts], matrix: Matrix, failures: list[Unseen]
+) -> Iterable[Finding]:
+    """Give what one rule says of the machine, or of each Python, where it is about the packages of one."""
+    if len(views) == 1 or _name(rule) not in IN_ONE_PYTHON:
+        return _said(rule, facts, matrix, failures)
+    found = list(_said(rule, views[0], matrix, failures))
+    for view in views[1:]:
+        more = [one for one in _said(rule, view, matrix, failures) if one not in found]
+        found += [inside(one, view.environments[0].python) for one in more]
+    return found
 
 
 def _said(rule: Judge, facts: Facts, matrix: Matrix, failures: list[Unseen]) -> tuple[Finding, ...]:
@@ -125,8 +140,11 @@ def _said(rule: Judge, facts: Facts, matrix: Matrix, failures: list[Unseen]) -> 
 
 def failed(rule: Judge, error: Exception) -> Unseen:
     """Give that a rule failed, as something that nobody looked at."""
-    what = rule.__module__.rpartition(".")[2].replace("_", "-")
-    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
+    return Unseen(what=_name(rule), why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
+
+
+def _name(rule: Judge) -> str:
+    return rule.__module__.rpartition(".")[2].replace("_", "-")
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
@@ -171,7 +189,8 @@ def _works(build: Build, findings: Sequence[Finding], contracts: Sequence[Contra
     runs = STARTS.get(build.accelerator or "", starts)(facts)
     if wrong or build.accelerator == "cpu" or runs is False or build.copy.status is Status.FAILED:
         return False
-    if any(one.status is Kept.BROKEN for one in own):
+    archs = [one.status for one in own if one.kind == ARCHITECTURE]
+    if any(one.status is Kept.BROKEN for one in own if one.kind != ARCHITECTURE) or archs[:1] == [Kept.BROKEN]:
         return False
     deciding = [one.status for one in own if one.kind in DECIDING]
     return True if runs and deciding and Kept.UNKNOWN not in deciding else None
@@ -182,7 +201,13 @@ def _inside(python: str | None, works: Iterable[tuple[Build, bool | None]]) -> M
     return {build.component: answer for build, answer in works if python is None or build.copy.environment == python}
 
 
-def _verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None], *, blind: bool) -> Verdict:
+def blind(not_seen: Iterable[Unseen]) -> bool:
+    """Tell whether a rule failed, so that nobody can say that all is well."""
+    return any(one.enable_by == REPORT_IT for one in not_seen)
+
+
+def verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None], *, blind: bool) -> Verdict:
+    """Give the whole in one word with its causes, as these findings weigh."""
     roots = [finding for finding in findings if finding.severity in AT_FAULT and finding.caused_by is None]
     return Verdict(
         status=_health(findings, roots, facts, blind=blind),

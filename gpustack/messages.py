@@ -28,7 +28,9 @@ BEFORE_IT = re.compile(
     r"|answers?|(?:fail|die|crash|end|stop|abort)(?:s|es|ed)? (?:with|in)|leads? to|complains?)(?: that| of)?)"
     r"[ ][\"'\u201c\u2018`]?(?:[\w.]{1,40}(?:\.|:[ ]))?$"
 )
-AFTER_IT = re.compile(r"(?:\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$")
+AFTER_IT = re.compile(
+    r"(?:\.(?= [A-Za-z]+ \d)|\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$"
+)
 RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of what was raised, before its words
 MOSTLY = 0.5  # of a line: as much makes it a program's
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign

@@ -44,6 +44,9 @@ class Seen:
         works = self.report["verdict"]["works"].get(component, None if rows else False)
         if works or (works is None and any(row["status"] == "present" for row in rows) and not self._unfit()):
             return None
+        lost = [row for row in rows if row["status"] in {"failed", "unknown"} and not row["instances"]]
+        if lost:
+            return f"{needed} could not be looked at: {lost[0]['reason'] or 'no reason was given'}"
         if not any(row["status"] == "present" for row in rows):
             return f"{needed} is not here"
         return f"{needed} does not work here{self._because(component)}"

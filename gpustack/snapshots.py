@@ -49,7 +49,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
     try:
         return _facts(said)
     except (TypeError, ValueError, KeyError, RecursionError) as error:
-        raise InputError(f"{origin} is a damaged snapshot: {_why(error)}") from error
+        raise InputError(f"{origin} is a damaged snapshot: {why(error)}") from error
 
 
 def decode(text: str, origin: str) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ def decode(text: str, origin: str) -> Mapping[str, Any]:
     try:
         said = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{origin} begins like JSON and is none: {_why(error)}") from error
+        raise InputError(f"{origin} begins like JSON and is none: {why(error)}") from error
     if not isinstance(said, dict):
         raise InputError(f"{origin} is no JSON object")
     return said
@@ -212,7 +212,8 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON")
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """Say in one line why a text could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, KeyError):

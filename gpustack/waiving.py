@@ -7,19 +7,17 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Status
-from gpustack.model.report import Health, Severity, Verdict
+from gpustack import judging
+from gpustack.model.facts import Facts
+from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
     from datetime import date
 
     from gpustack.model.policy import Ignored, Policy, Raised
-    from gpustack.model.report import Finding, Report
+    from gpustack.model.report import Finding, Report, Verdict
 
 SEVERITIES = tuple(Severity)
-AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
-GPUS = ("gpu", "amd-gpu", "intel-gpu")
-ON_BUS = "pci-display"
 
 
 def weighed(report: Report, policy: Policy, today: date) -> Report:
@@ -79,35 +77,5 @@ def _as(finding: Finding, severity: Severity, said: str) -> Finding:
 
 
 def _verdict(report: Report, findings: Sequence[Finding]) -> Verdict:
-    roots = [one for one in findings if one.severity in AT_FAULT and one.caused_by is None]
-    return replace(
-        report.verdict,
-        status=_health(report, findings, roots),
-        root_causes=tuple(dict.fromkeys(one.id for one in roots)),
-        root_keys=tuple(one.key for one in roots),
-    )
-
-
-def _health(report: Report, findings: Sequence[Finding], roots: Sequence[Finding]) -> Health:
-    """Give the verdict in one word as the judge would: see ``gpustack.judging``."""
-    if any(one.severity is Severity.ERROR for one in roots):
-        return Health.BROKEN
-    blind = any(one.severity is Severity.UNKNOWN and one.caused_by is None for one in findings)
-    if blind:
-        return Health.UNKNOWN
-    if report.verdict.status is Health.NO_GPU or _without_gpu(report):
-        return Health.NO_GPU
-    if roots:
-        return Health.DEGRADED
-    looked = report.verdict.status in {Health.HEALTHY, Health.DEGRADED}
-    return Health.HEALTHY if looked or _listed(report) else Health.UNKNOWN
-
-
-def _listed(report: Report) -> bool:
-    """Tell whether a GPU is listed by its driver."""
-    return any(copy.status is Status.PRESENT for one in report.components if one.id in GPUS for copy in one.instances)
-
-
-def _without_gpu(report: Report) -> bool:
-    bus = next((one.status for one in report.components if one.id == ON_BUS), None)
-    return bus in {Status.ABSENT, Status.NOT_APPLICABLE} and not _listed(report)
+    facts = Facts(taken=report.taken, host=report.host, components=report.components)
+    return judging.verdict(findings, facts, report.verdict.works, blind=judging.blind(report.not_seen))

@@ -7,7 +7,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable, List, Optional
+    from typing import Dict, Iterable, List, Optional
 
     from probes.host import Facts, Host
 
@@ -33,7 +33,7 @@ def forbidden(host: "Host", module: str) -> "List[str]":
         % (name, name, name),
         re.MULTILINE,
     )
-    files = {}  # type: Dict[str, str]
+    files: "Dict[str, str]" = {}
     for path in (path for folder in CONFIGURATION for path in host.glob(folder + "/*.conf")):
         files.setdefault(path.rpartition("/")[2], path)
     seen = [path for path in files.values() if rule.search(host.read(path) or "")]

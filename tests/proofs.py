@@ -19,7 +19,7 @@ from tests.told import REPO
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Unseen
     from gpustack.model.report import Finding, Purpose
 
 PLACES = re.compile(r'/[^" ]*/pytest-of-[^" ]*/')
@@ -39,8 +39,8 @@ def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
     return [slim(one) for one in held] if isinstance(held, list) else held
 
 
-def _found(facts: Facts, matrix: Matrix, purpose: Purpose) -> Sequence[Finding]:
-    findings = _TRUE(facts, matrix, purpose)
+def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen]) -> Sequence[Finding]:
+    findings = _TRUE(facts, matrix, purpose, failures)
     for finding in findings:
         _keep(finding.id, facts)
     return findings

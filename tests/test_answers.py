@@ -88,6 +88,17 @@ def test_absence_in_one_python_does_not_hide_what_another_has() -> None:
     assert component.status is Status.PRESENT
 
 
+def test_a_python_that_could_not_be_asked_is_not_taken_for_one_without_a_copy() -> None:
+    well = reply(present({"version": "1"}), "/b")
+    (component,), _ = parse([reply({"status": "failed", "reason": "KeyError: 'x'", "instances": []}, "/a"), well])
+    assert (component.status, component.version) == (Status.PRESENT, "1")
+    blank = component.instances[-1]
+    assert (blank.environment, blank.status) == ("/a", Status.UNKNOWN)
+    assert blank.facts == {"answer": "failed", "error": "KeyError: 'x'"}
+    (component,), _ = parse([reply({"status": "absent", "instances": []}, "/a"), well])
+    assert len(component.instances) == 1
+
+
 def test_a_failure_is_told_and_what_was_denied_is_not_seen() -> None:
     denied = {**present({}), "log": [["read", "/proc/x", "denied"], ["read", "/proc/y", "ok"]]}
     (component,), unseen = parse([reply(None, failure="was killed by SIGSEGV"), reply(denied)])

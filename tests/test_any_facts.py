@@ -71,6 +71,16 @@ WORDS = listed("""
     cuda cpu cu130 cuda12 2.11.0+cu130 0000:01:00.0 compat LD_LIBRARY_PATH /a/libcudnn.so.9 ubuntu in-progress
     failed -1 GPU-0 onnxruntime-gpu ² 1.² ٣.٤
 """)
+ENDLESS = "9" * 5000
+WORDS += [
+    ENDLESS,
+    f"{ENDLESS}.1",
+    f"1.{ENDLESS}",
+    f"libcudnn.so.{ENDLESS}",
+    f"cu{ENDLESS}",
+    f"==1.{ENDLESS}",
+    f"sm_{ENDLESS}",
+]
 CODES = (15, 16, 18, 34, 48, 79, 119, 802, 803, 804, 999)
 TEXTS = st.sampled_from(WORDS) | st.text(max_size=6)
 LEAVES = st.none() | st.booleans() | st.integers(-5, 20000) | st.sampled_from(CODES) | TEXTS

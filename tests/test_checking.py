@@ -8,14 +8,14 @@ from datetime import date
 
 import pytest
 
-from gpustack import faults
+from gpustack import faults, judging
 from gpustack.checking import check
 from gpustack.model.check import HealthClass
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.report import Health, Severity
 from gpustack.policy import FINDINGS, read
 from gpustack.saved import read as read_bench
-from tests.build import healthy, merged, pci, report, seen, torch
+from tests.build import PYTHON, healthy, merged, pci, report, seen, torch
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -146,6 +146,20 @@ def test_a_rule_is_held_against_the_machine(policy: str, rule: str, *, ok: bool 
     assert held.place.startswith("gpustack.toml:")
 
 
+def test_a_framework_that_could_not_be_looked_at_is_not_missing() -> None:
+    lost = replace(seen("pytorch", reason="KeyError: 'x'", status="failed"), vendor="any")
+    elsewhere = seen(
+        "pytorch",
+        {"version": "2.11.0+cu130", "environment": "/b/bin/python"},
+        {"status": "unknown", "answer": "failed", "error": "KeyError: 'x'", "environment": PYTHON},
+    )
+    for facts in (healthy(lost), healthy(replace(elsewhere, vendor="any"))):
+        made = checked(facts, 'frameworks = ["pytorch"]')
+        held = row(made, "frameworks.pytorch")
+        assert (held.ok, made.class_, held.found) == (None, UNKNOWN, "it could not be looked at: KeyError: 'x'")
+    assert row(checked(healthy(lost), '[components]\ntorch = ">=2"'), "components.torch").ok is None
+
+
 def test_a_component_that_is_no_system_of_the_stack_is_looked_for_among_the_packages() -> None:
     python = "/opt/venv/bin/python"
     held = seen("packages", {"environment": python, "distributions": {"flash_attn": "2.6.3", "Peft": "0.11"}})
@@ -229,10 +243,15 @@ def test_notes_about_what_was_not_seen_can_be_ignored_and_then_the_machine_is_we
 
 
 def test_what_is_left_after_ignoring_decides_the_verdict() -> None:
-    bare = merged(healthy(torch()), seen("pci-display"), seen("gpu"), seen("libcuda"), drop=["nvml"])
+    bare = merged(healthy(torch()), seen("pci-display"), seen("gpu"), seen("libcuda"), drop=["nvml", "nvidia.ko"])
     hurt = replace(report(bare), findings=(replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR),))
     hurt = replace(hurt, verdict=replace(hurt.verdict, status=Health.BROKEN))
     assert checked(hurt, IGNORE.format(finding="gpu-ecc-error")).verdict.status is Health.NO_GPU
+    lost = replace(hurt, not_seen=(Unseen(what="a-rule", why="its rule failed", enable_by=judging.REPORT_IT),))
+    assert checked(lost, IGNORE.format(finding="gpu-ecc-error")).verdict.status is Health.UNKNOWN
+    jetson = merged(healthy(torch()), seen("pci-display"), seen("gpu"), drop=["nvml", "nvidia.ko"])
+    hurt = replace(report(jetson), findings=(replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR),))
+    assert checked(hurt, IGNORE.format(finding="gpu-ecc-error")).verdict.status is report(jetson).verdict.status
     sick = report(healthy(torch()))
     error, warning = replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR), replace(LOW, id="gpu-overheat")
     unseen = replace(LOW, id="component-not-seen", severity=Severity.UNKNOWN)

@@ -110,8 +110,66 @@ def test_no_gpu_is_no_fault_and_needs_a_look_at_the_bus() -> None:
 def test_roots_are_ordered_by_weight_then_by_layer() -> None:
     throttled = {"mask": 0x40, "reasons": []}
     hot = seen("gpu", {**_gpu_facts(), "throttle": throttled})
-    facts = healthy(hot, torch(archs=["sm_75"]), libcuda(visible="7"))
-    assert roots(facts) == ("arch-not-in-build", "cuda-visible-devices-invalid", "gpu-overheat")
+    facts = healthy(hot, torch(archs=["sm_75"]), libcuda(visible="0,7"))
+    assert roots(facts) == ("arch-not-in-build", "gpu-overheat", "cuda-visible-devices-invalid")
+
+
+def test_a_second_gpu_without_code_takes_nothing_from_the_first() -> None:
+    def two(*ccs: str) -> Facts:
+        devices = [{"ordinal": number, "cc": cc} for number, cc in enumerate(ccs)]
+        return healthy(torch(archs=["sm_75", "sm_86", "sm_90"]), libcuda(devices=devices))
+
+    mixed = report(two("8.9", "6.1"))
+    assert (mixed.verdict.status, mixed.verdict.works) == (Health.DEGRADED, {"pytorch": True})
+    finding = next(one for one in mixed.findings if one.id == "arch-not-in-build")
+    assert finding.fix is not None
+    assert finding.fix.commands[0] == "export CUDA_VISIBLE_DEVICES=0"
+    assert all(one.startswith("# or: ") for one in finding.fix.commands[1:])
+    assert report(two("6.1", "8.9")).verdict.works == {"pytorch": False}
+    assert report(two("6.1")).verdict.status is Health.BROKEN
+
+
+def test_what_is_wrong_in_a_second_python_is_told_of_that_one() -> None:
+    other = "/b b/bin/python"
+    first, second = torch().instances[0], torch("2.6.0", "cu124", "12.4", environment=other).instances[0]
+    well = {"environment": PYTHON, "distributions": {"torch": "2.11.0+cu130"}}
+    wrong = {"environment": other, "distributions": {"torch": "2.6.0+cu124", "torchvision": "0.20.0+cu124"}}
+    both = replace(torch(), instances=(first, second))
+    facts = healthy(both, seen("packages", {"key": "a", **well}, {"key": "b", **wrong}))
+    pythons = tuple(Environment(python=one, kind="venv") for one in (PYTHON, other))
+    (finding,) = report(replace(facts, environments=pythons)).findings
+    assert (finding.id, finding.instance) == ("torch-torchvision-mismatch", f"torchvision:{other}")
+    assert "torch 2.6.0+cu124 and torchvision 0.20.0+cu124" in finding.title
+    assert other in finding.title
+    assert finding.fix is not None
+    assert all(one.startswith("'/b b/bin/python' -m pip ") for one in finding.fix.commands)
+    found_by_looking = (pythons[0], replace(pythons[1], found=True))
+    assert report(replace(facts, environments=found_by_looking)).findings == (finding,)
+
+
+def test_a_known_bad_library_of_the_machine_is_not_laid_to_every_python() -> None:
+    other = "/b/bin/python"
+    wheel = {"key": "w", "path": "/v/libcudnn.so.9", "version": "9.20.0", "environment": PYTHON}
+    system = {"key": "s", "path": "/usr/lib/libcudnn.so.9", "version": "9.1.0"}
+    pythons = tuple(Environment(python=one, kind="venv") for one in (PYTHON, other))
+    bad = {"key": "b", "path": "/b/libcudnn.so.9", "version": "9.1.0", "environment": other}
+    for copies, where in (((wheel, system), set()), ((wheel, bad), {other})):
+        facts = replace(healthy(torch(), seen("cudnn", *copies)), environments=pythons)
+        told = [one for one in report(facts).findings if one.instance and one.instance.startswith("cudnn-thd-9-1")]
+        assert {(one.instance or "").partition(":")[2] for one in told} == where
+
+
+def test_two_pythons_with_two_releases_of_torch_are_no_doubled_torch() -> None:
+    other = "/b/bin/python"
+    copies = (torch().instances[0], torch("2.6.0", "cu124", "12.4", environment=other).instances[0])
+    packages = seen(
+        "packages",
+        {"key": "a", "environment": PYTHON, "distributions": {"torch": "2.11.0+cu130", "torch-nightly": "2.11.0"}},
+        {"key": "b", "environment": other, "distributions": {"torch": "2.6.0+cu124"}},
+    )
+    pythons = tuple(Environment(python=one, kind="venv") for one in (PYTHON, other))
+    facts = replace(healthy(replace(torch(), instances=copies), packages), environments=pythons)
+    assert "duplicate-torch-install" not in ids(facts)
 
 
 def _gpu_facts() -> dict[str, object]:

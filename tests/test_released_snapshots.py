@@ -73,7 +73,7 @@ def test_what_a_newer_gpustack_wrote_is_kept_and_redacted_when_a_snapshot_is_wri
         ('{"schema": "gpustack.snapshot/1", "components": 5}', "components is no list"),
         ('{"schema": "gpustack.snapshot/2"}', "gpustack.snapshot/1 is wanted"),
         ('{"schema": "gpustack.snapshot/1", "new": ' + "[" * 400 + "]" * 400 + "}", "nested too deeply"),
-        ('{"schema": "gpustack.snapshot/1", "host": {"hostname": "\\ud800"', "begins like JSON and is none"),
+        ('{"schema": "gpustack.snapshot/1", "host": {"hostname": "\\ud800"', "cut off or damaged"),
         (" ", "is empty"),
     ],
 )

@@ -9,6 +9,7 @@ from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.asking.subjects import Subject
+    from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
 # The distribution to install, and its name on conda-forge where it has one there.
@@ -37,7 +38,7 @@ AND_CUDA = (2, 14)  # the first TensorFlow with the extra
 def install(subject: Subject, spec: str) -> tuple[str, ...]:
     """Give the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
     if subject.component == "nvidia-driver":
-        return driver(spec.removeprefix("=="), None)
+        return _anywhere(spec.removeprefix("=="))
     if subject.component == "cuda-toolkit":
         return _toolkit(spec.removeprefix("=="))
     if subject.component not in DISTRIBUTIONS:
@@ -58,19 +59,17 @@ def install(subject: Subject, spec: str) -> tuple[str, ...]:
     return (f"python -m pip install {quoted}{index}", f"uv pip install {quoted}{index}", *conda)
 
 
-def driver(release: str, facts: Facts | None) -> tuple[str, ...]:
+def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[str, ...]:
     """Give the commands that install the branch of a driver release, by the distribution where it is known."""
+    known = fixes.manager(facts) is not None
+    return fixes.driver(facts, matrix, branch=numbers(release)[0]) if known else _anywhere(release)
+
+
+def _anywhere(release: str) -> tuple[str, ...]:
     branch = release.partition(".")[0]
-    family = fixes.manager(facts) if facts else None
-    known = {
-        "apt": f"sudo apt-get update && sudo apt-get install nvidia-driver-{branch}",
-        "dnf": f"sudo dnf install nvidia-driver-{branch}*",
-    }
-    if family:
-        return (known.get(family, fixes.DRIVER.get(family, "")),)
     return (
-        f"{known['apt']}  # Ubuntu, Debian with NVIDIA's repository",
-        "sudo dnf install nvidia-open  # Fedora, RHEL",
+        f"sudo apt-get update && sudo apt-get install nvidia-driver-{branch}  # Ubuntu, where it has that branch",
+        f"# elsewhere install branch {branch} as it says there: {fixes.DRIVERS}",
     )
 
 

@@ -228,7 +228,7 @@ def _drivers(search: Search) -> Iterator[Alternative]:
                 kind=Change.DRIVER,
                 subject=f"nvidia-driver>={one}",
                 verdict=found.verdict,
-                commands=commands.driver(str(one), search.facts),
+                commands=commands.driver(str(one), search.facts, search.matrix),
             )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 130_000_000
 WHOLE = 1_000_000  # bytes of a text that is read as it is
 STANDARD_INPUT = "-"
+REPORTED = "what gpustack snapshot gives"
 OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and no JSON
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
@@ -30,29 +31,48 @@ def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> Facts:
 
 def whole(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> tuple[Facts, Mapping[str, Any]]:
     """Give these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
-    recorded: dict[str, Facts] = {}
-    snapshot: Mapping[str, Any] = {}
+    recorded: list[tuple[str, Mapping[str, Any]]] = []
     told: list[tuple[str, str]] = []
     sifted: list[str] = []
+    passed: list[str] = []
     for origin, data in _given(paths, stdin):
         plain = _utf8(data)
         said = _decoded_snapshot(origin, plain)
-        if said is None:
-            text, less = _decoded(plain)
+        if said is not None:
+            recorded.append((origin, said))
+            continue
+        held, rest, less = _parted(origin, plain)
+        recorded += [(origin, one) for one in held]
+        passed += [origin] * less
+        if rest.strip() or not (held or less):
+            text, less = _decoded(rest)
             told.append((origin, text))
             sifted += [origin] * less
-        else:
-            recorded[origin], snapshot = snapshots.take(said, origin), said
+    return _together(recorded, told, (*map(_unread, sifted), *map(_own, passed)), matrix)
+
+
+def _together(
+    recorded: Sequence[tuple[str, Mapping[str, Any]]],
+    told: Sequence[tuple[str, str]],
+    left_out: Sequence[Unseen],
+    matrix: Matrix,
+) -> tuple[Facts, Mapping[str, Any]]:
+    """Give the facts of one snapshot at most, and of all texts; ``left_out`` is what was not read of these."""
     if len(recorded) > 1:
-        raise InputError(f"{' and '.join(recorded)} are snapshots of two machines; one report speaks of one")
+        names = " and ".join(dict.fromkeys(origin for origin, _ in recorded))
+        raise InputError(f"{names}: snapshots of two machines; one report speaks of one")
+    if not (recorded or told):
+        raise InputError(f"{left_out[0].what} is a report of gpustack, which is not read again: {REPORTED}")
+    held = [snapshots.take(said, origin) for origin, said in recorded]
+    snapshot = recorded[0][1] if recorded else {}
     if not told:
-        return next(iter(recorded.values())), snapshot
+        return replace(held[0], not_seen=(*held[0].not_seen, *left_out)), snapshot
     from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
 
     facts, unrecognised = take(sorted(told), matrix)  # the same whatever order they were named in
-    for known in recorded.values():
+    for known in held:
         facts = _joined(known, facts)
-    not_seen = (*facts.not_seen, *map(_unrecognised, unrecognised), *map(_unread, sifted))
+    not_seen = (*facts.not_seen, *map(_unrecognised, unrecognised), *left_out)
     return replace(facts, not_seen=not_seen), snapshot
 
 
@@ -68,10 +88,41 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     plain = data.lstrip()
     if not plain.startswith(b"{") or OF_THE_KERNEL.match(plain):
         return None
-    said = snapshots.decode(data.decode("utf-8", "replace"), origin)
+    text = data.decode("utf-8", "replace")
+    try:
+        said = snapshots.decode(text, origin)
+    except InputError:
+        from gpustack.imports import own_reports, pip_inspect  # noqa: PLC0415 - most inputs need neither
+
+        if own_reports.OURS.match(text.lstrip()) or pip_inspect.BEGIN.match(text.lstrip()):
+            return None
+        raise
     schema = said.get("schema")
     ours = isinstance(schema, str) and schema.startswith(snapshots.FAMILY)
     return said if ours else None
+
+
+def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], bytes, bool]:
+    """Give the snapshots in a text, the rest of it, and whether a report of ours was left out of that."""
+    if b"gpustack" not in data and b"GPUSTACK" not in data and b"How we know" not in data:
+        return (), _listed(data), False
+    from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs hold what we wrote
+
+    recorded, text, less = own_reports.part(origin, data.decode("utf-8", "replace"))
+    return recorded, _listed(text.encode("utf-8", "replace")), less
+
+
+def _listed(data: bytes) -> bytes:
+    """Give a text in which what ``pip inspect`` prints is a plain list."""
+    if b'"pip_version"' not in data:
+        return data
+    from gpustack.imports import pip_inspect  # noqa: PLC0415 - few inputs are of it
+
+    return pip_inspect.told(data.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def _own(origin: str) -> Unseen:
+    return Unseen(what=origin, why="it is a report of gpustack, or holds one: no report is read again", enable_by=REPORTED)
 
 
 def _unrecognised(origin: str) -> Unseen:
@@ -95,6 +146,8 @@ def _given(paths: Sequence[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes]]
 
 
 def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes]]:
+    if not path:
+        raise InputError("an empty name is no file; give a file, a folder, or - for standard input")
     if path == STANDARD_INPUT:
         yield "standard input", _full("standard input", _piped(stdin, left))
     elif _is_folder(Path(path)):

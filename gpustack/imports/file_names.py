@@ -55,7 +55,7 @@ ASKED = re.compile(
 )
 COMMAND = re.compile(
     r"^(?![ \t]*[#$%>(])(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|uv)\b[^\n?]{0,40}\binstall\b"
-    r"[^\n?]{0,120}?(?<![\w-])(?:py)?torch==?"
+    r"[^\n?]{0,120}?(?<![\w-])(?:py)?torch={1,3}"
     r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\+\w+)?)(?![\w.*])(?P<after>[^\n]{0,80})",
     re.MULTILINE,
 )

@@ -154,6 +154,11 @@ def _requested_python(origin: str, said: Mapping[str, str], into: Gathered) -> N
         into.tell("python", origin, version=said["found"])
 
 
+def _ort_archive(origin: str, said: Mapping[str, str], into: Gathered) -> None:
+    if not into.version("onnxruntime"):
+        into.tell("onnxruntime", origin, version=said["version"], accelerator="cuda", cuda=said.get("cuda"))
+
+
 TAKERS: Mapping[str, Callable[[str, Mapping[str, str], Gathered], None]] = {
     "module-version": _module,
     "api-mismatch": _mismatch,
@@ -184,5 +189,6 @@ TAKERS: Mapping[str, Callable[[str, Mapping[str, str], Gathered], None]] = {
     "hip-no-binary": _gfx,
     "ollama-amdgpu-unsupported": _gfx,
     "xformers-built-for": _xformers,
+    "ort-package": _ort_archive,
 }
 KERNEL = frozenset({"probe-not-called", "open-module-unsupported", "no-nvidia-gpu", "rminit-failed", "api-mismatch"})

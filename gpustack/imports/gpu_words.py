@@ -26,7 +26,8 @@ _NVIDIA = (
     r"|(?:TITAN|Titan) (?:X|V|RTX|Xp|Black|Z)\b(?: \(Pascal\))?|Tesla [KMPVTC]\d{1,4}\w?"
     r"|Quadro (?:RTX )?[A-Z]{0,3}\d{3,4}[A-Z]?"
     rf"|(?:A(?:10[GM]?|16|30|40|100X?|800|[1-6][05]00)|H(?:20|100|200|800)|B(?:100|200|300)|L(?:20|40S?)|GH200"
-    rf"|GB(?:10|200|300)|V100S?|T4|P100|K80|M60)(?=s?\b){_MORE}|(?:(?<=NVIDIA )|(?<=Nvidia ))(?:A2|L4|L2|T\d{{3,4}})\b"
+    rf"|GB(?:10|200|300)|V100S?|T4|P100|K80|M60)(?=s?\b){_MORE}"
+    r"|(?:(?<=NVIDIA )|(?<=Nvidia )|(?<=\dx )|(?<=\d x ))(?:A2|L4|L2|T\d{3,4})\b|(?:A2|L4|L2)(?= GPUs?\b)"
     r"|MX[1-5]\d0\b|Jetson (?:AGX )?(?:Orin|Xavier|Thor|Nano|TX[12]|TK1)\b(?: NX| Nano| AGX)?"
     r"|(?:AGX )?Orin\b(?: Nano| NX)?|(?:AGX )?Xavier\b)"
 )
@@ -47,7 +48,7 @@ NAME = re.compile(
     rf"(?P<after>\d{{1,2}})\b(?!\.\d))?)"
 )
 LABELLED = re.compile(
-    rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?)\b"
+    rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?|A2|L4|L2)\b"
 )
 MOST = 64
 

@@ -51,6 +51,8 @@ NAMED = (
     (r"triton", "triton"),
     (r"transformers", "transformers"),
     (r"deepspeed", "deepspeed"),
+    (r"ctranslate2", "ctranslate2"),
+    (r"faster[-_]whisper", "faster-whisper"),
     (r"numpy", "numpy"),
     (r"cupy", "cupy"),
     (r"numba", "numba"),

@@ -74,8 +74,8 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _differs(smi: str, release: str) -> bool:
-    """Tell whether nvidia-smi and the driver are of different releases, as only in WSL they are."""
-    return smi.split(".")[:2] != release.split(".")[:2]
+    """Tell whether the driver is of another release than nvidia-smi and of Windows, as in WSL: of two numbers."""
+    return smi.split(".")[:2] != release.split(".")[:2] and release.count(".") == 1
 
 
 def _listed(origin: str, text: str, into: Gathered) -> None:

@@ -43,6 +43,9 @@ BANNER = re.compile(
     r"(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)"
 )
 NVRM = re.compile(r"\bNVRM version ?[:=]? *(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b")  # nvidia-container-cli info
+LOADED = re.compile(
+    r"/sys/module/nvidia/version[ \t]*(?:[:=][ \t]*|\n[ \t]*)(?P<release>\d{3}\.\d{1,3}(?:\.\d{1,3})?)\b"
+)
 MODULE = re.compile(
     r"^(?P<name>nvidia|nvidia_uvm|nvidia_modeset|nvidia_drm|nvidia_peermem|nouveau|nova_core|amdgpu|i915"
     r"|xe)[ \t]+\d{4,}[ \t]+\d+\b",
@@ -171,7 +174,7 @@ def _modules(origin: str, text: str, into: Gathered) -> None:
     if banner:
         release, flavour = banner["release"], "open" if banner["open"] else "proprietary"
         into.tell("nvidia.ko", origin, version=release, version_loaded=release, loaded=True, flavour=flavour)
-    plain = NVRM.search(text)
+    plain = NVRM.search(text) or LOADED.search(text)
     if plain:
         into.tell("nvidia.ko", origin, version=plain["release"], version_loaded=plain["release"], loaded=True)
     for match in MODULE.finditer(text):

@@ -213,8 +213,8 @@ STATEMENTS = (
     Wording(
         kind="nouveau-said",
         has="lsmod",
-        match=r"\blsmod\b[^\n]{0,12}\bnouveau\b[\x60\x22\x27]? (?:shows?|lists?|finds?|says|returns|gives|prints)\b"
-        r"(?! (?:nothing|no\b|it is not|empty))",
+        match=r"\blsmod\b[^\n]{0,12}\bnouveau\b[\x60\x22\x27]?(?: (?:shows?|lists?|finds?|says|returns|gives|prints)\b"
+        r"(?! (?:nothing|no\b|it is not|empty))| ?(?:->|=>|:) ?nouveau \d{4,})",
     ),
     # No GPU is reserved in a compose file, by word.
     Wording(
@@ -256,5 +256,44 @@ STATEMENTS = (
         has="nvidia-smi",
         match=r"\bnvidia-smi (?:inside|in (?:it|there|the container))(?: the container)? (?:says|gives|is|was|:) "
         r"(?:command )?not found\b",
+    ),
+    # Root can what the user cannot.
+    Wording(
+        kind="works-as-root",
+        has="as root",
+        match=r"\b(?:but |while |and )?as root,? (?:it|clinfo|sycl-ls|rocminfo|rocm-smi|xpu-smi|vainfo) (?:does )?"
+        r"(?:lists?|shows?|finds?|sees?|works?|detects?|reports?)\b",
+    ),
+    # The headers of a kernel are missing.
+    Wording(
+        kind="dkms-headers",
+        has="headers",
+        match=r"\b(?:pve|proxmox)-headers(?:-[\w.-]+)?[\x60\x22\x27]?[^\n.;]{0,16}(?:missing|not (?:installed"
+        r"|found|present|available|there))|\b(?:no|without|missing|lacks?|forgot(?:ten)?) (?:the )?(?:pve|proxmox)"
+        r"-headers\b"
+        r"|\blinux-(?:zen|lts|hardened|rt|cachyos)\b[^\n.]{0,30}\bonly (?:the )?(?:package )?linux-headers\b",
+    ),
+    # The cuDNN that was loaded is older than the framework was built with.
+    Wording(
+        kind="cudnn-loaded-older",
+        has="cudnn",
+        match=r"\bcuDNN(?: version)? v?(?P<found>\d{1,2}\.\d+(?:\.\d+)*) (?:is |was |gets )?(?:loaded|found|installed"
+        r"|used|present|here|at run ?time)[^\n]{0,8}(?:\bbut\b|\bwhile\b|,|;|whereas|and)[^\n;]{0,40}?\b(?:built"
+        r"|compiled)(?: (?:with|against|for|using))?(?: cuDNN)? v?(?P<built>\d{1,2}\.\d+(?:\.\d+)*)",
+    ),
+    # A list of packages has one of the Linux driver.
+    Wording(
+        kind="linux-driver-package",
+        has="nvidia",
+        match=r"\b(?:dpkg|apt list|rpm -q|pacman -Q)\b[^\n:]{0,40}:[^\n]{0,60}?\b(?P<package>(?:lib)?nvidia-(?:driver"
+        r"|utils|compute)-\d{3}[\w-]*)",
+    ),
+    # The headers of a kernel are missing.
+    Wording(
+        kind="dkms-headers",
+        has="headers",
+        match=r"\bkernel (?P<kernel>[2-9]\.\d+[\w.+~-]+)[^\n;.]{0,20}\b(?:kernel )?headers (?:are |is )?(?:missing"
+        r"|absent|not (?:installed|found|there|present))|\b(?:did not|didn.t|never|does not|doesn.t) (?:install|pull"
+        r"|bring)(?:ed)?(?: in)? (?:the )?(?:kernel |linux |matching )*headers\b",
     ),
 )

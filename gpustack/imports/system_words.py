@@ -22,12 +22,24 @@ SYSTEM = re.compile(
     r"(?P<version>\d+(?:\.\d+)*)?"
 )
 WSL = re.compile(r"(?<![\w./-])(?:WSL|Wsl|wsl)[ -]?[12]?\b(?!/|\.exe)")
+JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
 COMPILER = re.compile(r"#\d+ |\b(?:gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
 
 
 # What is done in a system is done here, where it is not said that it works there.
 INSIDE = re.compile(
     r"(?<!works)(?<!worked)(?<!fine)(?<!runs)(?<!tested)(?<!same)(?<!like) in (?:the |my |a )?$", re.IGNORECASE
+)
+
+# What this machine is said not to be, and where the same was tried.
+AWAY = re.compile(
+    r"(?:\b(?:not|no|non|never|neither|nor|without|isn.t|aren.t|wasn.t|instead of|than)(?: \w+){0,2}"
+    r"|\b(?:works?|worked|runs|ran|fine|same|tested|tried)(?: \w+){0,3} (?:on|in|with)(?: \w+){0,1}) ?\(?$",
+    re.IGNORECASE,
+)
+DENIED = re.compile(
+    r"(?: ?\w+){0,2} (?:is|was|were|are) not\b|(?: ?\w+){0,3} ?\?|[\"'`]?\s*[:=]\s*(?:false|no|0|null|none)\b",
+    re.IGNORECASE,
 )
 
 
@@ -39,12 +51,19 @@ def read(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) ->
     for one in (inside or found)[:1]:
         said = f"{one['name'].strip()} {one['version'] or ''}".strip()
         platforms.system(f"{origin} (in words)", said, into)
-    if wsl:
+    if wsl and _is_this(line, wsl, here):
         into.machine(wsl="yes")
-    if re.search(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", line, re.IGNORECASE):
+    jetson = JETSON.search(line)
+    if jetson and _is_this(line, jetson, here):
         into.tell("gpu", f"{origin} (in words)", "0", embedded=True)
     if re.match(r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|\$ docker exec", line):
         into.machine(container="docker")
+
+
+def _is_this(line: str, found: re.Match[str], here: Callable[[str], bool]) -> bool:
+    """Tell whether a line says of this machine that it is what was found."""
+    before = line[: found.start()]
+    return _named(before, here) and not AWAY.search(before[-60:]) and not DENIED.match(line, found.end())
 
 
 def _named(before: str, here: Callable[[str], bool]) -> bool:

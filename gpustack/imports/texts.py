@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpustack import messages
 from gpustack.imports import (
     amd_intel,
+    choices,
     devices,
     environment_report,
     file_names,
@@ -45,7 +46,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Facts, tuple[
             layout(origin, messages.laid(raw), into)
         for reader in READERS:
             reader(origin, text, into)
-        found = messages.look(origin, text, matrix, statements.STATEMENTS)
+        found = messages.look(origin, text, matrix, (*statements.STATEMENTS, *choices.CHOICES))
         from_messages.read(tuple(one.message for one in found), into)
         printed[origin] = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         asides[origin] = "\n".join(one.aside for one in found if one.aside)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 NOT_HERE = re.compile(
-    r"(?:needs?|requires?|required|wants?|at least|minimum|min\.|upgrade\w*|update\w*|install(?:ing)?"
+    r"(?:(?<![a-z])(?:needs?|requires?|required|wants?|at least|minimum|min\.|upgrade\w*|update\w*|install(?:ing)?"
     r"|(?<!self-)(?<!self )compiled|built?|built|(?:built?|compiled|linked|compatible|made) (?:with|for|against)|for|in"
     r"|supports?|supported|than"
     r"|until|since|before|(?:works?|worked|runs?|fine|tested|ok) (?:on"
     r"|with)|"
-    r"works?|worked|downgrad\w*|instead of|against|expects?|expected|>=|<=|<|>|or newer|previous\w*|earlier"
+    r"works?|worked|downgrad\w*|instead of|against|expects?|expected|or newer|previous\w*|earlier"
     r"|compiler|compiled w\.[ .]*|older|newer|(?:un|re)installed|removed|not|no|without|if|use|using|try|tried|was"
-    r"|up to|from|to|like|e\.g\.|such as)\s*(?:the |a |an )?\W*$",
+    r"|up to|from|to|like|e\.g\.|such as)|>=|<=|<|>)\s*(?:the |a |an )?\W*$",
     re.IGNORECASE,
 )
 # Words before a thing that make it one of this machine, where the words above would not.
@@ -50,7 +50,10 @@ ELSEWHERE = re.compile(
 BYGONE = re.compile(
     r"(?:^|(?<=[.;] ))(?:I|we) (?:had|got|saw|hit) [^\n;]{4,160}?\b(?:last (?:week|month|year|time)|yesterday|earlier"
     r"|(?:days?|weeks?|months?|years?) ago|in the past|previously)\b[^\n;]{0,40}?\b(?:fixed|cured|solved|went away"
-    r"|gone|resolved|helped)\b[^\n;.]{0,24}[.;]",
+    r"|gone|resolved|helped)\b[^\n;.]{0,24}[.;]"
+    r"|(?:^|(?<=[.;] ))The (?:error|message|warning|problem|issue)\b[^\n;]{4,160}?\b(?:last (?:week|month|year)"
+    r"|yesterday|(?:days?|weeks?|months?|years?) ago)\b[^\n]{0,50}?\b(?:fixed|cured|solved|resolved) it\b"
+    r"[^\n;.]{0,24}[.;]",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -63,9 +66,29 @@ ADVISED = re.compile(
 )
 
 
+# What documents say, and what somebody else's machine prints: none of it is of this one.
+DOCUMENTED = re.compile(
+    r"(?:^|(?<=[.;] ))(?:(?:I|we) (?:have )?read (?:in|on) [^\n:.;]{2,40}:|(?:The |Our |NVIDIA's )?(?:docs?"
+    r"|documentation|manual|release notes|wiki|FAQ|guide)(?: pages?)? (?:says?|explains?|mentions?|describes?)\b)"
+    r"(?![^\n]{0,200}\b(?:but|mine|my|our|I have|I use|we have|we use|installed|here)\b)[^\n]{0,300}?"
+    r"(?:[.;?](?=\s|$)|$)"
+    r"|(?:^|(?<=[.;] ))(?:The |This )?(?:message|error|warning) [\"'`\u201c][^\n]{5,200}[\"'`\u201d] (?:is|are) "
+    r"(?:explained|described|documented|listed)\b[^\n.;]{0,80}[.;]?",
+    re.IGNORECASE | re.MULTILINE,
+)
+ANOTHER = re.compile(
+    r"(?:^|(?<=[.;] ))(?:My |A |The )?(?:colleague|co-?worker|friend|team ?mate|brother|student)(?:'s?|\u2019s)"
+    r"(?: (?:laptop|machine|PC|computer|server|box|workstation))?(?: (?:has|had|got|gets|sees|shows|prints|says))\b"
+    r"[^\n;]{0,160};(?= mine\b| my\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
 def own(text: str) -> str:
-    """Give a text without what another environment has where all works, faults that are over, and advice about any."""
-    return ADVISED.sub("", BYGONE.sub("", ELSEWHERE.sub("\n", text)))
+    """Give a text without what other machines and documents have, faults that are over, and advice about any."""
+    for pattern, instead in ((ELSEWHERE, "\n"), (BYGONE, ""), (ADVISED, ""), (DOCUMENTED, ""), (ANOTHER, "")):
+        text = pattern.sub(instead, text)
+    return text
 
 
 def smooth(raw: str) -> str:

@@ -49,7 +49,7 @@ VALUE = re.compile(
 RELEASE = re.compile(rf"{LINK}v?(?P<version>[2-9]\.\d{{1,2}}(?:\.\d+)?[\w.+~-]*)", re.IGNORECASE)
 # Lines that a program prints, which other readers take in: tables, lists of packages, reports "name : value".
 TOLD = re.compile(
-    r"^linux(?:-\w+)? \d\S+-\d+(?:\.\d+)?$|^\S+ \d\S* \S*(?:py\d|h[0-9a-f]{5}|_\d+\b|cuda)\S*(?: \S+)?$"
+    r"^linux(?:-\w+)? \d\S+-\d+(?:\.\d+)?$|^\S+ \d[^\s,;]* \S*(?:py\d|h[0-9a-f]{5}|_\d+\b|cuda)\S*(?: \S+)?$"
     r"|\bcontroller(?: \[[0-9a-f]{4}\])?: |^[0-9a-f]{2}:[0-9a-f]{2}\.\d "
     r"|^[ \t]*\||\|[ \t]*$|\|[^|]*\|"
     r"|^\[(?:pip3?|conda)\]|^[\w.-]+==\S+$|used to build PyTorch|^(?:PyTorch|Python|Clang|GCC|CMake|Libc"
@@ -60,6 +60,7 @@ TOLD = re.compile(
     r"|^- (?:GCC \d|C\+\+ Version|Intel\(R\)|OpenMP|LAPACK|NNPACK|CPU cap|CUDA Runtime|NVCC arch|CuDNN|Magma"
     r"|HIP Run|MIOpen|Build settings)"
 )
+NOTHING = re.compile(r'^"[^"]{1,60}" ?: ?(?:false|null|0|""|\[ ?\]|\{ ?\}) ?,?$')  # a field of JSON that holds nothing
 # What somebody wrote before the words of a program, in one line: "torch 2.1.0+cu121; RuntimeError: …".
 BESIDE = re.compile(r"^(?P<own>[^\"']{8,300}?)[;,.:] (?=[A-Z]\w*(?:Error|Exception|Warning): )")
 # A row of a table that somebody wrote: "| torch | 2.4.1 |".
@@ -91,7 +92,7 @@ def _lines(text: str, passed: set[str]) -> Iterator[str]:
         line = smooth(raw[: LONGEST * 2])
         beside = BESIDE.match(line)
         line = beside["own"] if beside else line
-        if line and len(line) <= LONGEST and not TOLD.search(line) and not any(line in one for one in passed):
+        if line and len(line) <= LONGEST and not NOTHING.match(line) and not TOLD.search(line) and not any(line in one for one in passed):
             yield line
 
 
@@ -257,6 +258,7 @@ DISTRIBUTIONS = {
     for name in (
         *("torchvision", "torchaudio", "flash-attn", "xformers", "bitsandbytes", "transformers", "cupy", "numba"),
         *("jaxlib", "vllm", "sglang", "triton", "deepspeed", "numpy", "onnxruntime", "onnxruntime-gpu"),
+        *("ctranslate2", "faster-whisper"),
         *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-rocm", "cudatoolkit"),
     )
 } | {"pytorch": "torch"}

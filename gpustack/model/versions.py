@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _DRIVER = re.compile(r"(\d{3,4})\.(\d{1,3})(?:\.(\d{1,3}))?")
 _CUDA = re.compile(r"(\d{1,2})\.(\d{1,2})")
@@ -22,15 +22,19 @@ class DriverRelease:
     branch: int
     minor: int = 0
     patch: int = 0
+    text: str = field(default="", compare=False)  # as it was read, of a Jetson: without zeros in front (540.4.0)
 
     @classmethod
     def parse(cls, text: str | None) -> DriverRelease | None:
         """Give the release that the text is, or None where it is none."""
         match = _DRIVER.fullmatch(text.strip()) if text else None
-        return cls(*(int(part or 0) for part in match.groups())) if match else None
+        if not match:
+            return None
+        branch, minor, patch = (int(part or 0) for part in match.groups())
+        return cls(branch, minor, patch, match[0] if len(match[2]) == 1 else "")
 
     def __str__(self) -> str:
-        return f"{self.branch}.{self.minor:02d}" + (f".{self.patch:02d}" if self.patch else "")
+        return self.text or f"{self.branch}.{self.minor:02d}" + (f".{self.patch:02d}" if self.patch else "")
 
 
 @dataclass(frozen=True, slots=True, order=True)

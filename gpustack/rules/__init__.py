@@ -160,6 +160,33 @@ FROM_MESSAGES = frozenset(
         "gpu-feature-unsupported",
     }
 )
+# Those about the packages of one Python, which are asked once for each and see no other.
+IN_ONE_PYTHON = frozenset(
+    {
+        "arch-not-in-build",
+        "bnb-binary-missing-for-cuda",
+        "cpu-only-build",
+        "cuda-lib-shadowed",
+        "cuda-major-mismatch-wheel",
+        "cuda-major-mixed",
+        "cuda-runtime-missing",
+        "cudnn-missing",
+        "cudnn-shadowed-by-ld-library-path",
+        "duplicate-torch-install",
+        "extension-abi-mismatch",
+        "glibc-too-old",
+        "gpu-feature-unsupported",
+        "jax-plugin-mismatch",
+        "libstdcxx-too-old",
+        "newer-than-matrix",
+        "ort-cpu-and-gpu-installed",
+        "ort-cudnn-major-mismatch",
+        "pin-violated",
+        "python-version-no-wheel",
+        "tf-cannot-dlopen",
+        "torch-torchvision-mismatch",
+    }
+)
 
 
 def module_of(finding: str) -> str:

@@ -82,7 +82,7 @@ def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
     return tuple(
         node
         for node in nodes
-        if flag(node, "exists") and not (flag(node, "readable") is True and flag(node, "writable") is True)
+        if flag(node, "exists") and (flag(node, "readable") is False or flag(node, "writable") is False)
     )
 
 
@@ -95,12 +95,19 @@ def ready(facts: Facts) -> bool | None:
     if not here:
         return True if examined(facts) and not gpus(facts) else False if gpus(facts) else None
     nodes = {text(node, "path"): node for node in items(told(facts, MODULE), "nodes")}
-    shut = {text(node, "path") for node in closed(facts)}
     if not nodes:
         return None
-    if KFD in shut or not flag(table(nodes.get(KFD)), "exists"):
+    kernel = _usable(nodes.get(KFD))
+    own = [_usable(nodes.get(text(gpu.copy.facts, "render"))) for gpu in here]
+    if kernel is False or not {True, None} & {*own}:
         return False
-    return any(text(gpu.copy.facts, "render") not in shut for gpu in here)
+    return True if kernel and True in own else None
+
+
+def _usable(node: JsonValue) -> bool | None:
+    """Tell whether this login may use a node; None where nobody asked."""
+    said = [flag(node, name) for name in ("exists", "readable", "writable")]
+    return False if False in said else None if None in said else True
 
 
 def wanted(facts: Facts) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpustack.rules.amd import AmdGpu
 
 WIDTHS = frozenset({1, 2, 4, 8, 12, 16})
+FEW = 4  # a link on this many times fewer lanes is no board's design
+SERVERS = "Instinct"
 SENSORS = ("junction", "memory", "edge")
 
 
@@ -47,7 +49,11 @@ def memory(facts: Facts) -> Iterator[Finding]:
             fix=Fix(
                 text="Stop its programs and reset it, or start the machine anew. If errors come back, have the board "
                 "exchanged.",
-                commands=("sudo amd-smi reset --gpureset", "amd-smi bad-pages"),
+                commands=(
+                    "amd-smi list",
+                    "# sudo amd-smi reset --gpureset --gpu INDEX, that of the list",
+                    "amd-smi bad-pages",
+                ),
                 needs_root=True,
                 verify="amd-smi metric --ecc",
             ),
@@ -87,6 +93,7 @@ def link(facts: Facts) -> Iterator[Finding]:
     The speed of an idle link falls on purpose and is no fault.
     """
     integrated = {gpu.mark for gpu in amd.gpus(facts) if gpu.integrated}
+    servers = {gpu.mark for gpu in amd.gpus(facts) if SERVERS in gpu.name}
     for copy in on_bus(facts, "amd"):
         driver = at(copy.facts, "driver")
         found = None if copy.key in integrated or driver is None or driver in PASSED_ON else _narrow(copy)
@@ -95,7 +102,7 @@ def link(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 id="pcie-link-degraded",
                 instance=copy.key,
-                severity=Severity.WARNING,
+                severity=Severity.WARNING if copy.key in servers or width * FEW <= most else Severity.INFO,
                 layer=Layer.HARDWARE,
                 component="pci-display",
                 title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",

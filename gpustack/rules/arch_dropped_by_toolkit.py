@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.fixes import either
 from gpustack.rules.unknown_target import gpu_name, refused
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
             f"-gencode), or build with CUDA {one.last} where such a GPU is meant.",
-            commands=("nvcc --list-gpu-arch", f"# or: export CUDA_HOME=/usr/local/cuda-{one.last}"),
+            commands=either("nvcc --list-gpu-arch", f"export CUDA_HOME=/usr/local/cuda-{one.last}"),
             verify="nvcc --list-gpu-arch",
         ),
     )

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
+from gpustack.model.versions import ComputeCapability
 from gpustack.rules import arch_heard, fixes
 from gpustack.rules.compatibility import arch_fit, by_ptx
-from gpustack.rules.reading import because, because_of, text
+from gpustack.rules.reading import because, because_of, items, number, text, told
 from gpustack.rules.saying import heard
 from gpustack.rules.seen import builds, capabilities, from_text, gpus
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because
-    from gpustack.model.versions import ComputeCapability
     from gpustack.rules.seen import Build
 
 
@@ -50,7 +50,6 @@ def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matri
     fit = arch_fit(build, without[0], facts, matrix)
     known = matrix.arch(without[0])
     name = f"{without[0].sm} ({known.name})" if known else without[0].sm
-    wheel = fixes.torch_wheel(build, facts, matrix)
     since = (
         f" CUDA {known.first_toolkit} is the first that can compile for it." if known and known.first_toolkit else ""
     )
@@ -68,12 +67,25 @@ def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matri
             *_gpu(facts, without[0]),
         ),
         row=fit.row,
-        fix=Fix(
-            text=wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source.",
-            commands=wheel[1] if wheel else (f"export TORCH_CUDA_ARCH_LIST={without[0]}",),
-            verify=fixes.verify(build),
-        ),
+        fix=_fix(build, without, facts, matrix),
     )
+
+
+def _fix(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
+    """Give how to get code for the GPUs; where there is code for some, how to use those alone."""
+    wheel = fixes.torch_wheel(build, facts, matrix)
+    text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
+    commands = wheel[1] if wheel else (f"export TORCH_CUDA_ARCH_LIST={without[0]}",)
+    devices = items(told(facts, "libcuda"), "devices")
+    fit = [
+        str(number(one, "ordinal"))
+        for one in devices
+        if ComputeCapability.parse(text(one, "cc")) not in {None, *without}
+    ]
+    if fit and len(fit) < len(devices):
+        text_ = f"Show programs only the GPUs that it has code for. Or for all: {text_}"
+        commands = fixes.either(f"export CUDA_VISIBLE_DEVICES={','.join(fit)}", *commands)
+    return Fix(text=text_, commands=commands, verify=fixes.verify(build))
 
 
 def _product(facts: Facts, wanted: ComputeCapability) -> str:

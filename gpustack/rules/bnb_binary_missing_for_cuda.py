@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
+from gpustack.rules import fixes
 from gpustack.rules.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import nvidia_here
@@ -111,11 +112,11 @@ def _fix(facts: Facts, matrix: Matrix) -> Fix:
     near = _near(wanted, _release(facts, matrix) or (training.bitsandbytes(matrix) or (None,))[-1])
     commands = [f"python -m pip install {pinned}"]
     if near:
-        commands.append(f"export BNB_CUDA_VERSION={near.major}{near.minor}  # or this: a near version that it has")
+        commands.append(f"export BNB_CUDA_VERSION={near.major}{near.minor}  # a near version that it has")
     return Fix(
         text=f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
         f"for a CUDA that this one has.{span}",
-        commands=tuple(commands),
+        commands=fixes.either(*commands),
         verify="python -m bitsandbytes",
     )
 

@@ -40,6 +40,6 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             title=f"The proprietary kernel module cannot run the {arch} GPU at {copy.key}; it needs the open one",
             because=(because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id")),
             row=flavour.row,
-            fix=fixes.rebuild(facts, "Install the open flavour of the kernel module.", *fixes.driver(facts)),
+            fix=fixes.rebuild(facts, "Install the open flavour of the kernel module.", *fixes.driver(facts, matrix)),
             confidence=Confidence.LIKELY,
         )

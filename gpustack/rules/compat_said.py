@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PAIR, HARDWARE = 803, 804
 USUAL = "/usr/local/cuda/compat"
+NAMES = "cuda.*/compat"
 MOUNTED = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib"  # where the container toolkit is told to put the driver
 
 
@@ -83,9 +84,10 @@ def _without_compat(facts: Facts) -> Fix:
     return Fix(
         text=f"Have the driver's own libcuda found first: take {folder} off LD_LIBRARY_PATH and out of "
         "/etc/ld.so.conf.d, in the image or when the container starts; or remove the libcuda that the image brings.",
-        commands=(
+        commands=fixes.either(
             f"docker run --gpus all -e LD_LIBRARY_PATH={MOUNTED} …",
-            "sudo rm /etc/ld.so.conf.d/*compat*.conf && sudo ldconfig",
+            f"sudo sed -i --follow-symlinks '\\,{NAMES},s/^/#/' $(grep -ls '{NAMES}' /etc/ld.so.conf.d/*.conf)"
+            " && sudo ldconfig",
         ),
         needs_root=True,
         verify="ldconfig -p | grep libcuda.so.1",
@@ -99,7 +101,7 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     return Fix(
         text=f"On the machine itself, install {newer}. Or take an image or build {older}, or keep the compat folder "
         f"({USUAL}) off the library path.",
-        commands=fixes.driver(facts),
+        commands=fixes.driver(facts, matrix),
         needs_root=True,
         needs_reboot=True,
         verify="nvidia-smi",

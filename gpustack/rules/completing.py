@@ -5,12 +5,14 @@ Nothing that was seen is changed; what is added says by what it is known (``cc_f
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.rules import intel
 from gpustack.rules.compat import winner
-from gpustack.rules.reading import flag, number, text, texts
+from gpustack.rules.frameworks import embedded
+from gpustack.rules.reading import copies, flag, number, text, texts
 from gpustack.rules.seen import driver_release
 from gpustack.subjects import gpus, torch
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Component, Facts, Instance, JsonValue
 
+ON_ARM = re.compile(r"\b(?:GH200|GB10|GB200|GB300)\b")
 BY_NAME = "its name"
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
@@ -41,12 +44,18 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
 
 def platform(facts: Facts) -> str | None:
     """Give the platform as wheels name it: linux-x86_64, linux-aarch64, windows, macos; None where nobody said."""
-    system, machine = (facts.host.os or "").lower(), facts.host.machine or "x86_64"
+    system, machine = (facts.host.os or "").lower(), facts.host.machine or _usual(facts)
     if "windows" in system and not facts.host.wsl:
         return "windows"
     if "mac" in system or "darwin" in system:
         return "macos"
     return {"x86_64": "linux-x86_64", "AMD64": "linux-x86_64", "aarch64": "linux-aarch64"}.get(machine)
+
+
+def _usual(facts: Facts) -> str:
+    """Give the processor that goes with the GPUs where nobody told of it: Grace and Jetson have one of Arm's."""
+    named = any(ON_ARM.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
+    return "aarch64" if named or embedded(facts) else "x86_64"
 
 
 def _each(

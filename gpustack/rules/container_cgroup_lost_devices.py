@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.containers import NOT_WORKING, TOOLKIT
-from gpustack.rules.nodes import refused
+from gpustack.rules.nodes import refused, withheld
 from gpustack.rules.reading import because
 from gpustack.rules.saying import grounds, heard
 
@@ -35,7 +35,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         yield _said(facts)
         return
     lost = [path for path, by_mode in refused(facts) if not by_mode]
-    if not facts.host.container or not lost:
+    if not facts.host.container or not lost or withheld(facts):
         return
     yield Finding(
         id="container-cgroup-lost-devices",

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import amd, containers, naming
-from gpustack.rules.reading import because, because_of, copies, flag, items, text, told
+from gpustack.rules.nodes import left_out
+from gpustack.rules.reading import because, because_of, flag, items, text, told
 from gpustack.rules.saying import grounds, heard, said
-from gpustack.rules.seen import builds, nvidia_here, ours
+from gpustack.rules.seen import for_cuda, nvidia_here, ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,20 +26,18 @@ if TYPE_CHECKING:
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Give the finding where a container shows a driven GPU and no device node: an error where CUDA is installed."""
+    """Give the finding where a container shows a driven GPU and no device node: a remark where nothing wants CUDA."""
     if containers.without_gpu(facts):
         yield _said(facts, matrix)
         return
     yield from _of_amd(facts)
     module = told(facts, "nvidia.ko")
     driven = flag(module, "loaded") or any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
-    nodes = [node for node in items(module, "nodes") if flag(node, "exists")]
-    if not facts.host.container or not driven or nodes or "nodes" not in module:
+    if not driven or not left_out(facts):
         return
-    wants = any(build.accelerator == "cuda" for build in builds(facts)) or copies(facts, "cuda-toolkit")
     yield Finding(
         id="container-no-gpus-flag",
-        severity=Severity.ERROR if wants else Severity.WARNING,
+        severity=Severity.ERROR if for_cuda(facts) else Severity.INFO,
         layer=Layer.CONTAINER,
         component="nvidia-container-toolkit",
         title="This container was started without the GPU that its machine has",

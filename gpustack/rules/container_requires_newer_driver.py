@@ -14,7 +14,6 @@ from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 from gpustack.rules import fixes, naming, requirements
 from gpustack.rules.saying import grounds, heard, value
-from gpustack.rules.seen import on_windows
 from gpustack.subjects import toolkits
 
 if TYPE_CHECKING:
@@ -108,12 +107,11 @@ def _row(cuda: CudaVersion | None, matrix: Matrix) -> Row | None:
 def _fix(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
-    windows = ("# install the newest driver for Windows from nvidia.com",)
     needs = _needs(cuda, facts, matrix) if cuda or heard(facts, *SAID) else "the driver that the image asks for"
     return Fix(
         text=f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
         "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
-        commands=windows if on_windows(facts) else fixes.driver(facts),
+        commands=fixes.driver(facts, matrix),
         needs_root=True,
         needs_reboot=True,
         verify="nvidia-smi",

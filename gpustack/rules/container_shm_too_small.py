@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import shm_said
+from gpustack.rules.fixes import either
 from gpustack.rules.reading import because, number, told
 from gpustack.rules.seen import builds, gpus
 
@@ -51,7 +52,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(because(facts, "limits", "shm_bytes"),),
         fix=Fix(
             text="Start the container with more shared memory, or with that of the machine.",
-            commands=("docker run --gpus all --shm-size=8g …", "docker run --gpus all --ipc=host …"),
+            commands=either("docker run --gpus all --shm-size=8g …", "docker run --gpus all --ipc=host …"),
             verify="df -h /dev/shm",
         ),
     )

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-INSTALL = {
-    "apt": "sudo apt-get install -y nvidia-container-toolkit",
-    "dnf": "sudo dnf install -y nvidia-container-toolkit",
-    "zypper": "sudo zypper install nvidia-container-toolkit",
-    "pacman": "sudo pacman -S nvidia-container-toolkit",
-}
 WHAT = {
     "no-gpu-driver": "it has no device driver with the capability gpu",
     "unknown-runtime": "it knows no runtime called nvidia",
@@ -68,12 +62,12 @@ def _fix(facts: Facts) -> Fix:
     configure = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
     if engine != "podman":
         configure = f"sudo nvidia-ctk runtime configure --runtime={engine}"
-    command = INSTALL.get(fixes.manager(facts) or "", "# install nvidia-container-toolkit as NVIDIA's guide says")
+    install = fixes.from_nvidia(facts, "nvidia-container-toolkit", fixes.CONTAINERS, arch="nvidia-container-toolkit")
     restart = () if engine == "podman" else (f"sudo systemctl restart {engine}",)
     return Fix(
         text="Install the NVIDIA container toolkit on the machine, have it write the engine's configuration, and "
         "restart the engine.",
-        commands=(command, configure, *restart),
+        commands=(*install, configure, *restart),
         needs_root=True,
         verify="docker run --rm --gpus all ubuntu nvidia-smi",
     )

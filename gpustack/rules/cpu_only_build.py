@@ -18,6 +18,7 @@ from gpustack.rules.completing import BY_PLATFORM
 from gpustack.rules.cpu_only_heard import heard_builds
 from gpustack.rules.frameworks import embedded, gpu_unused, gpu_used
 from gpustack.rules.intel import discrete
+from gpustack.rules.meant import on_cpu
 from gpustack.rules.reading import because_of, copies, flag, text, told
 from gpustack.rules.saying import grounds, heard
 from gpustack.rules.seen import builds, from_text, nvidia_here, on_bus, starts
@@ -37,6 +38,8 @@ KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each CPU build beside a GPU: a remark where CUDA does not start, or for onnxruntime beside another."""
+    if on_cpu(facts):
+        return
     by_build = False
     for build in builds(facts):
         if _unfit(build, facts) and not _works_all_the_same(build, facts):
@@ -143,7 +146,7 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
         return fixes.any_torch(build, matrix)
     return Fix(
         text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
-        commands=wheel[1] if wheel else fixes.driver(facts),
+        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
         needs_root=not wheel,
         needs_reboot=not wheel,
         verify=fixes.verify(build),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
+from gpustack.rules.builds_with_cuda import called
 from gpustack.rules.frameworks import (
     because_package,
     because_torch,
@@ -29,15 +30,13 @@ if TYPE_CHECKING:
 
 ORT_GPU = ("onnxruntime-gpu", "ort-nightly-gpu", "onnxruntime-rocm", "onnxruntime-directml")
 TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
+# What else than a build for the CPU leaves JAX without a GPU.
+JAX_ELSE = (
+    *("jax-plugin-version", "jax-pjrt-version", "jax-plugin-interface", "jaxlib-version", "jaxlib-too-old"),
+    *("no-device", "init-error", "cuda-fails-said", "insufficient-driver", "cuda-unknown-error", "visible-devices"),
+)
 KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
 KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
-PACKAGES = {
-    "ctranslate2": "ctranslate2",
-    "xgboost": "xgboost",
-    "lightgbm": "lightgbm",
-    "paddlepaddle": "paddlepaddle-gpu",
-    "llama.cpp": "llama-cpp-python",
-}
 
 
 def heard_builds(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -183,14 +182,16 @@ def _jetson(facts: Facts) -> Iterator[Finding]:
 
 def _jax(facts: Facts) -> Iterator[Finding]:
     plugins = table(told(facts, "jax"), "plugins")
-    fell = heard(facts, "jax-falls-back") and nvidia_here(facts) and bool(version(facts, "jax"))
+    alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
+    told_ = bool(version(facts, "jax") or installed(facts, "jaxlib") or alone)
+    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and told_
     if plugins or not (heard(facts, "jax-cpu-only") or fell):
         return
     yield _plain(
         facts,
         "jax",
         f"JAX {version(facts, 'jax') or installed(facts, 'jax') or ''}".strip(),
-        ("jax-cpu-only", "jax-falls-back"),
+        ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
         Fix(
             text="Install JAX with its CUDA plugin.",
             commands=('python -m pip install --upgrade "jax[cuda12]"',),
@@ -242,18 +243,8 @@ def _onnxruntime(facts: Facts) -> Iterator[Finding]:
 
 def _others(facts: Facts) -> Iterator[Finding]:
     for one in said(facts, "not-built-for-gpu")[:1]:
-        program = one.values.get("program") or "MXNet"
-        package = PACKAGES.get(program.lower())
-        yield _plain(
-            facts,
-            program.lower(),
-            program,
-            ("not-built-for-gpu",),
-            Fix(
-                text=f"Install {program} as a build with CUDA, or build it with CUDA switched on.",
-                commands=(f"python -m pip install --force-reinstall {package or program.lower()}",),
-            ),
-        )
+        program = called(one.values.get("program", ""))
+        yield _plain(facts, program.name.lower(), program.name, ("not-built-for-gpu",), program.fix())
 
 
 def _plain(facts: Facts, component: str, name: str, kinds: tuple[str, ...], fix: Fix) -> Finding:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because, because_of, copies
-from gpustack.rules.seen import driver_cuda, nvidia_here
+from gpustack.rules.seen import driver_cuda, nvidia_here, python_of
 from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         floors = [one for one in matrix.bindings_floors if (one.bindings,) == major and highest < one.driver]
         if not floors:
             continue
-        python = copy.environment or "python"
+        python = python_of(copy.environment)
         yield Finding(
             id="cuda-bindings-newer-than-driver",
             instance=copy.environment,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because_of, copies
+from gpustack.rules.seen import python_of
 from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             for pair in matrix.bad_pairs:
                 low, high = numbers(pair.first), numbers(pair.last)
                 if core.version == pair.core and low <= numbers(bindings.version) <= high:
-                    python = core.environment or "python"
+                    python = python_of(core.environment)
                     yield Finding(
                         id="cuda-core-bindings-mismatch",
                         instance=core.environment,

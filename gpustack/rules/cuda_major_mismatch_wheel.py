@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.extensions import MODULES, SERVING, Extension, listed, of_file, of_name
-from gpustack.rules.fixes import TORCH_INDEX
+from gpustack.rules.extensions import MODULES, SERVING, Extension, listed, of_file, of_name, requirement
+from gpustack.rules.fixes import TORCH_INDEX, either
 from gpustack.rules.frameworks import (
     because_package,
     because_torch,
@@ -164,7 +164,7 @@ def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
 
 def _of_another_program(message: Message, facts: Facts) -> bool:
     """Tell whether CTranslate2 looked for a library, which has no part in torch and loads cuBLAS by itself."""
-    own = "cannot be loaded" in message.line or bool(installed(facts, "ctranslate2", "faster-whisper"))
+    own = "is not found" in message.line or bool(installed(facts, "ctranslate2", "faster-whisper"))
     return own and not heard(facts, "extension-import")
 
 
@@ -209,18 +209,19 @@ def _fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Ma
     tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
     name = wheel.name if wheel else "the wheel"
     commands = []
-    if wheel:
-        pinned = f"{wheel.name}=={wheel.version}" if wheel.version else wheel.name
+    wanted = requirement(wheel.name, facts) if wheel else None
+    if wheel and wanted:
+        pinned = f"{wanted}=={wheel.version}" if wheel.version else wanted
         tag = f"cu{own.replace('.', '')}"
         commands.append(f"python -m pip install --force-reinstall {pinned} --extra-index-url {TORCH_INDEX}/{tag}")
     if tags:
         torch_command = (
             f"python -m pip install --force-reinstall torch=={release} --index-url {TORCH_INDEX}/{tags[-1].tag}"
         )
-        commands.append(f"{torch_command}  # or torch for CUDA {major}")
+        commands.append(f"{torch_command}  # torch for CUDA {major}")
     return Fix(
         text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
         f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",
-        commands=tuple(commands) or (ASK,),
+        commands=either(*commands) or (ASK,),
         verify=f'python -c "import torch, {name.replace("-", "_")}; print(torch.version.cuda)"' if wheel else None,
     )

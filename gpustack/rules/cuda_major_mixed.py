@@ -113,7 +113,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def required(facts: Facts, matrix: Matrix) -> int | None:
     """Give the CUDA major that a failing ONNX Runtime needs: by its own words, else by the row of its release."""
-    said_ = value(facts, "ort-requires", "cuda")
+    said_ = value(facts, "ort-requires", "cuda") or value(facts, "ort-package", "cuda")
     release = onnxruntime.release_of(matrix, ort_version(facts) or "0")
     if said_ and said_.isascii() and said_.isdecimal():
         return int(said_[:3])
@@ -123,10 +123,11 @@ def required(facts: Facts, matrix: Matrix) -> int | None:
 def clashing(facts: Facts, matrix: Matrix) -> list[Missing]:
     """Give the libraries that were looked for in vain and are of no CUDA major that is here."""
     wanted = [one for one in missing(facts, matrix) if one.majors and one.asker != TENSORFLOW]
-    here = majors(cuda_here(facts, matrix))
-    if not here:
+    signs = cuda_here(facts, matrix)
+    if not signs:
         return [one for one in wanted if one.asker == ONNXRUNTIME and one.majors == (DEFAULT_BEFORE,)]
-    return [one for one in wanted if not set(one.majors) & set(here)]
+    brought = [one for one in signs if one.because.component != "pytorch"]
+    return [one for one in wanted if not set(one.majors) & set(majors(brought or signs))]
 
 
 def _asker(one: Missing, facts: Facts) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Finding, Fix, Severity
+from gpustack.rules.fixes import TOOLKITS, from_nvidia
 from gpustack.rules.reading import because, status
 from gpustack.rules.seen import builds, nvidia_here
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.model.versions import CudaVersion
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -26,7 +28,6 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         return
     cuda = next((build.cuda for build in builds(facts) if build.component == "pytorch" and build.cuda), None)
     wanted = f" of CUDA {cuda}, which PyTorch here was built with" if cuda else ""
-    command = f"conda install -c nvidia cuda-toolkit={cuda}" if cuda else "conda install -c nvidia cuda-toolkit"
     yield Finding(
         id="cuda-toolkit-missing",
         severity=Severity.INFO,
@@ -34,9 +35,20 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         component="cuda-toolkit",
         title="There is no CUDA toolkit (nvcc): programs run, extensions cannot be built",
         because=(because(facts, "cuda-toolkit", "version"),),
-        fix=Fix(
-            text=f"To build extensions, install the toolkit{wanted}.",
-            commands=(command, "export CUDA_HOME=$CONDA_PREFIX"),
-            verify="nvcc --version",
-        ),
+        fix=_fix(f"To build extensions, install the toolkit{wanted}.", cuda, facts),
+    )
+
+
+def _fix(text: str, cuda: CudaVersion | None, facts: Facts) -> Fix:
+    """Give how it is installed: into the environment where that is one of conda's, else beside the system's files."""
+    if any(one.kind == "conda" for one in facts.environments[:1]):
+        command = f"conda install -c nvidia cuda-toolkit{f'={cuda}' if cuda else ''}"
+        return Fix(text=text, commands=(command, "export CUDA_HOME=$CONDA_PREFIX"), verify="nvcc --version")
+    named = f"cuda-toolkit-{cuda.major}-{cuda.minor}" if cuda else "cuda-toolkit"
+    home = f"/usr/local/cuda-{cuda}" if cuda else "/usr/local/cuda"
+    return Fix(
+        text=text,
+        commands=(*from_nvidia(facts, named, TOOLKITS), f"export CUDA_HOME={home} PATH={home}/bin:$PATH"),
+        needs_root=True,
+        verify="nvcc --version",
     )

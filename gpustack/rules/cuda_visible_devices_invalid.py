@@ -1,8 +1,8 @@
 """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
 
-CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist. An
-index beyond the last GPU, a wrong UUID, -1 or nothing at all hides them. Unset it, or name GPUs that nvidia-smi -L
-lists.
+CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist: those
+before it are seen, and where it is the first, none is. An index beyond the last GPU, a wrong UUID, -1 or nothing at all
+hides them. Unset it, or name GPUs that nvidia-smi -L lists.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import visible_said
 from gpustack.rules.reading import at, because, number, text, told
-from gpustack.rules.seen import gpus
+from gpustack.rules.seen import gpus, starts
 from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-HIDING = frozenset({"", "-1", "NoDevFiles"})
+END = "-1"
+HIDING = frozenset({"", END, "NoDevFiles"})
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Give an error where the variable names what is not there, a warning where it hides all GPUs."""
+    """Give an error where the variable leaves no GPU by mistake, a warning where it hides some or all of them."""
     spoken = visible_said.finding(facts)
     if spoken:
         yield spoken
@@ -35,14 +36,16 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     count = len(gpus(facts)) or number(told(facts, "nvml"), "gpu_count")
     if not isinstance(said, str) or not count:
         return
-    hidden = said.strip() in HIDING
-    wrong = [] if hidden else [name for name in said.split(",") if not _there(name.strip(), count, facts)]
+    names = [name.strip() for name in said.split(",")]
+    hidden = names[0] in HIDING
+    wrong = [] if hidden else _wrong(names, count, facts)
     if not hidden and not wrong:
         return
     named = "hides every GPU" if hidden else f"names {', '.join(wrong)}, which is not there"
+    cut = hidden or wrong[0] != names[0] or starts(facts)  # some are left, or none is on purpose
     yield Finding(
         id="cuda-visible-devices-invalid",
-        severity=Severity.WARNING if hidden else Severity.ERROR,
+        severity=Severity.WARNING if cut else Severity.ERROR,
         layer=Layer.ENVIRONMENT,
         component="libcuda",
         title=f"CUDA_VISIBLE_DEVICES={said} {named}",
@@ -52,6 +55,12 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             text="Unset it, or name a GPU that is there.", commands=("unset CUDA_VISIBLE_DEVICES", "nvidia-smi -L")
         ),
     )
+
+
+def _wrong(names: list[str], count: int, facts: Facts) -> list[str]:
+    """Give the names of what is not there, up to a -1, with which people end the list."""
+    listed = names[: names.index(END)] if END in names else names
+    return [name for name in listed if not _there(name, count, facts)]
 
 
 def _there(name: str, count: int, facts: Facts) -> bool:

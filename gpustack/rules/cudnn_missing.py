@@ -48,7 +48,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
         fix=Fix(
             text=f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
-            commands=(wheel, f'export LD_LIBRARY_PATH=$(python -c "{FOLDER}")'),
+            commands=(wheel, f'export LD_LIBRARY_PATH=$(python -c "{FOLDER}"):$LD_LIBRARY_PATH'),
             verify="ldconfig -p | grep libcudnn",
         ),
     )

@@ -7,6 +7,7 @@ owns them and log in again.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -29,6 +30,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     fails = bool(number(told(facts, "nvml"), "code")) or starts(facts) is False
     if not paths or not fails or not nvidia_here(facts):
         return
+    named = " ".join(map(shlex.quote, paths))
     yield Finding(
         id="device-nodes-not-accessible",
         severity=Severity.ERROR,
@@ -37,8 +39,13 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         title=f"This user may not open {', '.join(paths)}",
         because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvidia-uvm.ko", "nodes")),
         fix=Fix(
-            text=f"{fixes.place(facts)}Give users access, or join the group that owns the nodes and log in again.",
-            commands=(f"ls -l {' '.join(paths)}", f"sudo chmod 0666 {' '.join(paths)}"),
+            text=f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
+            "users may use the GPU, open the nodes until the next start.",
+            commands=(
+                f"ls -l {named}",
+                "# sudo usermod -aG GROUP $USER, where that is a group for GPUs and not root",
+                f"# or: sudo chmod 0666 {named}",
+            ),
             needs_root=True,
             verify="nvidia-smi",
         ),

@@ -38,7 +38,7 @@ BUILDS_NOT, API_GONE = "module-build-said", "kernel-api-gone"
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a build for this kernel failed and the module is therefore neither here nor loaded."""
     yield from _told(facts, matrix)
-    yield from _seen(facts)
+    yield from _seen(facts, matrix)
 
 
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -107,12 +107,12 @@ def _fix_told(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
         f"Install a newer release of the driver{last}{shown}, which knows this kernel, or start an older kernel: the "
         "distribution's own or its long-term (LTS) one. The build's log names the line.",
         f"tail -n 40 /var/lib/dkms/nvidia/{driver or '*'}/build/make.log",
-        *fixes.driver(facts),
-        f"sudo dkms autoinstall -k {kernel(facts) or fixes.kernel(facts)}",
+        *fixes.driver(facts, matrix),
+        f"sudo dkms autoinstall -k {fixes.kernel(facts, kernel(facts))}",
     )
 
 
-def _seen(facts: Facts) -> Iterator[Finding]:
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding for a machine that was looked at."""
     failed = [copy for copy in dkms_modules(facts) if text(copy.facts, "state") == "failed"]
     failed = [copy for copy in failed if flag(copy.facts, "for_running_kernel") is not False]
@@ -137,7 +137,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         fix=fixes.rebuild(
             facts,
             "Install a newer release of the driver, which knows this kernel, or start an older kernel.",
-            *fixes.driver(facts),
+            *fixes.driver(facts, matrix),
             f"sudo dkms autoinstall -k {fixes.kernel(facts)}",
         ),
     )

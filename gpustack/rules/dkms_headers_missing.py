@@ -61,7 +61,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "Install the kernel's headers (linux-headers or kernel-devel, of the same release as the kernel), build "
             "the module, and restart.",
             _headers(facts, running),
-            f"sudo dkms autoinstall -k {running or '$(uname -r)'}",
+            f"sudo dkms autoinstall -k {fixes.kernel(facts, running)}",
         ),
         confidence=Confidence.CERTAIN if branch_of(driver) else Confidence.LIKELY,
     )
@@ -78,7 +78,7 @@ def _missing(facts: Facts) -> tuple[Message, ...]:
 def _headers(facts: Facts, running: str | None) -> str:
     """Give the command that installs headers, of the kernel that is spoken of where the distribution names them so."""
     family = fixes.HEADERS.get(fixes.manager(facts) or "")
-    return family.format(kernel=running) if family and running else fixes.headers(facts)
+    return family.format(kernel=fixes.kernel(facts, running)) if family and running else fixes.headers(facts)
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.containers import NOT_FOUND, TOOLKIT
+from gpustack.rules.fixes import CONTAINERS
 from gpustack.rules.reading import number, told
 from gpustack.rules.saying import grounds, heard, said
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+RUNS = "docker run --rm --gpus all ubuntu nvidia-smi"
 NO_LIBRARY = "toolkit-needs-nvml"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
 FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
@@ -44,16 +46,29 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         else "Whether Docker is a snap, snap list docker says. Docker Desktop and rootless Docker can do the same.",
         confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
         because=grounds(facts, "docker-snap", *FAILS, "host-smi-works"),
-        fix=Fix(
-            text="Remove the snap, and install Docker from Docker's own packages and nvidia-container-toolkit.",
-            commands=(
-                "sudo snap remove docker",
-                "# install docker-ce from Docker's repository, and nvidia-container-toolkit",
-                "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-            ),
-            needs_root=True,
-            verify="docker run --rm --gpus all ubuntu nvidia-smi",
+        fix=_fix(named=named),
+    )
+
+
+def _fix(*, named: bool) -> Fix:
+    """Give how the snap is taken away, which takes all that Docker holds with it; only a look where it may be none."""
+    if not named:
+        return Fix(
+            text="See whether Docker is a snap; if so, put Docker's own packages in its place.",
+            commands=("snap list docker",),
+            verify=RUNS,
+        )
+    return Fix(
+        text="Save what is needed: with the snap go its images, containers and volumes. Then remove it, and install"
+        " Docker from Docker's own packages and nvidia-container-toolkit.",
+        commands=(
+            "sudo snap save docker",
+            "# sudo snap remove docker, when images and volumes are saved or not needed",
+            f"# install docker-ce from Docker's repository, and nvidia-container-toolkit: {CONTAINERS}",
+            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
         ),
+        needs_root=True,
+        verify=RUNS,
     )
 
 

@@ -143,10 +143,7 @@ def _fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix: Matrix) -
     other = f" Or take a build of the same program for CUDA {highest} or older." if highest and wanted else ""
     text = f"{fixes.place(facts)}Install {needs or 'a newer driver'}.{other}"
     verify = fixes.verify(build) if build else "nvidia-smi"
-    commands = (
-        ("# install the newest driver for Windows from nvidia.com",) if on_windows(facts) else fixes.driver(facts)
-    )
-    return Fix(text=text, commands=commands, needs_root=True, needs_reboot=True, verify=verify)
+    return Fix(text=text, commands=fixes.driver(facts, matrix), needs_root=True, needs_reboot=True, verify=verify)
 
 
 def for_build(build: Build, facts: Facts) -> bool:

@@ -80,9 +80,16 @@ def _users(facts: Facts) -> tuple[DriverRelease, ...]:
     named = [DriverRelease.parse(text(driver, name)) for name in ("libnvidia_ml", "libcuda")]
     seen = [one for one in [*named, user_release(facts)] if one]
     if not seen and from_text(facts):
-        told_ = [text(driver, "package_version"), value(facts, "runfile", "driver"), text(driver, "nvml_library")]
+        told_ = [text(driver, "package_version"), value(facts, "runfile", "driver"), _whole(facts)]
         seen = [one for one in map(DriverRelease.parse, told_) if one][:1]
     return tuple(dict.fromkeys(seen))
+
+
+def _whole(facts: Facts) -> str | None:
+    """Give the release of NVML's library, which it names without the last part, as a package beside it names it."""
+    short = text(told(facts, DRIVER), "nvml_library")
+    named = (one.values.get(name) for one in said(facts, "release-named", "driver-told") for name in NAMES)
+    return next((one for one in named if one and short and one.startswith(f"{short}.")), short)
 
 
 def _loaded(facts: Facts) -> DriverRelease | None:
@@ -118,7 +125,8 @@ def _why(facts: Facts) -> str:
 
 
 def _fix(facts: Facts) -> Fix:
-    loaded, disk, users = loaded_release(facts), disk_release(facts), _users(facts)
+    source = DriverRelease.parse(value(facts, "module-source", "driver"))
+    loaded, disk, users = loaded_release(facts), disk_release(facts) or source, _users(facts)
     if facts.host.container and disk is None:
         return Fix(
             text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "

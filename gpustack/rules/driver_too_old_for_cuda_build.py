@@ -57,7 +57,7 @@ def _fits(facts: Facts, matrix: Matrix) -> Iterator[tuple[Build, Fit]]:
 def _finding(build: Build, fit: Fit, facts: Facts, matrix: Matrix) -> Finding:
     wheel = wheel_for_driver(build, facts, matrix)
     other = f"Or bring the driver up to date: {fit.needs}."
-    commands = wheel[1] if wheel else fixes.driver(facts)
+    commands = wheel[1] if wheel else fixes.driver(facts, matrix)
     return Finding(
         id=ID,
         instance=build.mark,

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.extensions import SERVING, Extension, listed, of_file, of_name
+from gpustack.rules.extensions import SERVING, SOURCES, Extension, listed, of_file, of_name, requirement
+from gpustack.rules.fixes import either
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
 from gpustack.rules.saying import because_said, heard, said
+from gpustack.rules.seen import python_of
 from gpustack.rules.unfitting import unfitting
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def _finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         because=(because_said(message), *because_torch(facts), *because_package(facts, extension.name)),
         row=extension.row,
         confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
-        fix=_fix(extension, release),
+        fix=_fix(extension, release, facts),
     )
 
 
@@ -107,7 +109,7 @@ def _on_disk(one: Unfitting, facts: Facts) -> Finding:
         because=(*one.because(facts), *because_package(facts, extension.name)),
         row=extension.row,
         confidence=Confidence.CERTAIN,
-        fix=_fix(extension, one.torch, python=one.environment or "python"),
+        fix=_fix(extension, one.torch, facts, python=python_of(one.environment)),
     )
 
 
@@ -150,7 +152,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
         because=(because_said(message), *because_package(facts, extension.name)),
         row=extension.row,
-        fix=_fix(extension, values["have"], built),
+        fix=_fix(extension, values["have"], facts, built),
     )
 
 
@@ -172,25 +174,36 @@ def _pinned(message: Message, package: str, facts: Facts, matrix: Matrix) -> Fin
         because=(because_said(message), *because_torch(facts)),
         row=extension.row,
         confidence=Confidence.POSSIBLE,
-        fix=_fix(extension, found, needs.lstrip("=")),
+        fix=_fix(extension, found, facts, needs.lstrip("=")),
     )
 
 
-def _fix(extension: Extension, release: str | None, built: str | None = None, python: str = "python") -> Fix:
+def _fix(
+    extension: Extension, release: str | None, facts: Facts, built: str | None = None, python: str = "python"
+) -> Fix:
     name = extension.name
-    package = name if name != UNNAMED else "PACKAGE"
     wanted = built or (extension.torch or "").lstrip("=")
     plain = wanted.partition("+")[0]
     exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
-    commands = [
-        f"{python} -m pip install --force-reinstall --no-deps {package}  # its release for torch {release or 'here'}"
-    ]
-    if exact:
-        commands.append(f"{python} -m pip install torch=={plain}  # or the torch that it was built for")
-    commands.append(f"{python} -m pip install --no-build-isolation --no-binary :all: {package}  # or built here")
+    module = name.replace("-", "_")
     return Fix(
         text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
         + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
-        commands=tuple(commands),
-        verify=f'{python} -c "import torch, {package.replace("-", "_")}"',
+        commands=either(
+            *_anew(extension, f"torch {release or 'here'}", requirement(name, facts), python),
+            *((f"{python} -m pip install torch=={plain}  # the torch that it was built for",) if exact else ()),
+        ),
+        verify=f'{python} -c "import torch{f", {module}" if module.isidentifier() else ""}"',
+    )
+
+
+def _anew(extension: Extension, torch: str, wanted: str | None, python: str) -> tuple[str, ...]:
+    """Give how it is installed anew, or built here; only in words where pip is not known to have it."""
+    if wanted is None:
+        source = SOURCES.get(extension.name, "from where it came")
+        return (f"# build {extension.name} for {torch}: {source}",)
+    again = f"{python} -m pip install --force-reinstall --no-deps"
+    return (
+        f"{again} {wanted}  # its release for {torch}",
+        f"{again} --no-build-isolation --no-binary {wanted} {wanted}  # built here",
     )

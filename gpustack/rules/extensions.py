@@ -71,6 +71,29 @@ MODULES = (
     ("sageattention", "sageattention"),
     ("bitsandbytes", "bitsandbytes"),
 )
+# Those that the package index has not, or has a stranger's package or an empty one for, and where they are had.
+SOURCES = {
+    "apex": "https://github.com/NVIDIA/apex",
+    "deep-ep": "https://github.com/deepseek-ai/DeepEP",
+    "deep-gemm": "https://github.com/deepseek-ai/DeepGEMM",
+    "detectron2": "https://github.com/facebookresearch/detectron2",
+    "dgl": "https://www.dgl.ai/pages/start.html",
+    "diff-gaussian-rasterization": "https://github.com/graphdeco-inria/diff-gaussian-rasterization",
+    "flash-attn-3": "https://github.com/Dao-AILab/flash-attention",
+    "kaolin": "https://github.com/NVIDIAGameWorks/kaolin",
+    "nvdiffrast": "https://github.com/NVlabs/nvdiffrast",
+    "pyg-lib": "https://github.com/pyg-team/pyg-lib",
+    "pytorch3d": "https://github.com/facebookresearch/pytorch3d",
+    "text-generation-inference": "https://github.com/huggingface/text-generation-inference",
+    "tinycudann": "https://github.com/NVlabs/tiny-cuda-nn",
+}
+ON_INDEX = {"flashinfer": "flashinfer-python", "pytorch": "torch"}
+FRAMEWORKS = frozenset(
+    {
+        *("torch", "torchvision", "torchaudio", "jax", "jaxlib", "tensorflow", "onnxruntime", "onnxruntime-gpu"),
+        *("numpy", "numba", "triton", "tensorrt", "cuda-python", "bitsandbytes", "scikit-learn", "open3d"),
+    }
+)
 # What a wheel that was made for one torch says of it in its version: 2.6.3+cu123torch2.4cxx11abiTRUE, 2.1.2+pt24cu121.
 FOR_TORCH = re.compile(r"\+.*?(?:torch|pt)(?P<torch>\d\.?\d+)")
 SERVING = frozenset(
@@ -120,6 +143,13 @@ def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
     if name == "flash-attn" and (wheels := training.flash_wheels_of(matrix, version)):
         return Extension(name=name, version=version, torch=", ".join(wheels.torches), row=wheels.row)
     return Extension(name=name, version=version)
+
+
+def requirement(name: str, facts: Facts) -> str | None:
+    """Give what to name to pip to install a package; None where that may fetch what only has the same name."""
+    wanted = ON_INDEX.get(name, name)
+    known = wanted in {*SERVING, *FRAMEWORKS, *ON_INDEX.values(), *(one for _, one in MODULES)}
+    return wanted if (known or installed(facts, name) is not None) and name not in SOURCES else None
 
 
 def _torch_of(named: str) -> str:

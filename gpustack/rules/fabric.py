@@ -45,9 +45,10 @@ def manager_release(facts: Facts) -> DriverRelease | None:
 def install(facts: Facts) -> Fix:
     """Give how the fabric manager of the driver's release is installed and started."""
     release = user_release(facts) or driver_release(facts)
-    package = f"nvidia-fabricmanager-{release.branch}" if release else "nvidia-fabricmanager"
-    commands = {"apt": f"sudo apt-get install {package}", "dnf": "sudo dnf install nvidia-fabricmanager"}
-    command = commands.get(fixes.manager(facts) or "", "# install the nvidia-fabricmanager of the driver's release")
+    if fixes.ubuntu(facts) and release:
+        commands: tuple[str, ...] = (f"sudo apt-get install nvidia-fabricmanager-{release.branch}",)
+    else:
+        commands = fixes.from_nvidia(facts, "nvidia-fabricmanager", fixes.DRIVERS)
     exact = (
         f"fabric manager {release}, exactly the driver's release,"
         if release
@@ -55,7 +56,7 @@ def install(facts: Facts) -> Fix:
     )
     return Fix(
         text=f"{fixes.place(facts)}Install {exact} and start it.",
-        commands=(command, "sudo systemctl enable --now nvidia-fabricmanager"),
+        commands=(*commands, "sudo systemctl enable --now nvidia-fabricmanager"),
         needs_root=True,
         verify="systemctl is-active nvidia-fabricmanager",
     )

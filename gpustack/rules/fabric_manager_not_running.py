@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Finding, Severity
 from gpustack.rules import fabric, naming
-from gpustack.rules.reading import because, because_of, flag, number, text, told
+from gpustack.rules.reading import because, because_of, flag, number, status, text, told
 from gpustack.rules.saying import grounds
 from gpustack.rules.seen import gpus, nvidia_here, starts
 
@@ -54,8 +54,14 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _state(facts: Facts) -> str:
     """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
-    runs = flag(told(facts, fabric.MANAGER), "running") is True
-    return "runs and has not joined the GPUs" if runs else "is not running"
+    runs = flag(told(facts, fabric.MANAGER), "running")
+    if runs:
+        return "runs and has not joined the GPUs"
+    if facts.host.container:
+        return "is to run on the machine itself, which is not seen from this container"
+    return (
+        "is not running" if runs is False or status(facts, fabric.MANAGER) is Status.ABSENT else "was not seen to run"
+    )
 
 
 def _detail(facts: Facts, matrix: Matrix) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.report import Fix, Kept
 from gpustack.rules.compatibility import newest_torch, usable_tags
 from gpustack.rules.reading import text, told, version
+from gpustack.rules.seen import arch_on_bus, gpus, on_windows, ours
+from gpustack.subjects import gpus as products
 from gpustack.subjects import torch
 from gpustack.subjects.spans import minor
 
@@ -37,16 +39,24 @@ HEADERS = {
     "pacman": "sudo pacman -S --needed linux-headers",
 }
 # Source: NVIDIA Driver Installation Guide; Ubuntu Server guide; RPM Fusion how-to; Arch wiki (read 2026-11-21).
-DRIVER = {
-    "apt": "sudo apt-get update && sudo apt-get install nvidia-open",
-    "dnf": "sudo dnf install nvidia-open",
-    "zypper": "sudo zypper install nvidia-open",
-    "pacman": "sudo pacman -S nvidia-open nvidia-utils",
+UBUNTU = ("ubuntu", "zorin", "elementary", "neon")
+OWN = {
+    "linuxmint": "# install NVIDIA's driver in the Driver Manager",
+    "pop": "sudo apt-get install system76-driver-nvidia",
+}
+DRIVERS = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"
+TOOLKITS = "https://developer.nvidia.com/cuda-downloads"
+CONTAINERS = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
+INSTALL = {
+    "apt": "sudo apt-get install {}",
+    "dnf": "sudo dnf install {}",
+    "zypper": "sudo zypper install {}",
+    "pacman": "sudo pacman -S {}",
 }
 REINSTALL = {
     "apt": "sudo dpkg --configure -a && sudo apt-get --fix-broken install",
     "dnf": "sudo dnf distro-sync '*nvidia*'",
-    "zypper": "sudo zypper dist-upgrade",
+    "zypper": "sudo zypper install --force $(rpm -qa --qf '%{NAME} ' '*nvidia*')",
     "pacman": "sudo pacman -Syu",
 }
 INITRAMFS = {
@@ -65,9 +75,9 @@ def manager(facts: Facts) -> str | None:
     return next((family for family, names in FAMILIES.items() if name in names), None)
 
 
-def kernel(facts: Facts) -> str:
-    """Give the release of the running kernel, or the command that prints it."""
-    release = version(facts, "linux-kernel") or facts.host.kernel or ""
+def kernel(facts: Facts, named: str | None = None) -> str:
+    """Give the release of the kernel that is named, else of the running one, or the command that prints it."""
+    release = named or version(facts, "linux-kernel") or facts.host.kernel or ""
     return release if re.fullmatch(r"[\w.+~-]+", release) else "$(uname -r)"
 
 
@@ -77,16 +87,53 @@ def headers(facts: Facts) -> str:
     return known.format(kernel=kernel(facts)) if known else f"# install the headers of kernel {kernel(facts)}"
 
 
-def driver(facts: Facts, last: int | None = None) -> tuple[str, ...]:
-    """Give the commands that install a driver; ``last`` is the last branch that runs this GPU, where there is one."""
+def either(*commands: str) -> tuple[str, ...]:
+    """Give commands of which one is enough: the first to be typed, the others marked as what may stand for it."""
+    return (*commands[:1], *(f"# or: {one}" for one in commands[1:]))
+
+
+def ubuntu(facts: Facts) -> bool:
+    """Tell whether the distribution takes its packages from Ubuntu, which has NVIDIA's driver itself."""
+    return text(told(facts, "linux-kernel"), "os_id") in UBUNTU
+
+
+def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tuple[str, ...]:
+    """Give how a package is installed that NVIDIA's own repository has; ``arch`` names it where Arch Linux has it."""
     family = manager(facts)
-    ubuntu = text(told(facts, "linux-kernel"), "os_id") in {"ubuntu", "linuxmint", "pop", "zorin", "elementary", "neon"}
-    if ubuntu:
-        package = f"sudo apt-get install nvidia-driver-{last}" if last else "sudo ubuntu-drivers install"
-        return ("sudo apt-get update", package)
-    if last:
-        return (f"# install branch {last} of NVIDIA's driver, the last for this GPU",)
-    return (DRIVER.get(family or "", "# install NVIDIA's driver as your distribution says"),)
+    if family == "pacman" and arch:
+        return (INSTALL[family].format(arch),)
+    if family in {None, "pacman"}:
+        return (f"# install {package} from NVIDIA's repository: {guide}",)
+    return (f"# NVIDIA's repository must be set up: {guide}", INSTALL[family].format(package))
+
+
+def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[str, ...]:
+    """Give the commands that install a driver: of this branch, else of the last that runs the GPUs, else the newest."""
+    last = last or last_branch(facts, matrix)
+    wanted = branch or last
+    ends = wanted is not None and wanted == last
+    what = f"branch {wanted} of NVIDIA's driver{', the last for this GPU' if ends else ''}"
+    if on_windows(facts):
+        return (f"# on Windows, install {what if wanted else 'the newest driver'} from nvidia.com",)
+    if ubuntu(facts):
+        which = "the last branch for this GPU" if ends else "where Ubuntu has that branch"
+        named = f"sudo apt-get install nvidia-driver-{wanted}  # {which}"
+        return ("sudo apt-get update", named if wanted else "sudo ubuntu-drivers install")
+    if wanted:
+        return (f"# install {what}: {DRIVERS}",)
+    if text(told(facts, "linux-kernel"), "os_id") in OWN:
+        return (OWN[text(told(facts, "linux-kernel"), "os_id") or ""],)
+    if manager(facts) is None:
+        return ("# install NVIDIA's driver as your distribution says",)
+    return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
+
+
+def last_branch(facts: Facts, matrix: Matrix) -> int | None:
+    """Give the last branch of the driver that runs every NVIDIA GPU here, or None where the newest does."""
+    named = (gpu.capability or products.capability_of(matrix, gpu.name) for gpu in gpus(facts))
+    known = (found.name for one in named if one and (found := matrix.arch(one)))
+    archs = {*known, *(arch for copy in ours(facts) if (arch := arch_on_bus(copy, matrix)))}
+    return min((span.last for span in map(matrix.span, archs) if span and span.last), default=None)
 
 
 def reinstall(facts: Facts) -> str:
@@ -151,8 +198,8 @@ def jetson(build: Build) -> Fix:
     return Fix(
         text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
         commands=(
-            f"{build.python} -m pip uninstall -y torch torchvision torchaudio",
             "cat /etc/nv_tegra_release  # the JetPack that the wheel must be for",
+            f"{build.python} -m pip uninstall -y torch torchvision torchaudio  # then install that wheel",
         ),
         verify=verify(build),
     )
@@ -182,7 +229,7 @@ def verify(build: Build) -> str:
 
 def verify_loaded(build: Build) -> str:
     """Give the command that shows which libraries a framework loads: creating a tensor alone would load no cuDNN."""
-    return f"gpustack doctor --deep --python {shlex.quote(build.python)}"
+    return f"gpustack doctor --deep --python {build.python}"
 
 
 def rebuild(facts: Facts, text_: str, *commands: str) -> Fix:

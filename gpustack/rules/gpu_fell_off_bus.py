@@ -97,7 +97,7 @@ def _finding(pci: str | None, grounds: list[Because], row: Row | None, facts: Fa
         fix=Fix(
             text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: seat the GPU again, look at "
             "power supply and cables, slot and riser, temperature, firmware; then the board.",
-            commands=("sudo dmesg | grep -iE 'xid|aer'", "sudo poweroff"),
+            commands=("sudo dmesg | grep -iE 'xid|aer'", "# sudo poweroff, where somebody can switch it on again"),
             needs_root=True,
             needs_reboot=True,
             verify="nvidia-smi",

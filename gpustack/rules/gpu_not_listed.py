@@ -2,7 +2,8 @@
 
 The driver could not bring the GPU up: its firmware did not start, the machine's firmware gave it no room in the address
 space (Above 4G Decoding), the flavour of the module is wrong for it, or it is broken; the kernel's log says which
-(RmInitAdapter failed). On a shared machine it may also be that this job was given no GPU.
+(RmInitAdapter failed). Where a scheduler keeps GPUs from jobs that did not ask for one, this is as it should be, and
+only told: ask for a GPU.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules.nodes import withheld
 from gpustack.rules.reading import because, because_of, number, texts, told
 from gpustack.rules.seen import ours
 
@@ -27,6 +29,9 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where NVML starts and counts none, and a GPU is on the bus."""
     here = ours(facts)
     if not here or number(told(facts, "nvml"), "gpu_count") != 0:
+        return
+    if withheld(facts):
+        yield _withheld(facts)
         return
     said = [line for line in texts(told(facts, "kernel-log"), "nvrm") if any(word in line for word in WORDS)]
     yield Finding(
@@ -49,4 +54,24 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             verify="nvidia-smi -L",
         ),
         confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
+    )
+
+
+def _withheld(facts: Facts) -> Finding:
+    """Give that the GPUs are the machine's and not this job's."""
+    return Finding(
+        id="gpu-not-listed",
+        severity=Severity.INFO,
+        layer=Layer.DRIVER,
+        component="nvml",
+        title="This job was given no GPU: the machine has some, and their device nodes are shut to it",
+        because=(
+            because(facts, "nvml", "gpu_count"),
+            because(facts, "nvidia.ko", "nodes"),
+            because(facts, "libcuda", "visible"),
+        ),
+        fix=Fix(
+            text="Ask the scheduler for a GPU.", commands=("srun --gres=gpu:1 nvidia-smi -L",), verify="nvidia-smi -L"
+        ),
+        confidence=Confidence.LIKELY,
     )

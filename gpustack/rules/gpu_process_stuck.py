@@ -81,7 +81,7 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
         because=_grounds(facts, copy),
         fix=Fix(
             text="See whether it moves, and what the kernel says. If it stays, no signal ends it: restart the machine.",
-            commands=(f"sudo cat /proc/{on_gpu.pid(copy)}/stack", LOG, "sudo reboot"),
+            commands=(f"sudo cat /proc/{on_gpu.pid(copy)}/stack", LOG, "# sudo reboot, if it stays"),
             needs_root=True,
             needs_reboot=True,
             verify="nvidia-smi",

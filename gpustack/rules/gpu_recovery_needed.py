@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 RESET_REQUIRED = 16
+DRAIN_P2P = 3
 RESTARTS = frozenset({2, 7})  # node reboot, system reboot
 
 
@@ -51,9 +52,16 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             ),
             fix=Fix(
                 text=f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",
-                commands=(fixes.REBOOT if restart else f"sudo nvidia-smi --gpu-reset -i {gpu.mark}",),
-                needs_root=True,
+                commands=(_command(gpu.mark, action, restart=restart),),
+                needs_root=action != DRAIN_P2P,
                 needs_reboot=restart,
                 verify=f"nvidia-smi -q -i {gpu.mark}",
             ),
         )
+
+
+def _command(mark: str, action: int | None, *, restart: bool) -> str:
+    """Give the command for what the driver asks for; a drain of peers alone wants no reset."""
+    if action == DRAIN_P2P:
+        return "nvidia-smi --query-compute-apps=gpu_bus_id,pid,name --format=csv"
+    return fixes.REBOOT if restart else f"sudo nvidia-smi --gpu-reset -i {mark}"

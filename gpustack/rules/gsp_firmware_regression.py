@@ -37,7 +37,6 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     works_ = (found for one in said(facts, "release-works") if (found := one.values.get("driver")) and found != driver)
     well = max(works_, key=numbers, default=None)
     wanted = f"release {well}, which works" if well else "another release of the driver, the one before or a newer one"
-    number = branch_of(well or driver)
     yield Finding(
         id="gsp-firmware-regression",
         severity=Severity.ERROR,
@@ -54,7 +53,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=fixes.rebuild(
             facts,
             f"Switch the machine off and on once; if that does not help, install {wanted}.",
-            *(fixes.driver(facts, number) if well else fixes.driver(facts)),
+            *fixes.driver(facts, matrix, branch=branch_of(well)),
         ),
         confidence=Confidence.LIKELY if well else Confidence.POSSIBLE,
     )

@@ -58,7 +58,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=row.row if row else None,
         fix=Fix(
             text=f"{fixes.place(facts)}{ADVICE}",
-            commands=("sudo nvidia-smi --gpu-reset", *fixes.driver(facts)),
+            commands=("sudo nvidia-smi --gpu-reset", *fixes.driver(facts, matrix)),
             needs_root=True,
             needs_reboot=True,
             verify="nvidia-smi",
@@ -82,7 +82,7 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             row=row.row if row else None,
             fix=Fix(
                 text=f"{fixes.place(facts)}{ADVICE}",
-                commands=(f"sudo nvidia-smi --gpu-reset -i {event.pci}", *fixes.driver(facts)),
+                commands=(f"sudo nvidia-smi --gpu-reset -i {event.pci}", *fixes.driver(facts, matrix)),
                 needs_root=True,
                 needs_reboot=True,
                 verify="nvidia-smi",

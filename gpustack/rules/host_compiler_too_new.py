@@ -119,7 +119,8 @@ def _said_so(facts: Facts, one: Compiler) -> bool:
 
 def _unreadable(facts: Facts, one: Compiler) -> bool:
     """Tell whether nvcc failed in the headers of a C++ library that is newer than it knows."""
-    cuda_code = used(facts) is not None or any(".cu" in message.line for message in facts.messages)
+    marks = (".cu", "std_function.h")  # g++ alone reads its own std_function.h
+    cuda_code = used(facts) is not None or any(mark in one.line for one in facts.messages for mark in marks)
     words = [message.values.get("error", "") for message in said(facts, HEADER)]
     newer = bool(one.newest and one.found and numbers(one.found)[:1] > (one.newest,))
     packs = any(UNREADABLE[0] in word for word in words)
@@ -147,7 +148,6 @@ def _fix(facts: Facts, one: Compiler) -> Fix:
         )
     install = {
         "apt": f"sudo apt-get install gcc-{newest} g++-{newest}",
-        "dnf": f"sudo dnf install gcc{newest} gcc{newest}-c++",
         "zypper": f"sudo zypper install gcc{newest} gcc{newest}-c++",
         "pacman": f"sudo pacman -S gcc{newest}",
     }.get(manager(facts) or "", f"# install g++-{newest} beside the system's")

@@ -45,7 +45,9 @@ def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
     """Give the render nodes of GPUs that can compute that this login may not both read and write."""
     nodes = (table(node) for copy in cards(facts) for node in items(copy.facts, "nodes"))
     return tuple(
-        node for node in nodes if flag(node, "exists") and not (flag(node, "readable") and flag(node, "writable"))
+        node
+        for node in nodes
+        if flag(node, "exists") and (flag(node, "readable") is False or flag(node, "writable") is False)
     )
 
 

@@ -7,6 +7,7 @@ plugin PJRT API version", "Unexpected PJRT_… size"). Install all of them in on
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 ID = "jax-plugin-mismatch"
-KINDS = ("jax-plugin-version", "jax-pjrt-version", "jax-pjrt-size", "jaxlib-version", "jaxlib-too-old")
+KINDS = (
+    *("jax-plugin-version", "jax-pjrt-version", "jax-pjrt-size", "jaxlib-version", "jaxlib-too-old"),
+    "jax-plugin-interface",
+)
 VERIFY = 'python -c "import jax; print(jax.devices())"'
 
 
@@ -75,6 +79,10 @@ def _heard(facts: Facts) -> Finding:
         title = f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"
     elif lacks := value(facts, "jaxlib-too-old", "name"):
         title = f"The CUDA plugin of JAX is newer than jaxlib {jaxlib or ''}".strip() + f", which has no {lacks} yet"
+    elif call := value(facts, "jax-plugin-interface", "call"):
+        module = value(facts, "jax-plugin-interface", "module")
+        title = f"{f'The plugin {module}' if module else 'The CUDA plugin'} of JAX is of another release than jaxlib"
+        title = f"{title} {jaxlib or ''}".strip() + f": {call} differs"
     else:
         title = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
     major = next((part for part in ("cuda13", "cuda12", "cuda11") if part in plugin), None)
@@ -104,11 +112,12 @@ def _said(facts: Facts) -> str:
 
 def _fix(jaxlib: str | None, extra: str | None, python: str, verify: str) -> Fix:
     plugin = extra or "cuda12"
-    pinned = f"{python} -m pip install jax-{plugin}-plugin=={jaxlib} jax-{plugin}-pjrt=={jaxlib}" if jaxlib else ""
+    of = shlex.quote(jaxlib or "")
+    pinned = f"{python} -m pip install jax-{plugin}-plugin=={of} jax-{plugin}-pjrt=={of}" if jaxlib else ""
     together = f'{python} -m pip install --upgrade "jax[{plugin}]"'
     same = f"bring the plugin to {jaxlib}, the version of jaxlib" if jaxlib else "bring all to one version"
     return Fix(
         text=f"Install JAX and its plugin together; or {same}.",
-        commands=(together, *((f"{pinned}  # or this",) if pinned else ())),
+        commands=fixes.either(together, *((pinned,) if pinned else ())),
         verify=verify,
     )

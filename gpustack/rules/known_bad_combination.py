@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules.alone import each, inside
 from gpustack.rules.reading import copies, table, text, told
 from gpustack.rules.seen import capabilities, from_text, gpus
 from gpustack.subjects import known_bad
@@ -34,7 +35,28 @@ DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Give each known combination that this machine has, by the versions in use."""
+    """Give each known combination that this machine has, by the versions in use; of other Pythons by their own."""
+    chosen, *others = each(facts)
+    found = tuple(_found(chosen, matrix))
+    yield from found
+    for view in others:
+        python = view.environments[0].python
+        own = _own(view, python)
+        for finding in _found(view, matrix):
+            if finding not in found and any(one.component in own for one in finding.because):
+                yield inside(finding, python)
+
+
+def _own(facts: Facts, python: str) -> frozenset[str]:
+    """Give what lies in this Python itself: the machine's own libraries are judged with the chosen one."""
+    packages = table(told(facts, "packages"), "distributions")
+    named = (DISTRIBUTIONS.get(name, name) for name in packages)
+    held = (one.id for one in facts.components if any(copy.environment == python for copy in one.instances))
+    return frozenset((*named, *held))
+
+
+def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give what one Python and the machine have."""
     versions = _versions(facts)
     if not versions:
         return

@@ -75,7 +75,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=fixes.rebuild(
             facts,
             f"Install branch {last} of the driver." if last else "Install the branch that the kernel's log names.",
-            *fixes.driver(facts, last),
+            *fixes.driver(facts, matrix, last),
         ),
         confidence=Confidence.CERTAIN if heard(facts, *SAID) else Confidence.LIKELY,
     )
@@ -109,5 +109,7 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             title=f"Driver {release} no longer runs the {arch} GPU at {copy.key}; branch {span.last} is its last",
             because=(because_of(facts, "pci-display", copy, "device_id"), because(facts, "nvidia-driver", "version")),
             row=span.row,
-            fix=fixes.rebuild(facts, f"Install branch {span.last} of the driver.", *fixes.driver(facts, span.last)),
+            fix=fixes.rebuild(
+                facts, f"Install branch {span.last} of the driver.", *fixes.driver(facts, matrix, span.last)
+            ),
         )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+SHUT_DOWN = ("wsl.exe --shutdown",)
+
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where NVML starts and the loader finds no libcuda."""
@@ -47,13 +49,24 @@ def _fix(facts: Facts) -> Fix:
         return Fix(
             text="Start the container with the driver's computing part.", commands=(command,), verify="gpustack doctor"
         )
+    if facts.host.wsl:
+        text, commands = "Bring the driver of Windows up to date, which brings libcuda, and restart WSL.", SHUT_DOWN
+        return Fix(text=text, commands=commands, verify="gpustack doctor")
+    return _installed(facts)
+
+
+def _installed(facts: Facts) -> Fix:
+    """Give how the package with libcuda is installed."""
     release = user_release(facts)
-    ubuntu = f"sudo apt-get install libnvidia-compute-{release.branch if release else '580'}"
-    packages = {"apt": ubuntu, "dnf": "sudo dnf install nvidia-driver-cuda", "pacman": "sudo pacman -S nvidia-utils"}
-    command = packages.get(fixes.manager(facts) or "", "# install the computing part of NVIDIA's driver")
+    family = fixes.manager(facts)
+    if family == "apt":
+        ubuntu = f"libnvidia-compute-{release.branch if release else '580'}"
+        commands: tuple[str, ...] = (f"sudo apt-get install {ubuntu if fixes.ubuntu(facts) else 'libcuda1'}",)
+    else:
+        commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
     return Fix(
         text="Install the driver's computing part, in the driver's own release.",
-        commands=(command, "sudo ldconfig"),
+        commands=(*commands, "sudo ldconfig"),
         needs_root=True,
         verify="gpustack doctor",
     )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+ADVICE = "Divide the GPU by one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
+
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU in MIG mode without an instance."""
@@ -44,12 +46,18 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 because_of(facts, "gpu", gpu.copy, "mig", "instances"),
             ),
             fix=Fix(
-                text="Divide it (the list shows the profiles), or switch MIG off.",
-                commands=(f"sudo nvidia-smi mig -i {gpu.mark} -lgip", f"sudo nvidia-smi -i {gpu.mark} -mig 0"),
+                text=ADVICE,
+                commands=_commands(f" -i {gpu.mark}"),
                 needs_root=True,
                 verify="nvidia-smi -L",
             ),
         )
+
+
+def _commands(which: str = "") -> tuple[str, ...]:
+    """Give the two ways out for one GPU, or for all."""
+    divide = f"# sudo nvidia-smi mig{which} -cgi PROFILE -C"
+    return (f"sudo nvidia-smi mig{which} -lgip", divide, f"# or: sudo nvidia-smi{which} -mig 0")
 
 
 def _said(facts: Facts) -> Finding:
@@ -65,8 +73,8 @@ def _said(facts: Facts) -> Finding:
         confidence=Confidence.CERTAIN if heard(facts, mig_said.NONE) else Confidence.LIKELY,
         because=(*grounds(facts, mig_said.NONE, mig_said.ON, *mig_said.NO_GPU), *naming.of_driver(facts)),
         fix=Fix(
-            text="Divide the GPU (the list shows the profiles; 19 is the smallest of an A100), or switch MIG off.",
-            commands=("sudo nvidia-smi mig -lgip", "sudo nvidia-smi mig -cgi 19 -C", "sudo nvidia-smi -mig 0"),
+            text=ADVICE,
+            commands=_commands(),
             needs_root=True,
             verify="nvidia-smi -L",
         ),

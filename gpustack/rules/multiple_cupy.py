@@ -14,6 +14,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because_of, copies, table, text
 from gpustack.rules.saying import grounds, heard, value
+from gpustack.rules.seen import python_of
 from gpustack.rules.toolchain import toolkits
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+ALL = "cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x"
 SAID = "cupy-several"
-CUPY = re.compile(r"cupy(-cuda\d+x?|-rocm-.*)?")
+CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -36,7 +38,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
     if not heard(facts, SAID):
         return
     named = value(facts, SAID, "packages") or ""
-    names = list(dict.fromkeys(re.findall(r"cupy[\w-]*", named)))
+    names = [name for name in dict.fromkeys(re.findall(r"cupy[\w-]*", named)) if CUPY.fullmatch(name)]
     spelled = f": {', '.join(names)}" if names else ""
     yield Finding(
         id="multiple-cupy",
@@ -53,12 +55,13 @@ def _said(facts: Facts) -> Iterator[Finding]:
 def _fix(python: str, names: Sequence[str], facts: Facts) -> Fix:
     """Give how to keep one: that of the CUDA that is here, where something tells it."""
     here = [one.cuda.major for one in toolkits(facts)]
+    several = len(names) > 1
     fitting = (name for major in here for name in names if f"cuda{major}" in name)
-    kept = next(fitting, names[-1] if names else "cupy-cuda12x")
+    kept = next(fitting, names[-1] if several else "cupy-cuda12x")
     return Fix(
         text="Remove all of them, then install the one for the CUDA that is here.",
         commands=(
-            f"{python} -m pip uninstall -y {' '.join(names) or 'cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x'}",
+            f"{python} -m pip uninstall -y {' '.join(names) if several else ALL}",
             f"{python} -m pip install {kept}",
         ),
         verify=f'{python} -c "import cupy; cupy.show_config()"',
@@ -71,7 +74,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         names = sorted(name for name in held if CUPY.fullmatch(name))
         if len(names) < 2:  # noqa: PLR2004 - several
             continue
-        python = copy.environment or "python"
+        python = python_of(copy.environment)
         spelled = [f"{name} {text(held, name) or ''}".strip() for name in names]
         yield Finding(
             id="multiple-cupy",

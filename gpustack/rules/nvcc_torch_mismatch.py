@@ -21,6 +21,7 @@ from gpustack.rules.seen import builds, on_windows
 from gpustack.rules.toolchain import parsed, toolkits, used
 from gpustack.rules.wanting import plain_version
 from gpustack.subjects import torch as torch_rows
+from gpustack.subjects.spans import is_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,16 +87,16 @@ def _said(facts: Facts, name: str) -> str | None:
 def _fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | None) -> Fix:
     home = r"set CUDA_PATH=C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{}"
     use = home if on_windows(facts) and not facts.host.wsl else "export CUDA_HOME=/usr/local/cuda-{}"
-    commands = [use.format(wanted)] if wanted else []
+    commands = [use.format(wanted)] if wanted and is_version(wanted) else []
     cuda = parsed(found)
     tag = _tag(facts, matrix, cuda) if cuda else None
     if tag:
-        commands.append(f"# or: python -m pip install --force-reinstall torch --index-url {fixes.TORCH_INDEX}/{tag}")
+        commands.append(f"python -m pip install --force-reinstall torch --index-url {fixes.TORCH_INDEX}/{tag}")
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return Fix(
         text=f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
         f"nvcc is taken; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
-        commands=tuple(commands) or ("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
+        commands=fixes.either(*commands) or ("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
         verify='python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"',
     )
 

@@ -45,7 +45,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because(facts, "nvidia.ko", "loaded"),
         ),
         row=_row(span.row if span else None, last=span.last if span else None),
-        fix=_fix(facts, span.last if span else None),
+        fix=_fix(facts, matrix, span.last if span else None),
     )
 
 
@@ -66,6 +66,6 @@ def _row(row: Row | None, last: int | None) -> Row | None:
     return row if last else None
 
 
-def _fix(facts: Facts, last: int | None) -> Fix:
+def _fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
     branch = f"branch {last}, the last that runs this GPU" if last else "which also keeps nouveau away"
-    return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, last))
+    return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))

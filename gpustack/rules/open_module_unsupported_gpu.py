@@ -12,7 +12,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.reading import because, because_of, text, texts, told
-from gpustack.rules.saying import because_said, grounds, said
+from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import arch_on_bus, listed, ours
 from gpustack.rules.told_machine import architecture, cards, device, is_open, machine, more, works
 
@@ -27,6 +27,8 @@ FAILS = (
     *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "rminit-failed"),
     *("module-out-said", "gpu-unused-said", "cuda-fails-said", "module-no-device"),
 )
+DATA_CENTER = "open-module-data-center"
+OPTION = "echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf"
 MARKS = ("not supported by open", "required GPU", "System Processor (GSP)")
 
 
@@ -36,6 +38,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from found
     if not found:
         yield from _told(facts, matrix)
+        yield from _opt_in(facts, matrix)
 
 
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -68,9 +71,42 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=fixes.rebuild(
             facts,
             f"Install the proprietary (closed) flavour of the kernel module{last}.",
-            *fixes.driver(facts, span.last if span else None),
+            *fixes.driver(facts, matrix, span.last if span else None),
         ),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
+    )
+
+
+def _opt_in(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where the module wants to be told to run a GPU that is none of a data centre."""
+    if not heard(facts, DATA_CENTER) or heard(facts, *SAID) or works(facts):
+        return
+    arch = architecture(facts, matrix)
+    flavour = matrix.flavour(arch) if arch else None
+    one = ", ".join(cards(facts, matrix)) or "this GPU"
+    never, span = flavour is not None and flavour.open == "impossible", matrix.span(arch) if arch else None
+    yield Finding(
+        id="open-module-unsupported-gpu",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="nvidia.ko",
+        title=f"The open kernel module of this release runs GPUs of data centres alone, and {one} is none",
+        detail=machine(
+            facts,
+            matrix,
+            f"{arch} has no GSP, so no open module runs it."
+            if never
+            else "From branch 545 on it runs all from Turing on.",
+        ),
+        because=(*grounds(facts, DATA_CENTER, *FAILS, most=3), *more(facts)),
+        row=flavour.row if flavour else None,
+        fix=fixes.rebuild(
+            facts,
+            "Install the proprietary (closed) flavour of the kernel module"
+            + ("." if never else ", or a newer driver; or let this one run the GPU by its option."),
+            *(fixes.driver(facts, matrix, span.last if span else None) if never else (OPTION, fixes.initramfs(facts))),
+        ),
+        confidence=Confidence.CERTAIN,
     )
 
 
@@ -101,6 +137,6 @@ def _refused(copy: Instance, arch: str, log: list[str], facts: Facts, matrix: Ma
         fix=fixes.rebuild(
             facts,
             "Install the proprietary flavour of the kernel module.",
-            *fixes.driver(facts, span.last if span else None),
+            *fixes.driver(facts, matrix, span.last if span else None),
         ),
     )

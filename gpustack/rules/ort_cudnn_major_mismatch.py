@@ -33,13 +33,22 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     here = cudnn_here(facts)
     release = onnxruntime.release_of(matrix, onnxruntime_version(facts) or "0")
     wanted = _number(named.number if named else None) or _number(value(facts, "ort-requires", "cudnn"))
-    wanted = wanted or (release.cudnn if release and said(facts, *FAILED) else None)
+    wanted = wanted or (
+        _archive(facts, matrix) or (release.cudnn if release else None) if said(facts, *FAILED) else None
+    )
     others = [one for one in here if numbers(one[0])[:1] not in {(wanted,), ()}]
     same = any(numbers(one[0])[:1] == (wanted,) for one in here)
     if wanted is None or same or not (named or (others and _alone(facts, matrix))):
         return
     because = [because_said(named.message)] if named else list(grounds(facts, *FAILED, most=2))
     yield _finding(wanted, others, because, facts, matrix)
+
+
+def _archive(facts: Facts, matrix: Matrix) -> int | None:
+    """Give the cuDNN of an archive that names its CUDA, which is another build than that of the package index."""
+    cuda = _number(value(facts, "ort-package", "cuda"))
+    feeds = onnxruntime.feeds_of(matrix, onnxruntime_version(facts) or "0") if cuda else ()
+    return next((one.cudnn for one in feeds if one.cuda == cuda), None)
 
 
 def _alone(facts: Facts, matrix: Matrix) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.report import Because, Fix, Severity
 from gpustack.rules.reading import copies, flag, items, table, text
-from gpustack.rules.seen import builds
+from gpustack.rules.seen import builds, python_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ class Overwritten:
     @property
     def fix(self) -> Fix:
         """Remove all of them and install the one that is wanted: removing one alone deletes the file of the other."""
-        python = self.copy.environment or "python"
+        python = python_of(self.copy.environment)
         kept = self.wanted or self.fits or self.owners[-1]
         name = kept.replace(" ", "==")
         names = " ".join(owner.partition(" ")[0] for owner in self.owners)

@@ -1,9 +1,9 @@
 """A GPU's PCI Express link runs on fewer lanes, or under load slower, than both of its ends can.
 
 Copies between the machine's memory and the GPU take longer by that factor. The number of lanes is set when the link
-starts, so it says nothing of load: a card or riser that sits badly, a damaged slot, or a setting of the firmware. (The
-speed of a link does fall when it is idle: it counts only where it was seen under load.) Seat the card again, and look
-at riser and firmware.
+starts, so it says nothing of load: a card or riser that sits badly, a damaged slot, or a setting of the firmware.
+Laptops and desktop boards may wire half of the lanes, which is only told. (The speed of a link does fall when it is
+idle: it counts only where it was seen under load.) Seat the card again, and look at riser and firmware.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from gpustack.rules.reading import because_of, items, number, text
 from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import gpus, ours
 from gpustack.rules.told_machine import machine, more, whole
+from gpustack.subjects import gpus as products
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, Message
+    from gpustack.rules.seen import Gpu
 
 WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})  # what is not among these is made up, as in some virtual machines
 
 
 STAYS = "link-stays-down"
+OUTSIDE = "gpu-outside-said"  # a cable of four lanes
 SLOT, SUFFERS = "link-slow-said", ("work-stops-said", "machine-gone-said", "gpus-fail-together", "link-complaint")
 SPEEDS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}  # GT/s of the generations of PCI Express
 BUSY = re.compile(
@@ -43,9 +46,10 @@ FEW = 4  # a link on this many times fewer lanes is no board's design
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give each GPU whose link is narrower than the narrowest end on its way to the processor."""
-    yield from _seen(facts)
+    yield from _seen(facts, matrix)
     yield from amd_faults.link(facts)
-    slow, narrow = _slow(facts), _narrow(facts)
+    designed = heard(facts, OUTSIDE) and not heard(facts, "link-complaint")
+    slow, narrow = _slow(facts), None if designed else _narrow(facts)
     if slow or narrow:
         yield _told(slow, narrow, facts, matrix)
     elif stays := _stays(facts):
@@ -164,16 +168,17 @@ def _narrow(facts: Facts) -> tuple[int, int] | None:
     return next((pair for pair in pairs if {*pair} <= WIDTHS and pair[0] * few <= pair[1]), None)
 
 
-def _seen(facts: Facts) -> Iterator[Finding]:
-    """Give each GPU of a machine that was looked at."""
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give each GPU of a machine that was looked at; laptops and desktop boards may wire half of a slot's lanes."""
     for copy in ours(facts):
         width, most = number(copy.facts, "link", "width"), widest(copy)
         if width not in WIDTHS or most is None or width >= most:
             continue
+        server = any(gpu.mark == copy.key and _for_servers(gpu, matrix) for gpu in gpus(facts))
         yield Finding(
             id="pcie-link-degraded",
             instance=copy.key,
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if server or width * FEW <= most else Severity.INFO,
             layer=Layer.HARDWARE,
             component="pci-display",
             title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
@@ -190,6 +195,10 @@ def _seen(facts: Facts) -> Iterator[Finding]:
                 verify="gpustack doctor",
             ),
         )
+
+
+def _for_servers(gpu: Gpu, matrix: Matrix) -> bool:
+    return products.class_of(matrix, gpu.name) == "datacenter"
 
 
 def widest(copy: Instance) -> int | None:

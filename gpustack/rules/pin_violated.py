@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import SERVING
+from gpustack.rules.fixes import either
 from gpustack.rules.reading import copies, number, table, text, texts
+from gpustack.rules.seen import python_of
 from gpustack.subjects import pep440
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def _finding(name: str, broken: tuple[Pin, ...], listed: Instance) -> Finding:
         detail=_detail(name, worst),
         because=tuple(_because(name, pin) for pin in worst[:4]),
         confidence=Confidence.LIKELY,
-        fix=_fix(name, version, worst, listed.environment or "python"),
+        fix=_fix(name, version, worst, python_of(listed.environment)),
     )
 
 
@@ -144,9 +146,8 @@ def _fix(name: str, version: str, pins: list[Pin], python: str) -> Fix | None:
         return None
     return Fix(
         text=f"Give {name} what it asks for, or take the release of {name} that is made for what is here.",
-        commands=(
-            f'{python} -m pip install "{name}=={version}" {wanted}',
-            f"{python} -m pip install --upgrade {name}  # or its newest release",
+        commands=either(
+            f'{python} -m pip install "{name}=={version}" {wanted}', f"{python} -m pip install --upgrade {name}"
         ),
         verify=f"{python} -m pip check",
     )

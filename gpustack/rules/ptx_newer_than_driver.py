@@ -63,7 +63,7 @@ def _of_build(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix
         ),
         fix=Fix(
             text=wheel[0] if wheel else f"{fixes.place(facts)}Install a driver of CUDA {build.cuda} or newer.",
-            commands=wheel[1] if wheel else fixes.driver(facts),
+            commands=wheel[1] if wheel else fixes.driver(facts, matrix),
             needs_root=not wheel,
             needs_reboot=not wheel,
             verify=fixes.verify(build),
@@ -124,7 +124,7 @@ def _fix(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
     )
     return Fix(
         text=f"{fixes.place(facts)}Install {newer}. Or build the code {other}{own}.",
-        commands=fixes.driver(facts),
+        commands=fixes.driver(facts, matrix),
         needs_root=True,
         needs_reboot=True,
         verify="nvidia-smi",

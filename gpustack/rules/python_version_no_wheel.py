@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.rules.extensions import requirement
+from gpustack.rules.fixes import TORCH_INDEX
 from gpustack.rules.glibc_too_old import glibc, wanted_by
 from gpustack.rules.pythons import pythons_of, releases_for
 from gpustack.rules.reading import because, version
@@ -118,7 +120,7 @@ def _finding(message: Message, facts: Facts, matrix: Matrix, confidence: Confide
         detail=(has + left).strip(),
         because=(because_said(message), *grounds(facts, "python-told", most=1), *_ground(facts)),
         confidence=confidence,
-        fix=_fix(f"{package}=={wanted}" if wanted else package, here, fitting or _holding(needs), matrix),
+        fix=_fix(f"{package}=={wanted or ''}", here, fitting or _holding(needs), facts, matrix),
     )
 
 
@@ -136,9 +138,9 @@ def _ground(facts: Facts) -> Iterator[Because]:
         yield because(facts, "python", "version")
 
 
-def _fix(asked: str, here: str | None, fitting: tuple[str, ...], matrix: Matrix) -> Fix:
+def _fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: Facts, matrix: Matrix) -> Fix:
     """Give the Python to take, or the releases that this one has wheels of."""
-    package = asked.partition("==")[0]
+    package, _, wanted = asked.partition("==")
     best = fitting[-1] if fitting else None
     others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
     instead = f" Or take {package} {others[0]} to {others[-1]}, which this Python has wheels of." if others else ""
@@ -146,11 +148,22 @@ def _fix(asked: str, here: str | None, fitting: tuple[str, ...], matrix: Matrix)
     return Fix(
         text=f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
         commands=(
-            f"conda create -n gpu python={best or '3.11'} && conda activate gpu",
-            f"python -m pip install {asked}",
+            f"uv venv --seed --python {best or '3.11'} gpu && . gpu/bin/activate",
+            f"# or: conda create -n gpu python={best or '3.11'} && conda activate gpu",
+            _install(package, wanted, facts),
         ),
         verify="python --version",
     )
+
+
+def _install(package: str, wanted: str, facts: Facts) -> str:
+    """Give how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
+    name = requirement(package.lower(), facts)
+    if name is None:
+        return "# and install there what was asked for"
+    tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
+    index = f" --index-url {TORCH_INDEX}/{tag[1]}" if tag and name.startswith("torch") else ""
+    return f"python -m pip install {name}{f'=={wanted}' if wanted else ''}{index}"
 
 
 def _holding(needs: str | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.subjects import jax, tensorflow, torch
+from gpustack.subjects import jax, onnxruntime, tensorflow, torch
 from gpustack.subjects.spans import is_version, minor
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def _releases(matrix: Matrix, package: str) -> Iterator[tuple[str, tuple[str, ..
                 yield named, one.pythons
     if package in TENSORFLOW:
         yield from ((one.version, one.pythons) for one in tensorflow.releases(matrix))
+    if package == "onnxruntime-gpu":
+        yield from ((one.version, one.pythons) for one in onnxruntime.releases(matrix) if one.pythons)
     if package in JAX:
         yield from ((one.version, one.pythons) for one in jax.releases(matrix) if one.pythons)
 

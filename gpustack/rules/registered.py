@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Finding, Fix, Severity
-from gpustack.rules.reading import items, status, text, told
+from gpustack.rules.reading import copies, items, status, text, told
+from gpustack.rules.seen import on_bus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, JsonValue
 
 OTHER = ("i386", "i486", "i586", "i686", "x86_32")  # words in the names of files for 32-bit programs
+MAKERS = {"nvidia": ("nvidia",), "amd": ("amd",), "intel": ("intel", "igdrcl")}
 HERE = frozenset({Status.PRESENT, Status.FAILED})
 
 
@@ -30,7 +33,7 @@ def broken(facts: Facts, component: str, finding: str, verify: str) -> Iterator[
         yield Finding(
             id=finding,
             instance=where if file else library,
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
             layer=Layer.RUNTIME,
             component=component,
             title=f"{where} registers the {NAMES[component]} driver {library}, which is not there",
@@ -38,8 +41,11 @@ def broken(facts: Facts, component: str, finding: str, verify: str) -> Iterator[
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
             fix=Fix(
-                text="Install the package of that driver anew, or remove the file where the driver is gone for good.",
-                commands=(f"dpkg -S {where} || rpm -qf {where}  # whose file it is", f"sudo rm {where}"),
+                text="Install the package of that driver anew, or remove it; a file of no package can be put aside.",
+                commands=(
+                    f"dpkg -S {quote(where)} || rpm -qf {quote(where)}",
+                    f"# sudo mv {quote(where)} {quote(f'{where}.off')}, where no package has it",
+                ),
                 needs_root=True,
                 verify=verify,
             )
@@ -49,6 +55,12 @@ def broken(facts: Facts, component: str, finding: str, verify: str) -> Iterator[
 
 
 NAMES = {"opencl": "OpenCL", "vulkan": "Vulkan"}
+
+
+def _computes(component: str, library: str, facts: Facts) -> bool:
+    """Tell whether programs compute through it on a GPU that is here; Vulkan is for pictures."""
+    makers = [maker for maker, words in MAKERS.items() if any(word in library.lower() for word in words)]
+    return component == "opencl" and any(on_bus(facts, maker) or copies(facts, f"{maker}-gpu") for maker in makers)
 
 
 def _for_32_bits(icd: JsonValue) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Facts, Status
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
+from gpustack.rules.nodes import left_out, withheld
 from gpustack.rules.reading import copies, flag, items, number, status, table, text, texts, told, version
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Build:
     @property
     def python(self) -> str:
         """The command that runs its Python."""
-        return self.copy.environment or "python"
+        return python_of(self.copy.environment)
 
     @property
     def exercise(self) -> Mapping[str, JsonValue]:
@@ -71,6 +73,11 @@ class Build:
             return None
         device = text(self.exercise, "device")
         return flag(self.exercise, "ok") is True and device is not None and device != "cpu"
+
+
+def python_of(environment: str | None) -> str:
+    """Give the command that runs the Python of an environment, as a shell takes it."""
+    return shlex.quote(environment) if environment else "python"
 
 
 def gpus(facts: Facts) -> tuple[Gpu, ...]:
@@ -114,9 +121,22 @@ def ours(facts: Facts) -> tuple[Instance, ...]:
     return tuple(copy for copy in on_bus(facts, "nvidia") if text(copy.facts, "driver") not in PASSED_ON)
 
 
+def kept_out(facts: Facts) -> bool:
+    """Tell whether NVIDIA's GPUs are the machine's and not ours: kept from this job, or from a container for CPUs."""
+    return withheld(facts) or (left_out(facts) and not for_cuda(facts))
+
+
+def for_cuda(facts: Facts) -> bool:
+    """Tell whether anything is installed that is made for CUDA."""
+    cuda = any(build.accelerator == "cuda" for build in builds(facts))
+    return cuda or any(copies(facts, name) for name in ("cuda-toolkit", "cuda-runtime", "cudnn"))
+
+
 def nvidia_here(facts: Facts) -> bool:
     """Tell whether anything says that there is an NVIDIA GPU to use here."""
     module = told(facts, "nvidia.ko")
+    if kept_out(facts):
+        return False
     return bool(
         ours(facts)
         or gpus(facts)
@@ -143,7 +163,8 @@ def any_gpu(facts: Facts) -> bool | None:
 
     In WSL a GPU is reached through Windows (/dev/dxg) and is on no bus.
     """
-    if nvidia_here(facts) or on_bus(facts, *MAKERS):
+    others = MAKERS - {"nvidia"} if kept_out(facts) else MAKERS
+    if nvidia_here(facts) or on_bus(facts, *others):
         return True
     if not from_text(facts) and any(copies(facts, f"{maker}-gpu") for maker in MAKERS):
         return True  # some containers show KFD's list of GPUs and no bus
@@ -199,11 +220,12 @@ def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 def starts(facts: Facts) -> bool | None:
     """Tell whether CUDA starts: by cuInit, else by a framework that really ran on a GPU; None where nobody tried.
 
-    Without libcuda it cannot.
+    Without libcuda it cannot, nor where it starts and then tells of no GPU.
     """
-    code = number(told(facts, "libcuda"), "cu_init")
+    libcuda = told(facts, "libcuda")
+    code = number(libcuda, "cu_init")
     if code is not None:
-        return code == 0
+        return code == 0 and text(libcuda, "error") is None
     if any(flag(build.copy.facts, "available") for build in builds(facts)):
         return True
     if status(facts, "libcuda") is Status.ABSENT:
@@ -245,7 +267,7 @@ def _cuda(copy: Instance) -> CudaVersion | None:
     if said:
         return said
     major = re.fullmatch(r"cuda(\d{1,2})", copy.build or "") or re.match(r"(\d{1,2})\b", text(copy.facts, "cuda") or "")
-    tag = re.fullmatch(r"cu(\d{2})(\d)", copy.build or "")
+    tag = re.fullmatch(r"cu(\d{1,2})(\d)", copy.build or "")
     if tag:
         return CudaVersion(int(tag[1]), int(tag[2]))
     return CudaVersion(int(major[1])) if major else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.fixes import either
 from gpustack.rules.saying import grounds, heard, said, value
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def finding(facts: Facts) -> Finding | None:
         fix=Fix(
             text="Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
             "emptyDir of medium Memory on /dev/shm.",
-            commands=("docker run --gpus all --shm-size=8g …", "docker run --gpus all --ipc=host …"),
+            commands=either("docker run --gpus all --shm-size=8g …", "docker run --gpus all --ipc=host …"),
             verify="df -h /dev/shm",
         ),
     )

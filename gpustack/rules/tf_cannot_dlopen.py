@@ -17,7 +17,15 @@ from gpustack.rules.reading import because, version
 from gpustack.rules.saying import because_said, grounds, heard, holding
 from gpustack.rules.seen import driver_release, on_windows
 from gpustack.rules.toolchain import parsed
-from gpustack.rules.wanting import CUDNN, TENSORFLOW, cuda_here, cudnn_here, missing, plain_version
+from gpustack.rules.wanting import (
+    CUDNN,
+    TENSORFLOW,
+    cuda_here,
+    cudnn_here,
+    missing,
+    of_tensorflow_1,
+    plain_version,
+)
 from gpustack.subjects import tensorflow
 from gpustack.subjects.spans import numbers
 
@@ -48,16 +56,19 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield from _other_versions(facts, matrix)
         return
     release = tensorflow.release_of(matrix, plain_version(facts, TENSORFLOW) or "0")
+    guessed = bool(wanted) and not facts.find(TENSORFLOW) and of_tensorflow_1(wanted[0].message, facts)
     name = f"TensorFlow {plain_version(facts, TENSORFLOW) or ''}".strip()
+    name = "The program (by this name TensorFlow 1)" if guessed else name
+    ends = "its import ends" if wanted and "ImportError" in wanted[0].message.line else "leaves the GPU alone"
     what = ", ".join(_spelled(one) for one in wanted) or "a library of CUDA"
     yield Finding(
         id="tf-cannot-dlopen",
         severity=Severity.ERROR,
         layer=Layer.LIBRARY,
         component=wanted[0].library if wanted else TENSORFLOW,
-        title=f"{name} cannot open {what} and leaves the GPU alone{_other(wanted, facts, matrix)}",
+        title=f"{name} cannot open {what} and {ends}{_other(wanted, facts, matrix)}",
         detail=_needs(release, wanted),
-        confidence=Confidence.CERTAIN if wanted else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if wanted and not guessed else Confidence.LIKELY,
         because=(
             *(because_said(one.message) for one in wanted[:4]),
             *grounds(facts, SKIPS, most=1),

@@ -67,7 +67,7 @@ def _finding(facts: Facts, release: str | None) -> Finding:
             commands=(
                 "wsl --install",
                 'python -m pip install "tensorflow[and-cuda]"  # inside WSL2',
-                f'python -m pip install "tensorflow<2.11"  # or this, on Windows itself: {LAST}, Python 3.7 to 3.10',
+                f'# or: python -m pip install "tensorflow<2.11"  # on Windows itself: {LAST}, Python 3.7 to 3.10',
             ),
             verify="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
         ),

@@ -47,7 +47,7 @@ def told_ecc(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"{fixes.place(facts)}Find the GPU by its counters, stop its programs and reset it, or restart the "
             "machine. If errors come back or remapping failed, have the board exchanged.",
-            commands=(show, *(() if amd else ("sudo nvidia-smi --gpu-reset -i INDEX",))),
+            commands=(show, *(() if amd else ("# sudo nvidia-smi --gpu-reset -i INDEX, that of the list",))),
             needs_root=True,
             verify=show,
         ),

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 # Messages that name the driver's release, those that speak of the fault first.
 RELEASES = (
-    *(("driver-ignores-gpu", "driver"), ("gpu-not-in-release", "driver"), ("module-version", "driver")),
+    *(
+        ("legacy-gpu-said", "driver"),
+        ("driver-ignores-gpu", "driver"),
+        ("gpu-not-in-release", "driver"),
+        ("module-version", "driver"),
+    ),
     *(("dkms-log", "version"), ("dkms-install", "version"), ("dkms-headers", "version"), ("release-fails", "driver")),
 )
 KERNELS = (

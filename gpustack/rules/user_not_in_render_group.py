@@ -28,6 +28,8 @@ ADVICE = "render-advice"
 GROUP = ("render-group-check", "device-owner")
 ONLY_ROOT = ("works-as-root", "user-fails", "no-hip-device")
 FAILS = (*ONLY_ROOT, "media-no-device", "rocm-tool-fails", "xpu-no-devices", "sycl-no-devices", "kfd-not-opened")
+# What programs for AMD's and Intel's GPUs say that list none; where root's list has one, the user is kept out.
+EMPTY = ("rocm-tool-fails", "sycl-no-devices", "xpu-no-devices", "media-no-device", "no-hip-device")
 OWNERS = frozenset({"render", "video", "root", "kvm"})
 USUAL = ("render", "video")
 
@@ -41,6 +43,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     only_root = (heard(facts, *GROUP) and heard(facts, *FAILS)) or (
         heard(facts, "works-as-root", "user-fails") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
     )
+    only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))
     if not (outright or heard(facts, ADVICE) or only_root or strange or _shut_out(facts)):
         return
     nodes, groups = " and ".join(_nodes(facts)), " and ".join(_groups(facts))

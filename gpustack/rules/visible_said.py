@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import mig_said
+from gpustack.rules.meant import on_cpu
 from gpustack.rules.reading import table, text, told
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.seen import gpus
@@ -62,7 +63,7 @@ class Setting:
 
 def finding(facts: Facts) -> Finding | None:
     """Give the finding where a setting names what is not there and a program missed a GPU."""
-    if not heard(facts, *MISSED) or mig_said.too_many(facts):
+    if not heard(facts, *MISSED) or on_cpu(facts) or mig_said.too_many(facts):
         return None
     wrong = next((one for one in settings(facts) if _wrong(one, facts)), None)
     few = None if wrong else next((one for one in settings(facts) if _too_few(one, facts)), None)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Because, Fix
-from gpustack.rules.fixes import manager
-from gpustack.rules.linking import cuda_majors, soname_library
+from gpustack.model.versions import CudaVersion
+from gpustack.rules.fixes import TOOLKITS, from_nvidia
+from gpustack.rules.linking import cuda_majors, cuda_named, soname_library
+from gpustack.rules.meant import none_here
 from gpustack.rules.reading import because_of, copies, table, text, version
 from gpustack.rules.saying import because_said, heard, holding, said
-from gpustack.rules.seen import builds, driver_release, nvidia_here
+from gpustack.rules.seen import builds, driver_release
 from gpustack.rules.toolchain import toolkits as toolkits_here
 from gpustack.subjects import libraries, toolkits
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
-    from gpustack.model.versions import CudaVersion
 
 CUDNN, TENSORFLOW, ONNXRUNTIME = "cudnn", "tensorflow", "onnxruntime"
 OF_CUDA = frozenset(
@@ -39,6 +40,10 @@ SYMBOL = "undefined symbol"
 LONG = 80
 GPU_BUILDS = ("onnxruntime-gpu", "ort-nightly-gpu")
 VERSION = re.compile(r"\d+\.\d+")
+# What TensorFlow 1.3 to 1.14 was linked to, whose import ends where it is missing; later ones open it by themselves.
+LINKED = (CudaVersion(8), CudaVersion(9), CudaVersion(10))
+LINKED_CUDNN = frozenset({"6", "7"})
+OTHERS = ("vllm", "sglang", "deepspeed", "tensorrt", "triton")
 IN_PATH = re.compile(r"/cuda-(\d+)\.\d+")
 MAJOR = re.compile(r"\.so\.(\d+)")
 
@@ -68,7 +73,7 @@ class Here:
 
 def missing(facts: Facts, matrix: Matrix) -> tuple[Missing, ...]:
     """Give the libraries of CUDA and cuDNN that were looked for in vain, each once; none where there is no GPU."""
-    if heard(facts, "nvidia-absent-said") and not nvidia_here(facts):
+    if none_here(facts):
         return ()
     found: dict[str, Missing] = {}
     for message in (one for kind in (BY_TENSORFLOW, NOT_FOUND, NOT_LOADED) for one in holding(facts, kind, "soname")):
@@ -125,15 +130,14 @@ def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> F
     pip = f"python -m pip install {' '.join(dict.fromkeys(wheels))}" if wheels else ""
     release = _release(facts, matrix, major) if major else None
     package = f"cuda-libraries-{release.replace('.', '-')}" if release else ""
-    apt = {"apt": "sudo apt-get install {}", "dnf": "sudo dnf install {}", "zypper": "sudo zypper install {}"}
-    system = apt.get(manager(facts) or "", "# install {} of NVIDIA's repository").format(package) if package else ""
+    system = from_nvidia(facts, package, TOOLKITS) if package else ()
     which = f"CUDA {major}" if major else "CUDA"
     return Fix(
         text=f"Install the {which} libraries, as a toolkit beside what is there or as wheels, and let the loader find "
         "them (ldconfig, or LD_LIBRARY_PATH to their folder). The CUDA version in nvidia-smi is what the driver can "
         "run; it brings none of these libraries.",
-        commands=tuple(filter(None, (system, f"# or: {pip}" if pip else ""))) or (TOOLKIT,),
-        needs_root="sudo " in system,
+        commands=(*system, *((f"# or: {pip}",) if pip and system else (pip,) if pip else ())) or (TOOLKIT,),
+        needs_root=any("sudo " in one for one in system),
         verify=f"ldconfig -p | grep {sonames[0].partition('.so')[0]}" if sonames else "ldconfig -p | grep libcudart",
     )
 
@@ -155,7 +159,20 @@ def _asker(message: Message, facts: Facts) -> str | None:
         return ONNXRUNTIME
     if any(one.origin == message.origin for one in said(facts, "ort-named")):
         return ONNXRUNTIME
-    return TENSORFLOW if facts.find(TENSORFLOW) and not (facts.find("pytorch") or facts.find("jax")) else None
+    if facts.find("pytorch") or facts.find("jax"):
+        return None
+    return TENSORFLOW if facts.find(TENSORFLOW) or of_tensorflow_1(message, facts) else None
+
+
+def of_tensorflow_1(message: Message, facts: Facts) -> bool:
+    """Tell whether an import ended at a name that TensorFlow 1 was linked to, and no other program is spoken of."""
+    soname = message.values.get("soname", "")
+    cuda, named = cuda_named(soname), soname_library(soname)
+    linked = (cuda is not None and named is not None and named[0] == "cublas" and cuda in LINKED) or (
+        named is not None and named[0] == CUDNN and named[1] in LINKED_CUDNN
+    )
+    other = "/" in message.values.get("by", "") or heard(facts, "extension-import")
+    return linked and "ImportError: lib" in message.line and not other and not any(map(facts.find, OTHERS))
 
 
 def _toolkits(facts: Facts) -> Iterator[Here]:

@@ -38,7 +38,7 @@ def linux_driver(facts: Facts) -> bool:
         return False
     if foreign_smi(facts) and heard(facts, *FAILS, CRASH):
         return True
-    if heard(facts, "driver-package-failed"):
+    if heard(facts, "driver-package-failed", "nvml-mismatch"):
         return True
     return heard(facts, "linux-driver-said") or (
         package and heard(facts, *FAILS, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")

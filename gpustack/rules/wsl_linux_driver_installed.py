@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import naming, wsl
+from gpustack.rules.fixes import manager
 from gpustack.rules.reading import text, told
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import DRIVER
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+
+# What packages of the driver are called, and none of the container toolkit (libnvidia-container1) or a CUDA toolkit.
+OF_DRIVER = (
+    "^(nvidia-(driver|utils|dkms|kernel|compute|firmware|smi)|cuda-drivers|libcuda1$|"
+    "libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|ml))"
+)
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -58,7 +65,9 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text="Remove every package of the Linux driver inside WSL, and restart WSL; keep the driver on Windows.",
             commands=(
-                "sudo apt-get purge 'nvidia-driver-*' 'nvidia-utils-*' 'nvidia-dkms-*' 'libnvidia-*' 'cuda-drivers*'",
+                f"sudo apt-get purge $(dpkg-query -Wf '${{Package}}\\n' | grep -E '{OF_DRIVER}')"
+                if manager(facts) in {"apt", None}
+                else "# remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's",
                 "sudo ldconfig",
                 "wsl.exe --shutdown",
             ),

@@ -6,9 +6,10 @@ import re
 from functools import lru_cache
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-_LEADING = re.compile(r"v?(\d+(?:\.\d+)*)", re.ASCII)
+_LEADING = re.compile(r"v?(\d{1,9}(?!\d)(?:\.\d{1,9}(?!\d))*)", re.ASCII)
+_ENDLESS = re.compile(r"\d{1000}")  # Python makes no number of some thousands of digits, and nobody means one
 
 
 @lru_cache(maxsize=4096)
@@ -16,7 +17,7 @@ def version_of(text: str) -> Version | None:
     """Give a version to compare: PEP 440 as it stands, of anything else (6.17.9-300.fc43) the numbers in front."""
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number that has no end
         numbers = _LEADING.match(text.strip())
         return Version(numbers.group(1)) if numbers else None
 
@@ -28,7 +29,7 @@ def is_specifier(text: str) -> bool:
         SpecifierSet(text)
     except InvalidSpecifier:
         return False
-    return True
+    return not _ENDLESS.search(text)
 
 
 @lru_cache(maxsize=1024)

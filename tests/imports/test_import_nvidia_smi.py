@@ -147,6 +147,7 @@ def test_only_in_wsl_the_tool_and_the_driver_are_of_different_releases() -> None
     row = "| NVIDIA-SMI 535.98       Driver Version: {}       CUDA Version: 12.2     |"
     assert read(row.format("536.40")).host.wsl
     assert not read(row.format("535.98")).host.wsl
+    assert not read(row.format("530.30.02")).host.wsl  # an nvidia-smi of another release, on Linux
 
 
 def test_the_driver_models_of_windows_tell_the_system() -> None:

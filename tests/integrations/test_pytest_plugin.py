@@ -81,6 +81,17 @@ def test_a_test_is_skipped_with_the_cause_where_it_does_not(
     assert re.search(reason, " ".join(done.stdout.split())), done.stdout
 
 
+def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    facts = json.loads(record("healthy-h200", tmp_path).read_text("utf-8"))
+    torch = next(one for one in facts["components"] if one["id"] == "pytorch")
+    torch.update(status="failed", reason="KeyError: 'x'", instances=[], version=None, build=None, path=None, facts={})
+    (tmp_path / "lost.json").write_text(json.dumps(facts), "utf-8")
+    test = tmp_path / "test_lost.py"
+    test.write_text(NEEDS.format(needs="'pytorch'"), "utf-8")
+    done = run(tmp_path, str(test), "--gpustack-from", str(tmp_path / "lost.json"))
+    assert "pytorch could not be looked at: KeyError: 'x'" in " ".join(done.stdout.split())
+
+
 def test_fail_gives_the_diagnosis_and_what_to_type(tmp_path: Path) -> None:
     done = needing("'pytorch'", "cpu-only-torch", tmp_path, "--gpustack=fail")
     assert done.returncode == 1

@@ -196,6 +196,17 @@ def test_uncorrectable_errors_are_an_error_and_pages_out_of_use_a_warning() -> N
     assert ids(amd(gpus=[card(ras={"uncorrected": 0, "corrected": 99, "bad_pages": 0})])) == set()
 
 
+def test_nodes_that_nobody_asked_about_are_neither_open_nor_shut() -> None:
+    unasked = [{"path": path, "exists": True} for path in ("/dev/kfd", "/dev/dri/renderD128")]
+    made = report(amd(rocm_torch(), module(nodes=unasked)))
+    assert made.verdict.root_causes == ()
+    assert made.verdict.works == {"pytorch": None}
+    assert made.verdict.status is Health.UNKNOWN
+    unnamed = report(amd(rocm_torch(), gpus=[card(render=None)]))
+    assert unnamed.verdict.works == {"pytorch": None}
+    assert report(amd(rocm_torch())).verdict.works == {"pytorch": True}
+
+
 def test_errors_of_a_gpu_in_partitions_are_told_once() -> None:
     ras = {"uncorrected": 1, "blocks": {}}
     parts = [card("gfx942", ras=ras), card("gfx942", "0000:03:00.1", ras=ras, pci=PCI, partition=True)]

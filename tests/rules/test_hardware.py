@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gpustack.model.facts import Status
 from gpustack.model.report import Health, Severity
 from tests.build import (
     PCI,
+    PYTHON,
     found,
     gpu,
     healthy,
@@ -197,6 +201,21 @@ def test_a_gsp_that_stopped_answering_explains_what_hangs() -> None:
     assert again.severity is Severity.WARNING
 
 
+@pytest.mark.parametrize(
+    ("name", "width", "severity"),
+    [
+        ("NVIDIA GeForce RTX 4060 Laptop GPU", 8, Severity.INFO),
+        ("NVIDIA GeForce RTX 4090", 8, Severity.INFO),
+        ("NVIDIA GeForce RTX 4090", 4, Severity.WARNING),
+        ("NVIDIA H200", 8, Severity.WARNING),
+    ],
+)
+def test_half_of_the_lanes_is_a_design_of_boards_but_not_of_servers(name: str, width: int, severity: Severity) -> None:
+    finding = found(healthy(seen("pci-display", link(width, 16, 16)), seen("gpu", gpu(name))), "pcie-link-degraded")
+    assert finding is not None
+    assert finding.severity is severity
+
+
 @pytest.mark.parametrize("name", ["nvml", "libcuda", "pci-display", "nvidia.ko"])
 def test_what_had_to_be_seen_and_was_not_leaves_the_verdict_unknown(name: str) -> None:
     for status in ("failed", "unknown"):
@@ -207,6 +226,38 @@ def test_what_had_to_be_seen_and_was_not_leaves_the_verdict_unknown(name: str) -
         assert finding.severity is Severity.UNKNOWN
         assert "signal 11" in finding.title
         assert roots(facts) == ()
+
+
+@pytest.mark.parametrize("name", ["pytorch", "jax", "onnxruntime", "cudnn", "cuda-toolkit", "python", "kernel-log"])
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("failed", "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0"),
+        ("failed", "the probe's answer is malformed: KeyError: 'x'"),
+        ("unknown", None),
+        ("unknown", "the time was up before it was asked"),
+    ],
+)
+def test_a_probe_that_failed_in_any_words_leaves_the_verdict_unknown(name: str, status: str, reason: str) -> None:
+    maker = "nvidia" if name in {"cudnn", "cuda-toolkit"} else "any"
+    lost = replace(seen(name, reason=reason, status=status), vendor=maker)
+    assert report(healthy(lost)).verdict.status is Health.UNKNOWN
+    finding = found(healthy(lost), "component-not-seen")
+    assert finding is not None
+    assert (reason or "no reason") in finding.title
+    assert report(machine(seen("pci-display"), lost)).verdict.status is Health.NO_GPU
+    files_alone = replace(lost, status=Status.UNKNOWN, reason="libcudnn.so: it would have to be run")
+    assert report(healthy(files_alone)).verdict.status is Health.HEALTHY
+
+
+def test_a_framework_that_one_python_could_not_be_asked_after_leaves_the_verdict_unknown() -> None:
+    blank = {"status": "unknown", "answer": "failed", "error": "KeyError: 'x'", "environment": PYTHON}
+    well = {"version": "2.11.0+cu130", "environment": "/b/bin/python"}
+    facts = healthy(replace(seen("pytorch", well, blank), vendor="any"))
+    assert report(facts).verdict.status is Health.UNKNOWN
+    finding = found(facts, "component-not-seen")
+    assert finding is not None
+    assert f"pytorch in {PYTHON}" in finding.title
 
 
 def test_a_gpu_whose_questions_all_fail_is_not_well() -> None:

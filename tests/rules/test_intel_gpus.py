@@ -238,6 +238,13 @@ def test_a_build_whose_gpu_level_zero_does_not_list_does_not_work() -> None:
     assert kept(arc(xpu()), "module") == [("i915", Kept.OK)]
 
 
+def test_a_node_that_nobody_asked_about_is_not_shut() -> None:
+    unasked = {**NODE, "readable": None, "writable": None}
+    for nodes, told in (([unasked], False), ([SHUT], True)):
+        facts = arc(xpu(), nodes=nodes)
+        assert ("user-not-in-render-group" in ids(facts)) is told
+
+
 # Drivers that are registered and not there.
 
 
@@ -249,10 +256,13 @@ GONE = {"file": "/etc/OpenCL/vendors/intel.icd", "library": "/l/libigdrcl.so", "
 
 
 @pytest.mark.parametrize("component", ["opencl", "vulkan"])
-def test_a_registered_driver_that_is_not_there_is_a_warning(component: str) -> None:
+def test_a_registered_driver_that_is_not_there_is_told_and_takes_nothing_from_cuda(component: str) -> None:
     finding = found(icds(component, GONE), f"{component}-icd-broken")
     assert finding is not None
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.INFO
+    own = found(icds(component, {**GONE, "library": "libnvidia-opencl.so.1"}), f"{component}-icd-broken")
+    assert own is not None
+    assert own.severity is (Severity.WARNING if component == "opencl" else Severity.INFO)
     assert finding.instance == GONE["file"]
     assert "/l/libigdrcl.so" in finding.title
     assert finding.because[0].value == "/l/libigdrcl.so"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.model.report import Confidence, Health, Severity
+from gpustack.rules.fixes import DRIVERS
 from tests.build import (
     PCI,
     driver,
@@ -124,13 +125,14 @@ def test_without_any_driver_the_missing_driver_is_the_root() -> None:
     ("os_id", "device", "command"),
     [
         ("ubuntu", "0x2684", "sudo ubuntu-drivers install"),
-        ("ubuntu", "0x1004", "sudo apt-get install nvidia-driver-470"),
-        ("debian", "0x2684", "sudo apt-get update && sudo apt-get install nvidia-open"),
+        ("ubuntu", "0x1004", "sudo apt-get install nvidia-driver-470  # the last branch for this GPU"),
+        ("debian", "0x2684", "sudo apt-get install nvidia-open"),
         ("rocky", "0x2684", "sudo dnf install nvidia-open"),
         ("opensuse-leap", "0x2684", "sudo zypper install nvidia-open"),
         ("arch", "0x2684", "sudo pacman -S nvidia-open nvidia-utils"),
+        ("pop", "0x2684", "sudo apt-get install system76-driver-nvidia"),
         ("gentoo", "0x2684", "# install NVIDIA's driver as your distribution says"),
-        ("rocky", "0x1b82", "# install branch 580 of NVIDIA's driver, the last for this GPU"),
+        ("rocky", "0x1b82", f"# install branch 580 of NVIDIA's driver, the last for this GPU: {DRIVERS}"),
     ],
 )
 def test_the_driver_is_installed_as_the_distribution_does_it(os_id: str, device: str, command: str) -> None:

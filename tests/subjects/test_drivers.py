@@ -13,6 +13,15 @@ from gpustack.subjects import drivers, gpus
 MATRIX = Matrix()
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("540.4.0", "540.4.0"), ("546.01", "546.01"), ("470.182.3", "470.182.03"), ("580.95.05", "580.95.05")],
+)
+def test_a_release_is_written_as_its_makers_do(said: str, shown: str) -> None:
+    assert str(DriverRelease.parse(said)) == shown
+    assert DriverRelease.parse("540.4.0") == DriverRelease(540, 4, 0)
+
+
 def test_every_branch_is_typed_in_order_and_its_last_release_is_its_own() -> None:
     found = drivers.branches(MATRIX)
     assert [one.number for one in found] == list(MATRIX.branches)

@@ -149,3 +149,11 @@ def test_a_row_says_what_it_is_about() -> None:
     said = f"cublas >=12.8,<13.2 on compute capability >=10.0,<12, when {tensor_memory.when}: {tensor_memory.what}"
     assert tensor_memory.row.text == said
     assert tensor_memory.when
+
+
+def test_a_toolkit_of_the_system_says_nothing_of_a_jax_that_brings_its_own() -> None:
+    named = "ptxas-miscompiles-xla-cuda-11"
+    assert named not in _ids({"cuda-toolkit": "10.1.243", "jax": "0.11.2"})
+    (old,) = [one for one in ROWS if one.id == named]
+    assert old.fits({"cuda-toolkit": "10.1.243", "jax": "0.4.25"}, known_bad.Machine())
+    assert old.when

@@ -1,0 +1,96 @@
+"""What this program wrote itself, found again in a text: snapshots are taken out and read, reports are not read twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpustack import snapshots
+from gpustack.errors import InputError
+from gpustack.messages import ESCAPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+OURS = re.compile(r'\{\s*"schema"\s*:\s*"(?P<schema>gpustack\.[\w-]+/\d+)"')
+# The last line of a report, as text and as Markdown, and the line that it may begin with.
+FOOT = re.compile(
+    r"^[ \t>]*gpustack \d[\w.+-]*,\s+(?:>\s*)?matrix\s+(?:>\s*)?of\s+(?:>\s*)?\d{4}-\d\d-\d\d\b[^\n]*"
+    r"(?:\n[^\n]{0,80}(?:tells|says) [^\n]{0,80}\.(?=\n|\Z))?(?:\n[ \t>]*(?:and|times)[^\n]{0,20}\.(?=\n|\Z))?"
+    r"|<sub>gpustack \d[\w.+-]*, matrix of [^\n]*",
+    re.MULTILINE,
+)
+HEAD = re.compile(
+    r"^[ \t>]*\S{1,4} (?:HEALTHY|DEGRADED|BROKEN|NO GPU|NOT KNOWN|UNKNOWN|OK|BAD [A-Z]+)\b[^\n]*"
+    r"|^[ \t>]*\d+ of \d+ systems of the GPU stack are here"
+    r"|^[ \t>]*#{1,3} \S{1,3} gpustack: ",
+    re.MULTILINE,
+)
+# Of a report without its end: the title of a finding, its place, and what stands below these.
+TITLE = re.compile(r"^[ \t>#]*\S{1,4} (?:error|warning|note|unknown): ", re.MULTILINE)
+PLACE = re.compile(r"^[^\n]*\bin\s+the\s+[\w-]+\s+layer\s+\([\w.-]+\)", re.MULTILINE)
+REASONS = re.compile(r"^[ \t>*-]*(?:How we know|What to type|THE STACK, TOP FIRST\b)", re.MULTILINE)
+# The other forms: each line of it, or the whole between two marks.
+OTHERS = re.compile(
+    r"^[^\n]*<title>gpustack: [\s\S]*?(?:</html>|\Z)"
+    r"|(?:<\?xml[^\n]{0,80}\n)?[ \t]*<testsuites name=\"gpustack\"[\s\S]*?(?:</testsuites>|\Z)"
+    r"|^::(?:error|warning|notice) [^\n]*%0AHow we know:%0A[^\n]*"
+    r"|^GPUSTACK (?:OK|WARNING|CRITICAL|UNKNOWN) - [^\n]*(?:\n(?:policy|error|warning|info|unknown|note): [^\n]*)*"
+    r"|^(?:# (?:HELP|TYPE) )?gpustack_\w+[ {][^\n]*",
+    re.MULTILINE,
+)
+SARIF = re.compile(r'"driver"\s*:\s*\{\s*"name"\s*:\s*"gpustack"')
+
+
+class Parted(NamedTuple):
+    """The snapshots that stand in a text, what is left of it, and whether a report was taken out."""
+
+    recorded: tuple[Mapping[str, Any], ...]
+    text: str
+    less: bool
+
+
+def part(origin: str, text: str) -> Parted:
+    """Take what this program wrote out of a text; raises InputError where a snapshot in it is cut off."""
+    text = ESCAPES.sub("", text)
+    recorded: list[Mapping[str, Any]] = []
+    left, at = [], 0
+    for start, end, said in _objects(origin, text):
+        left.append(text[at:start])
+        at = end
+        if str(said.get("schema")).startswith("gpustack.snapshot/"):
+            recorded.append(said)
+    held = "".join((*left, text[at:]))
+    rest = _without(held)
+    return Parted(tuple(recorded), rest, len(rest) < len(held) or bool(left) and not recorded)
+
+
+def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+    """Give start, end and content of each JSON object of ours that stands in a text, quoted or not."""
+    at = 0
+    while found := OURS.search(text, at):
+        start = found.start()
+        said, at = _object(origin, text, start, found["schema"])
+        yield start, at, said
+
+
+def _object(origin: str, text: str, start: int, schema: str) -> tuple[Mapping[str, Any], int]:
+    try:
+        said, at = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{origin} holds {schema}, and it is cut off or damaged: {snapshots.why(error)}") from error
+    return said, at
+
+
+def _without(text: str) -> str:
+    """Give a text without the reports in it."""
+    if SARIF.search(text):
+        return ""
+    while foot := FOOT.search(text):
+        head = HEAD.search(text, 0, foot.start())
+        text = f"{text[: head.start() if head else 0]}\n{text[foot.end() :].removesuffix('</sub>')}"
+    text = OTHERS.sub("", text)
+    parts = [found for one in (HEAD, TITLE, PLACE) if (found := one.search(text))]
+    reasons = REASONS.search(text)
+    return text[: min(one.start() for one in (*parts, reasons))] if parts and reasons else text

@@ -1,0 +1,35 @@
+"""What ``pip inspect`` prints: of each distribution its name and version, and the Python's own environment."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
+PLAIN = re.compile(r"[\w.+!-]{1,80}")
+
+
+def told(text: str) -> str:
+    """Give a text in which each such report is the list that ``pip freeze`` would give; descriptions tell nothing."""
+    while begun := BEGIN.search(text):
+        try:
+            said, end = json.JSONDecoder().raw_decode(text, begun.start())
+        except (ValueError, RecursionError):
+            return text[: begun.start()]
+        text = "\n".join((text[: begun.start()], *_lines(said), text[end:]))
+    return text
+
+
+def _lines(said: Mapping[str, Any]) -> Iterator[str]:
+    around = said.get("environment")
+    python = around.get("python_full_version") if isinstance(around, dict) else None
+    if isinstance(python, str) and PLAIN.fullmatch(python):
+        yield f"Python {python}"
+    held = said.get("installed")
+    for one in held if isinstance(held, list) else ():
+        about = one.get("metadata") if isinstance(one, dict) else None
+        name, version = (about.get("name"), about.get("version")) if isinstance(about, dict) else (None, None)
+        if isinstance(name, str) and isinstance(version, str) and PLAIN.fullmatch(name) and PLAIN.fullmatch(version):
+            yield f"{name}=={version}"
