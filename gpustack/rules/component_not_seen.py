@@ -41,12 +41,14 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each component that had to be seen, failed without an error number of its own, and so says nothing."""
     wanted = ALWAYS + (WITH_NVIDIA if nvidia_here(facts) or any_gpu(facts) is None else ())
     if nvidia_here(facts) and status(facts, "nvml") is not Status.FAILED:  # else the list of GPUs fails with NVML
-        wanted += ("gpu", "nvlink") if gpus(facts)[1:] else ("gpu",)
+        several = gpus(facts)[1:] and status(facts, "gpu") is Status.PRESENT  # else the links fail with the GPUs
+        wanted += ("gpu", "nvlink") if several else ("gpu",)
     wanted += ("nvidia-uvm.ko",) if nvidia_here(facts) and starts(facts) is None else ()
     wanted += tuple(one.id for one in facts.components if one.id in WITH_NVIDIA and DIED.match(one.reason or ""))
     for seen in facts.components:
         if seen.id in wanted and seen.status in {Status.FAILED, Status.UNKNOWN} and not _explained(seen):
-            yield _finding(seen, seen.id, seen.reason or UNTOLD)
+            errors = (text(copy.facts, "error") for copy in seen.instances)
+            yield _finding(seen, seen.id, seen.reason or next(filter(None, errors), None) or UNTOLD)
     gpu = facts.find("gpu")
     for copy in gpu.instances if gpu else ():
         if gpu and copy.status is Status.FAILED and number(copy.facts, "code") not in SPOKEN_OF:
@@ -102,8 +104,9 @@ def _finding(seen: Component, name: str, why: str) -> Finding:
 
 
 def _explained(seen: Component) -> bool:
-    """Tell whether it failed in words or a number of its own, which other rules speak of."""
-    return any(copy.facts.get(name) for copy in seen.instances for name in ("code", "cu_init", "error"))
+    """Tell whether it failed in words or a number of its own, which other rules speak of: of links none does."""
+    told = (copy.facts.get(name) for copy in seen.instances for name in ("code", "cu_init", "error"))
+    return seen.id != "nvlink" and any(told)
 
 
 def _stuck() -> Fix:

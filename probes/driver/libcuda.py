@@ -51,6 +51,7 @@ ATTRIBUTES = {
     "ecc": 32,
 }
 MAJOR, MINOR = 75, 76
+NAMING = ("name", "uuid", "pci", "cc")  # a GPU that tells none of these tells nothing
 MOST_DEVICES = 64  # more is garbage, and would take all the time there is
 INT, POINTER = ctypes.c_int, ctypes.c_void_p
 TAKES = {
@@ -98,8 +99,9 @@ def answers(driver: "Driver") -> "Facts":
         said = driver.unavailable.get("cuDeviceGetCount") or "answered %s" % count
         return dict(facts, status="failed", error="cuDeviceGetCount: " + said)
     devices = [device(driver, ordinal) for ordinal in range(min(count, MOST_DEVICES))]
-    if devices and not any("name" in one for one in devices):
-        return dict(facts, status="failed", error="cuDeviceGet: " + driver.unavailable["cuDeviceGet"], devices=devices)
+    if devices and not any(one.get(fact) for one in devices for fact in NAMING):
+        first = next(name for name in driver.unavailable if name.startswith("cuDeviceGet"))
+        return dict(facts, status="failed", error=first + ": " + driver.unavailable[first], devices=devices)
     return dict(facts, devices=devices)
 
 

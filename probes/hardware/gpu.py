@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_GPUS, MOST_MIGS, MOST_PROCESSES = 256, 64, 256  # what garbage in a count may cost
 MIB = 1 << 20
+NAMING = ("name", "uuid", "pci")
+NO_INSTANCE = "NVMLError_NotFound"  # at this number; what else is said leaves open whether there is one
 WHOLE = {"NVMLError_GpuIsLost": 15, "NVMLError_ResetRequired": 16}
 
 BANKS = ("max", "high", "partial", "low", "none")
@@ -178,16 +180,20 @@ def structure(reading: "Any", names: str, function: str, kind: str, write: "Writ
         reading.ask(names, function, ctypes.byref(record), write=lambda _: write(record))
 
 
-def instances(reading: "Any") -> "Iterator[Facts]":
-    """Give the MIG instances that the GPU is divided into."""
-    most = min(reading.said["mig.max_instances"] or 0, MOST_MIGS) if reading.said["mig.enabled"] else 0
-    for number in range(most):
+def instances(reading: "Any") -> None:
+    """Put the MIG instances that the GPU is divided into; null where nobody can say, which is not the same as none."""
+    most = reading.said["mig.max_instances"] if reading.said["mig.enabled"] else 0
+    found, whys = [], [] if most is not None else [reading.unavailable["mig.max_instances"]]
+    for number in range(min(most or 0, MOST_MIGS)):
         handle, why = reading.nvml.ask("nvmlDeviceGetMigDeviceHandleByIndex", reading.handle, number)
-        if not why:
-            one = type(reading)(reading.nvml, handle)
-            for names, function, write in MIG_QUESTIONS:
-                one.ask(names, function, write=write)
-            yield dict(one.facts(), index=number)
+        if why:
+            whys += [] if why.startswith(NO_INSTANCE) else [why]
+            continue
+        one = type(reading)(reading.nvml, handle)
+        for names, function, write in MIG_QUESTIONS:
+            one.ask(names, function, write=write)
+        found.append(dict(one.facts(), index=number))
+    reading.put("mig.instances", found or (None if whys else []), whys[0] if whys else None)
 
 
 def processes(host: "Host", reading: "Any") -> "Iterator[Facts]":
@@ -216,7 +222,7 @@ def mps(host: "Host", processes: "List[Facts]") -> "Facts":
 
 
 def gpu(host: "Host", nvml: "Any", index: int) -> "Facts":
-    """Give one GPU: failed where it cannot be had, or where any answer says that all of it is lost."""
+    """Give one GPU: failed where it cannot be had or tells nobody which it is, or where any answer says it is lost."""
     facts = {"key": "index %d" % index, "index": index}  # type: Facts
     try:
         handle = nvml.library.call("nvmlDeviceGetHandleByIndex", index)
@@ -224,7 +230,10 @@ def gpu(host: "Host", nvml: "Any", index: int) -> "Facts":
         return dict(facts, status="failed", code=getattr(error, "value", None), error=nvml.library.words(error))
     reading = read(host, host.shared("nvml.py")["Reading"](nvml, handle))
     facts.update(reading.facts(), key=reading.said["uuid"] or facts["key"])
-    for why in reading.unavailable.values():
+    if all(reading.said[fact] is None for fact in NAMING):  # what no GPU keeps to itself: nothing says that this works
+        facts.update(status="failed", error=reading.unavailable[NAMING[0]])
+    parts = [reading.unavailable, *(one["unavailable"] for one in reading.said["mig.instances"] or ())]
+    for why in (why for part in parts for why in part.values()):
         if why.partition(":")[0] in WHOLE:
             facts.update(status="failed", code=WHOLE[why.partition(":")[0]], error=why)
     return facts
@@ -242,7 +251,7 @@ def read(host: "Host", reading: "Any") -> "Any":
     reading.fields(FIELDS)
     action = reading.said["recovery_action"]
     reading.put("recovery_action_name", None if action is None else recovery(action))
-    reading.put("mig.instances", list(instances(reading)))
+    instances(reading)
     found = list(processes(host, reading))
     reading.put("processes", found)
     # R535.43 to .86 shuffle the list; and a container does not see the host's processes. So this is no judgement.

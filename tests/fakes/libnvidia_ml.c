@@ -1,8 +1,9 @@
 /* A stand-in for libnvidia-ml.so.1 that answers as an H200 does, and goes wrong as it is told.
  *
- * NVML_FAKE="nvmlDeviceGetTemperature=hang;nvmlDeviceGetName#2=15": what a function does (of GPU 2 alone): a number is
- * its return code; garbage fills its answer with nonsense; the rest is in sick.h; r535 is the process list of
- * R535.43 to .86, whose entries are longer than its version says. A field value is asked for as field230.
+ * NVML_FAKE="nvmlDeviceGetTemperature=hang;nvmlDeviceGetName#2=15": what a function does (of GPU 2 alone), or every
+ * version of it (nvmlInit, without its _v2); the first that fits counts. A number is its return code; garbage fills its
+ * answer with nonsense; the rest is in sick.h; r535 is the process list of R535.43 to .86, whose entries are longer than
+ * its version says. A field value is asked for as field230.
  * NVML_FAKE_GPUS=8 GPUs; NVML_FAKE_NVLINK=4 or 5 is the links' generation (none: not supported), NVML_FAKE_DOWN=3 the
  * link that is down, NVML_FAKE_STRAIGHT lets them go to the neighbour and not to a switch; NVML_FAKE_PIDS=12,34 are the
  * processes, NVML_FAKE_BUSY=97 is what each of them and the GPU are busy in percent; NVML_FAKE_MIG=2 is the number of
@@ -31,13 +32,16 @@ static long index_of(void *device) { return (long)device % 1000 - 1; }
 /* What the plan says of this function, on this device: a return code, GARBAGE, or 0 for "answer". */
 static int fault(const char *name, void *device) {
     const char *plan = getenv("NVML_FAKE");
-    char wanted[128], special[128], copy[4096], *rest, *item;
+    char wanted[128], bare[128], special[128], copy[1 << 14], *rest, *item;
+    const char *version = strstr(name, "_v");
     if (!plan) return 0;
     snprintf(wanted, sizeof wanted, "%s=", name);
+    snprintf(bare, sizeof bare, "%.*s=", (int)(version ? version - name : (long)strlen(name)), name);
     snprintf(special, sizeof special, "%s#%ld=", name, device ? index_of(device) : -1);
     snprintf(copy, sizeof copy, "%s", plan);
     for (item = strtok_r(copy, ";", &rest); item; item = strtok_r(NULL, ";", &rest)) {
         if (!strncmp(item, wanted, strlen(wanted))) return act(item + strlen(wanted));
+        if (!strncmp(item, bare, strlen(bare))) return act(item + strlen(bare));
         if (!strncmp(item, special, strlen(special))) return act(item + strlen(special));
     }
     return 0;
@@ -142,6 +146,7 @@ int nvmlDeviceGetTemperatureThreshold(void *device, u32 which, u32 *out) {
 #ifdef OLD
 WORD(nvmlDeviceGetCurrentClocksThrottleReasons, u64, 1)
 #else
+WORD(nvmlDeviceGetCurrentClocksThrottleReasons, u64, 0x8000000000000145ULL)
 WORD(nvmlDeviceGetCurrentClocksEventReasons, u64, 0x8000000000000145ULL)
 typedef struct { u32 version; u64 total, reserved, free, used; } Memory;
 int nvmlDeviceGetMemoryInfo_v2(void *device, Memory *out) {

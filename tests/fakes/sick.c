@@ -4,6 +4,7 @@
  *   cuInit=999;libcuda.so.1=hang;b/cudnnGetVersion=abort
  *
  * a function, or the loading of a file, and what it does (sick.h), where need be for the copies in one folder alone.
+ * -DNAMES='"FILE"' has libcuda name its errors as {1, "CUDA_ERROR_INVALID_VALUE"}, … in that file; else it cannot.
  * -DMISSING leaves out the first function of each, -DUNDEFINED calls one that nobody has.
  */
 #define _GNU_SOURCE
@@ -83,10 +84,19 @@ int cuDeviceGetAttribute(int *out, int attribute, int device) {
     (void)device;
     VALUE(int, out, attribute == 75 ? 9 : attribute == 76 ? 0 : 32);
 }
+static const struct { int code; const char *name; } NAMED[] = {
+#ifdef NAMES
+#include NAMES
+#endif
+    {0, "CUDA_SUCCESS"},
+};
 int cuGetErrorName(int code, const char **name) {
-    (void)code;
     int said = told(__func__);
     *name = said == GARBAGE ? "\xee\xee\xff" : NULL;
+#ifdef NAMES
+    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED && !*name; i++)
+        if (NAMED[i].code == code) *name = NAMED[i].name;
+#endif
     return said > 0 ? said : *name == NULL;
 }
 

@@ -195,6 +195,32 @@ def test_the_parts_of_a_divided_gpu_are_told(nvml: StandIn, monkeypatch: pytest.
     ]
 
 
+@pytest.mark.parametrize("function", ["nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"])
+def test_parts_that_nobody_may_see_are_not_said_to_be_none(
+    nvml: StandIn, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setenv("NVML_FAKE_MIG", "2")
+    monkeypatch.setenv("NVML_FAKE", f"{function}=4")
+    gpu = one(nvml)
+    assert (gpu["mig"]["enabled"], gpu["mig"]["instances"]) == (True, None)
+    assert gpu["unavailable"]["mig.instances"] == "NVMLError_NoPermission: Insufficient Permissions"
+    monkeypatch.setenv("NVML_FAKE", "nvmlDeviceGetMigDeviceHandleByIndex=6")
+    assert one(nvml)["mig"]["instances"] == []
+
+
+def test_a_gpu_that_does_not_say_which_it_is_has_failed(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVML_FAKE", "nvmlDeviceGetName=999;nvmlDeviceGetUUID=999;nvmlDeviceGetPciInfo=999")
+    gpu = one(nvml)
+    assert (gpu["status"], gpu["error"]) == ("failed", "NVMLError_Unknown: Unknown Error")
+
+
+def test_a_loss_that_is_told_of_a_part_is_that_of_the_gpu(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVML_FAKE_MIG", "1")
+    monkeypatch.setenv("NVML_FAKE", "nvmlDeviceGetGpuInstanceId=15")
+    gpu = one(nvml)
+    assert (gpu["status"], gpu["code"]) == ("failed", 15)
+
+
 def test_processes_have_the_names_that_the_kernel_knows(nvml: StandIn) -> None:
     seen = nvml.look("gpu", NVML_FAKE_PIDS=f"{os.getpid()},999999999")["gpu"]
     (gpu,) = facts_of(seen)
