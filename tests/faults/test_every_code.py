@@ -1,0 +1,260 @@
+"""Every error number of NVML and CUDA at every stage, answered by a real library to the real probe.
+
+The libraries are the compiled stand-ins; the dynamic loader, ctypes and nvidia-ml-py are the real ones. Stages that do
+not hide one another answer each with a code of its own in one look, and the next look moves the codes on by one: so
+every stage meets every code in as many looks as there are codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pynvml
+import pytest
+
+from gpustack.model.facts import Status
+from gpustack.model.report import Health
+from gpustack.subjects.codes import answers
+from tests.fakes.nvml import CODES
+from tests.faults import machine
+from tests.faults.looks import MATRIX, Look, look
+from tests.told import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faults.machine import Shop
+
+# Two GPUs, linked, each with one MIG instance, so that every question is asked; all is well with them.
+WIDE = {"NVML_FAKE_GPUS": "2", "NVML_FAKE_MIG": "1"}
+NAMES = {answer.number: answer.driver or answer.name for answer in answers(MATRIX, "cuda-runtime")}
+CUDA = {number: name for number, name in NAMES.items() if name.startswith("CUDA_ERROR_")}
+NVML = ("nvml", "gpu", "nvlink")
+ENDS = ("nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex")  # without these nothing else is asked
+SYSTEM = ("nvmlSystemGetNVMLVersion", "nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion_v2")
+# What these answer decides what else is asked. Those of one group do not hide one another.
+GATES = (
+    (
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetName",
+    ),  # of a GPU without any name nothing is said
+    ("nvmlDeviceGetMaxMigDeviceCount",),
+    ("nvmlDeviceGetMigDeviceHandleByIndex",),
+)
+SPEED = "NVML_FI_DEV_NVLINK_SPEED_MBPS_L"
+# Asked where the first has no answer; they answer alike here.
+OLDER = {
+    "nvmlDeviceGetTemperatureV": ("nvmlDeviceGetTemperature",),
+    "nvmlDeviceGetCurrentClocksEventReasons": ("nvmlDeviceGetCurrentClocksThrottleReasons",),
+    "field164": tuple(f"field{number}" for name, number in vars(pynvml).items() if name.startswith(SPEED)),
+}
+LINKS = "nvmlDeviceGetNvLinkState"
+NO_LINK = {2, 3}  # said of a link or a counter that a GPU does not have
+NO_INSTANCE = {6}
+LOST = {15, 16}  # whatever was asked, these speak of the whole GPU
+CUDA_ASKED = (
+    "cuDriverGetVersion",
+    "cuDeviceGetName",
+    "cuDeviceGetUuid_v2",
+    "cuDeviceGetPCIBusId",
+    "cuDeviceTotalMem_v2",
+)
+
+
+class Machine:
+    """The machine whose libraries answer what a plan says."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.folder = folder
+        self.environ = {**machine.planted(shop, folder, ()), **WIDE}
+        named = shop.folder / "names.h"
+        named.write_text("".join(f'{{{number}, "{name}"}},\n' for number, name in CUDA.items()), "utf-8")
+        (folder / "one" / machine.CUDA).write_bytes(shop.make("sick.c", f'-DNAMES="{named}"').read_bytes())
+        self.well = machine.look(self.environ)
+
+    def looks(self, ids: Sequence[str], plans: Sequence[Mapping[str, int]]) -> list[Look]:
+        """Give a look for each plan: which code each function answers, the rest being well."""
+        each = [
+            [(one, code) for first, code in plan.items() for one in (first, *OLDER.get(first, ()))] for plan in plans
+        ]
+        told = [";".join([*(f"{function}={code}" for function, code in plan), machine.WELL]) for plan in each]
+        return look(self.folder, self.environ, ids, [{"NVML_FAKE": plan, "NV_SICK": plan} for plan in told])
+
+
+@pytest.fixture(scope="module")
+def sick(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    return Machine(shop, tmp_path_factory.mktemp("every"))
+
+
+def kind(code: int) -> str:
+    """Give the class that nvidia-ml-py raises for a code, by which every report names it."""
+    return type(pynvml.NVMLError(code)).__name__
+
+
+def moved(functions: Sequence[str], codes: Sequence[int]) -> list[dict[str, int]]:
+    """Give as many plans as there are codes, in which each function meets each of them."""
+    return [
+        {function: codes[(number + place) % len(codes)] for place, function in enumerate(functions)}
+        for number in range(len(codes))
+    ]
+
+
+def functions(seen: Look, component: str) -> list[str]:
+    """Give the functions of a GPU that a component's probe asked, each once, but for those that decide about others."""
+    deciding = {*ENDS, LINKS, *sum(OLDER.values(), ()), *(function for group in GATES for function in group)}
+    called = dict.fromkeys(call.name for call in seen.components[component].calls)
+    return [name for name in called if name.startswith("nvmlDevice") and name not in deciding]
+
+
+def fields() -> list[str]:
+    """Give the stand-in's names of all field values that are asked."""
+    asked = [field for file in ("gpu", "nvlink") for _, field in load(f"hardware/{file}.py")["FIELDS"]]
+    return [f"field{number}" for number in sorted({getattr(pynvml, f"NVML_FI_DEV_{field}") for field in asked})]
+
+
+def test_the_wide_machine_is_well_and_all_codes_are_known(sick: Machine) -> None:
+    (well,) = sick.looks(NVML, [{}])
+    assert well.judged(sick.well)[0] is Health.HEALTHY
+    assert sick.looks(["libcuda"], [{}])[0].judged(sick.well)[0] is Health.HEALTHY
+    assert {*CODES} <= {*MATRIX.nvml_codes}
+    assert len(CODES) >= 29
+    assert len(CUDA) >= 105
+    assert len({*functions(well, "gpu"), *functions(well, "nvlink")}) >= 50
+
+
+@pytest.mark.parametrize("stage", ENDS)
+def test_every_code_of_nvml_where_it_ends_the_look(sick: Machine, stage: str) -> None:
+    for code, seen in zip(CODES, sick.looks(NVML, [{stage: code} for code in CODES]), strict=True):
+        verdict, said = seen.judged(sick.well)
+        assert verdict in {Health.BROKEN, Health.UNKNOWN}
+        assert kind(code) in said or MATRIX.nvml_codes[code].name in said or code in LOST
+        assert [seen.components[one].status for one in ("gpu", "nvlink")] == [Status.FAILED] * 2
+        nvml = seen.components["nvml"].instances[0]
+        if stage == "nvmlInit":
+            assert (nvml.status, nvml.facts["code"]) == (Status.FAILED, code)
+            assert nvml.facts["code_name"] == MATRIX.nvml_codes[code].name
+        concerned = NVML if stage != ENDS[-1] else NVML[1:]
+        assert all(kind(code) in told(seen, one, stage) for one in concerned)
+
+
+def told(seen: Look, component: str, stage: str) -> str:
+    """Give all that is said of a component that failed, or of the one fact that it lacks."""
+    one = seen.components[component]
+    errors = [str(copy.facts.get("error")) for copy in one.instances]
+    return " ".join([str(one.reason), *errors, *seen.why(component).values(), seen.heard(component, stage)])
+
+
+def test_every_code_of_nvml_at_each_question_costs_its_own_facts(sick: Machine) -> None:
+    (well,) = sick.looks(NVML, [{}])
+    stages = questions(well)
+    facts = [lost(alone, well) for alone in sick.looks(NVML, [{stage: 24} for stage in stages])]
+    assert all(facts)
+    plans = moved(stages, [code for code in CODES if code not in LOST])
+    for plan, seen in zip(plans, sick.looks(NVML, plans), strict=True):
+        assert [seen.components[one].status for one in NVML] == [Status.PRESENT] * 3
+        assert seen.judged(sick.well)[0] is not Health.BROKEN
+        for (stage, code), own in zip(plan.items(), facts, strict=True):
+            assert stage.startswith("field") or any(named(stage, code, seen.heard(one, stage)) for one in NVML)
+            missing = [one for one, fact in own if not named(stage, code, seen.why(one).get(fact, ""))]
+            assert not missing or (code in NO_LINK and {*missing} == {"nvlink"})
+
+
+def named(stage: str, code: int, said: str) -> bool:
+    """Tell whether what was said names the code; of lists of processes nvidia-ml-py has a word of its own for one."""
+    odd = code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND and stage.endswith("RunningProcesses")
+    return kind(code) in said or (odd and "NVMLLibraryMismatchError" in said)
+
+
+def questions(well: Look) -> list[str]:
+    """Give every function and field that does not decide about others."""
+    return list(dict.fromkeys([*functions(well, "gpu"), *functions(well, "nvlink"), *fields(), *SYSTEM]))
+
+
+def lost(sick: Look, well: Look) -> set[tuple[str, str]]:
+    """Give the facts, each after its component, that are unknown here and were known, or unknown for another reason."""
+    unknown = {(one, fact): why for one in NVML for fact, why in sick.why(one).items()}
+    return {(one, fact) for (one, fact), why in unknown.items() if well.why(one).get(fact) != why}
+
+
+@pytest.mark.parametrize("group", GATES, ids=" ".join)
+def test_every_code_of_nvml_at_what_decides_about_others(sick: Machine, group: Sequence[str]) -> None:
+    plans = moved(group, [code for code in CODES if code not in LOST])
+    for plan, seen in zip(plans, sick.looks(NVML, plans), strict=True):
+        assert [seen.components[one].status for one in NVML] == [Status.PRESENT] * 3
+        status, said = seen.judged(sick.well)
+        assert (status, "divided into no instance" in said) == (Health.HEALTHY, False) or {
+            *plan.values()
+        } == NO_INSTANCE
+        for function, code in plan.items():
+            assert kind(code) in seen.heard("gpu", function)
+            assert kind(code) in " ".join(seen.why("gpu").values()) or {code} == NO_INSTANCE
+
+
+def test_every_code_of_nvml_at_the_state_of_links_leaves_several_gpus_unknown(sick: Machine) -> None:
+    for code, seen in zip(CODES, sick.looks(["nvlink"], [{LINKS: code} for code in CODES]), strict=True):
+        status, said = seen.judged(sick.well)
+        here = seen.components["nvlink"].status
+        if code in NO_LINK:
+            assert (here, status) == (Status.NOT_APPLICABLE, Health.HEALTHY)
+        else:
+            assert (here, status) == (Status.FAILED, Health.UNKNOWN)
+            assert f"nvlink could not be looked at: {kind(code)}" in said
+
+
+@pytest.mark.parametrize("code", sorted(LOST))
+def test_what_speaks_of_the_whole_gpu_does_so_at_every_question(sick: Machine, code: int) -> None:
+    (well,) = sick.looks(["gpu"], [{}])
+    stages = [*functions(well, "gpu"), *(gate for group in GATES for gate in group)]
+    for seen in sick.looks(["gpu"], [{stage: code} for stage in stages]):
+        assert seen.judged(sick.well)[0] is Health.BROKEN
+        for copy in seen.components["gpu"].instances:
+            assert (copy.status, copy.facts["code"]) == (Status.FAILED, code)
+            assert kind(code) in str(copy.facts["error"])
+
+
+def test_a_gpu_that_answers_every_question_with_an_error_is_never_well(sick: Machine) -> None:
+    (well,) = sick.looks(NVML, [{}])
+    stages = [*questions(well), *(gate for group in GATES for gate in group), LINKS]
+    for code, seen in zip(CODES, sick.looks(["gpu"], [dict.fromkeys(stages, code) for code in CODES]), strict=True):
+        status, said = seen.judged(sick.well)
+        assert seen.components["gpu"].status is Status.FAILED
+        assert status is Health.BROKEN if code in LOST else status is Health.UNKNOWN
+        assert kind(code) in said or code in LOST
+
+
+@pytest.mark.parametrize("stage", ["cuInit", "cuDeviceGetCount", "cuDeviceGet"])
+def test_every_code_of_cuda_where_it_ends_the_look(sick: Machine, stage: str) -> None:
+    for code, seen in zip(CUDA, sick.looks(["libcuda"], [{stage: code} for code in CUDA]), strict=True):
+        (copy,) = seen.components["libcuda"].instances
+        status, said = seen.judged(sick.well)
+        assert (copy.status, copy.facts["error"]) == (Status.FAILED, f"{stage}: {CUDA[code]}")
+        assert copy.facts["cu_init"] == (code if stage == "cuInit" else 0)
+        assert status is Health.BROKEN
+        assert CUDA[code] in said
+
+
+def test_a_libcuda_that_cannot_name_its_errors_is_helped_out(sick: Machine) -> None:
+    named = {**load("driver/libcuda.py")["ERRORS"], 700: "CUDA_ERROR_700"}
+    del named[0]
+    looks = sick.looks(["libcuda"], [{"cuInit": code, "cuGetErrorName": 1} for code in named])
+    assert [seen.components["libcuda"].instances[0].facts["error"] for seen in looks] == [
+        f"cuInit: {name}" for name in named.values()
+    ]
+
+
+def test_every_code_of_cuda_at_each_question_costs_its_own_facts(sick: Machine) -> None:
+    plans = moved(CUDA_ASKED, tuple(CUDA))
+    for plan, seen in zip(plans, sick.looks(["libcuda"], plans), strict=True):
+        assert seen.components["libcuda"].status is Status.PRESENT
+        assert seen.why("libcuda") == {stage: CUDA[code] for stage, code in plan.items()}
+
+
+def test_a_gpu_that_answers_cuda_nothing_is_never_well(sick: Machine) -> None:
+    asked = [*CUDA_ASKED, "cuDeviceGetAttribute"]
+    for code, seen in zip(CUDA, sick.looks(["libcuda"], [dict.fromkeys(asked, code) for code in CUDA]), strict=True):
+        status, said = seen.judged(sick.well)
+        assert seen.why("libcuda") == dict.fromkeys(asked, CUDA[code])
+        assert (seen.components["libcuda"].status, status) == (Status.FAILED, Health.BROKEN)
+        assert f"cuDeviceGetPCIBusId: {CUDA[code]}" in said
