@@ -25,6 +25,7 @@ __all__ = ["look", "parse", "plan"]
 
 REPORT_SECONDS = 1.0
 LEAST_SECONDS = 0.5
+SHARE_OF_MANY = 0.25  # of the time that is left, for one probe
 EXERCISE_SECONDS = 55.0  # a first import from a cold disk takes tens of seconds; the deadline holds all the same
 
 
@@ -49,8 +50,9 @@ def look(
     begun = door.now()
     environ = os.environ if environ is None else environ
     environments = targets.choose(pythons, environ)
-    asked = catalogue.load() if systems is None else systems
-    deadline = begun + max(LEAST_SECONDS, timeout - REPORT_SECONDS)
+    left = max(LEAST_SECONDS, timeout - REPORT_SECONDS)
+    asked = patient(catalogue.load(), left, many=deep or all_envs) if systems is None else systems
+    deadline = begun + left
     around = surroundings.look(environments, environ, str(Path.cwd()), door, deadline) if all_envs else Surroundings()
     environments += around.environments
     tasks = plan(environments, targets.environment_of(environ), asked, deep=deep)
@@ -73,6 +75,16 @@ def look(
         deep=deep,
         seconds=round(door.now() - begun, 3),
     )
+
+
+def patient(systems: Sequence[System], left: float, *, many: bool) -> tuple[System, ...]:
+    """Give the systems with the seconds that each may take: a library that is slow is waited for while there is time.
+
+    A risky probe has a child to itself and holds up nobody, so that it gets all that is left; but a part of it where
+    there are ``many`` children, which wait for their turn. One that shares a child keeps its own limit.
+    """
+    alone = left * SHARE_OF_MANY if many else left
+    return tuple(replace(one, seconds=min(left, max(one.seconds, alone if one.alone else 0.0))) for one in systems)
 
 
 def plan(

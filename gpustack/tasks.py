@@ -47,13 +47,14 @@ class Reply:
 
 def question(task: Task, systems: Sequence[System]) -> str:
     """Give what a child is asked: these systems of the task, with the time that what they start may take."""
+    most = max(system.seconds for system in systems)
     return json.dumps(
         {
             "rows": [dict(system.data) for system in systems],
             "deep": task.deep,
             "steps": task.deep,
             "bound": os.getpid(),
-            "seconds": max(system.seconds for system in systems) - PATIENCE,
+            "seconds": most - min(PATIENCE, most / 2),
             "path": task.path,
             "environment": task.environment,
             **task.more,

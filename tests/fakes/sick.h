@@ -4,7 +4,8 @@
  * hang, spin, stop, vfork: no answer, in state S, R, T or D · segv, bus, fpe, ill, kill, abort, exit0, exit7, smash, deep: the
  * process is gone · hog: memory until there is none, then abort, as C++ does; bounded here to 192 MiB ·
  * endless: output for ever · chatter: 100 KB of it · forge: another's answer on every descriptor · shut: every
- * descriptor closed · litter: a child that stays, with every descriptor · slow: 0.06 s · a number: that code
+ * descriptor closed · litter: a child that stays, with every descriptor · slow: 0.06 s · slow5, late:
+ * 5 s, which is waited for or not · a number: that code
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -63,5 +64,6 @@ static int sick(const char *how) {
     if (!strcmp(how, "shut")) for (int i = 0; i < 256; i++) close(i);
     if (!strcmp(how, "litter")) litter();
     if (!strcmp(how, "slow")) return usleep(60000);
+    if (!strcmp(how, "slow5") || !strcmp(how, "late")) return (int)sleep(5);
     return strcmp(how, "garbage") ? atoi(how) : GARBAGE;
 }

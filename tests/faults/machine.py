@@ -61,7 +61,8 @@ MOST_COPIES = 6
 ON_NVML = ("nvml", "libnvidia-ml", "gpu", "nvlink")
 STAND = {NVML: ON_NVML, "nvmlInit": ("nvml", "gpu", "nvlink"), CUDA: ("libcuda",), ZE: ("level-zero",)}
 APART = frozenset({"nvmlSystemGetNVMLVersion", "nvmlDeviceGetVbiosVersion", "nvmlDeviceGetNvLinkState"})  # one probe's
-HANGS = frozenset({"hang", "spin", "stop", "endless", "vfork"})
+HANGS = frozenset({"hang", "spin", "stop", "endless", "vfork", "late"})
+WAITS = HANGS | {"slow5"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,11 @@ def hangs(rows: Sequence[Row]) -> bool:
     return any(row.fault in HANGS for row in rows)
 
 
+def waits(rows: Sequence[Row]) -> bool:
+    """Tell whether a look at the machine of these rows takes seconds, and hardly any of the processor's."""
+    return any(row.fault in WAITS for row in rows)
+
+
 def look(environ: Mapping[str, str], rows: Sequence[Row] = (), door: Door | None = None) -> Facts:
     """Give the facts of that machine: every library is loaded and asked in the real children."""
     wanted = asked(rows)
@@ -189,9 +195,13 @@ def packed(rows: Iterable[Row]) -> list[list[Row]]:
     return looks
 
 
+def _manner(row: Row) -> tuple[bool, bool, bool]:
+    return row.fault in HANGS, row.fault in WAITS, row.unkillable
+
+
 def _fits(row: Row, rows: Sequence[Row]) -> bool:
     """Tell whether a row can be told from the others of a look: each library is sick in one way there."""
-    alike = all((row.fault in HANGS, row.unkillable) == (one.fault in HANGS, one.unkillable) for one in rows)
+    alike = all(_manner(row) == _manner(one) for one in rows)
     same = [one for one in rows if one.library == row.library]
     if row.library in SHARED:
         return alike and len(same) < MOST_COPIES

@@ -24,11 +24,12 @@ Made by the tests (`python -m tests.faults.table`), which hold every row true: `
   in the facts of the copy, or among what was not seen (`not_seen`).
 - In the last column, *never healthy*: the machine is well but for this fault, and the verdict is another. *may be
   healthy*: its one NVIDIA GPU does not rest on what is sick, or the answer stands all the same.
-- All error numbers of NVML and CUDA at each stage are in `tests/faults/test_codes.py`, the same driver below the real
-  cuda.bindings and cuda.core in `tests/faults/test_bindings.py`, commands that hang or are no programs in
-  `tests/faults/test_commands.py`, rights and poor places in `tests/faults/test_rights.py`, machines without `/proc`,
-  `/sys`, `/dev`, processes, open files or system calls in `tests/faults/test_sandboxes.py`, interruption in
-  `tests/faults/test_interrupting.py`.
+- All error numbers of NVML and CUDA at each stage of the probes that ask them are in `tests/faults/test_every_code.py`
+  (and what is made of each, in `tests/faults/test_codes.py`), the command with libraries that take five seconds in
+  `tests/faults/test_slow.py`, the same driver below the real cuda.bindings and cuda.core in
+  `tests/faults/test_bindings.py`, commands that hang or are no programs in `tests/faults/test_commands.py`, rights and
+  poor places in `tests/faults/test_rights.py`, machines without `/proc`, `/sys`, `/dev`, processes, open files or
+  system calls in `tests/faults/test_sandboxes.py`, interruption in `tests/faults/test_interrupting.py`.
 
 """
 

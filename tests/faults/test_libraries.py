@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 MATRIX = Matrix()
 LIMIT, AT_A_TIME = 20.0, 5
-LOOKS = sorted(machine.packed(libraries()), key=lambda rows: not machine.hangs(rows))
+LOOKS = sorted(machine.packed(libraries()), key=lambda rows: not machine.waits(rows))
 ROWS = [row for rows in LOOKS for row in rows]  # those of one look side by side, wherever the tests are dealt out
 
 
 class Looks:
-    """The looks at sick machines, each taken once; those where something hangs a few at a time, since they wait."""
+    """The looks at sick machines, each taken once; those that wait for something a few at a time."""
 
     def __init__(self, shop: Shop, folder: Path) -> None:
         self.shop, self.folder = shop, folder
@@ -40,8 +40,8 @@ class Looks:
         """Give the facts that were taken of the row's machine, and how long that took."""
         number = self.where[row.name]
         if number not in self.taken:
-            hang = machine.hangs(LOOKS[number])
-            wanted = [one for one, rows in enumerate(LOOKS) if hang and machine.hangs(rows)] or [number]
+            waits = machine.waits(LOOKS[number])
+            wanted = [one for one, rows in enumerate(LOOKS) if waits and machine.waits(rows)] or [number]
             planted = [machine.planted(self.shop, self.folder / f"look{one}", LOOKS[one]) for one in wanted]
             with ThreadPoolExecutor(AT_A_TIME) as pool:
                 self.taken.update(zip(wanted, pool.map(taken, planted, [LOOKS[one] for one in wanted]), strict=True))
