@@ -16,6 +16,12 @@ NAMED = ("key", "version", "build", "path")
 UNSEEN = "not seen"  # the key of what stands for the copies of a Python that could not be looked at
 BEST = (Status.PRESENT, Status.FAILED, Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
 MOST_TEXT, MOST_DEPTH, MOST_NUMBER = 20_000, 100, 2**70
+MOST_COPIES = 10_000
+MOST_ROWS, MOST_PATH, MOST_OUTCOME = (
+    400,
+    4096,
+    500,
+)  # of what was looked at and called: the runner of probes keeps so many
 TRIPLE = 3
 MOST_SECONDS = 1e6
 # Errors of a look that no healthy machine gives: input/output, a folder or a pipe for a file, links in a ring, a file
@@ -102,13 +108,19 @@ def _state(reply: Reply) -> tuple[Status, str | None, tuple[Instance, ...]]:
         return (Status.FAILED if reply.asked else Status.UNKNOWN), reply.failure, ()
     try:
         status = Status(reply.answer["status"])
-        reason = reply.answer.get("reason")
-        copies = tuple(_instance(reply, number, copy) for number, copy in enumerate(reply.answer["instances"]))
+        reason = None if reply.answer.get("reason") is None else str(reply.answer["reason"])[:MOST_TEXT]
+        copies = _copies(reply, reply.answer["instances"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return Status.FAILED, f"the probe's answer is malformed: {type(error).__name__}: {error}", ()
+        return Status.FAILED, f"the probe's answer is malformed: {type(error).__name__}: {error}"[:MOST_OUTCOME], ()
     if copies:
         status = min((copy.status for copy in copies), key=BEST.index)
-    return status, None if reason is None else str(reason)[:MOST_TEXT], copies
+    return status, reason, copies
+
+
+def _copies(reply: Reply, told: Sequence[Mapping[str, Any]]) -> tuple[Instance, ...]:
+    if len(told) > MOST_COPIES:
+        raise ValueError(f"it tells of {len(told)} copies")
+    return tuple(_instance(reply, number, copy) for number, copy in enumerate(told))
 
 
 def _blanks(replies: Iterable[Reply], beside: Container[str | None]) -> Iterator[Instance]:
@@ -197,19 +209,32 @@ def _of_python(look: tuple[str, str, str]) -> bool:
 
 
 def _log(reply: Reply) -> list[tuple[str, str, str]]:
-    said = (reply.answer or {}).get("log")
-    rows = said if isinstance(said, list) else []
-    return [(str(row[0]), str(row[1]), str(row[2])) for row in rows if isinstance(row, list) and len(row) == TRIPLE]
+    return [
+        (_word(verb), _word(asked, MOST_PATH), _word(outcome, MOST_OUTCOME))
+        for verb, asked, outcome in _rows(reply, "log")
+    ]
 
 
 def _calls(reply: Reply) -> list[Call]:
-    said = (reply.answer or {}).get("calls")
-    rows = said if isinstance(said, list) else []
     return [
-        Call(name=str(row[0])[:200], seconds=_number(row[1]), outcome=str(row[2])[:500])
-        for row in rows
-        if isinstance(row, list) and len(row) == TRIPLE
+        Call(name=_word(name), seconds=_number(spent), outcome=_word(outcome, MOST_OUTCOME))
+        for name, spent, outcome in _rows(reply, "calls")
     ]
+
+
+def _rows(reply: Reply, name: str) -> list[list[object]]:
+    """Give the newest rows of what was looked at or called, those that are of three things."""
+    said = (reply.answer or {}).get(name)
+    rows = said[-MOST_ROWS:] if isinstance(said, list) else []
+    return [row for row in rows if isinstance(row, list) and len(row) == TRIPLE]
+
+
+def _word(value: object, most: int = 200) -> str:
+    """Give it as text, cut to a bound: what a stranger's process wrote is anything, and of any length."""
+    try:
+        return str(value)[:most]
+    except RecursionError:
+        return "(nested too deeply)"
 
 
 def _unseen(replies: Sequence[Reply]) -> Iterable[Unseen]:

@@ -188,7 +188,7 @@ def _answer(child: int, data: "Optional[bytes]", seconds: float) -> "Any":
         return OSError(_death(code))
     try:
         how, value = json.loads(data.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         return OSError("an answer that is none: %s" % error)
     return OSError(value) if how == "error" else value
 

@@ -62,7 +62,7 @@ class Index:
                 requires_python=metadata.get("requires_python"),
                 requires=tuple(metadata.get("requires_dist", ())),
             )
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             raise NothingSeenError(f"pip's report on {name} {version} could not be read: {error}") from error
 
     def _ask(self, *words: str) -> str:
