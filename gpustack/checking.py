@@ -17,7 +17,7 @@ from gpustack.model.report import Health, Severity
 from gpustack.policy import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from gpustack.model.bench import BenchReport
@@ -38,11 +38,13 @@ def check(
     golden: Report | None = None,
     origin: str = "",
     unmeasured: Unmeasured | None = None,
+    ours: Mapping[str, str] | None = None,
 ) -> CheckReport:
     """Give the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
 
     ``golden`` is the machine as it was when it was good, read from ``origin``; ``unmeasured`` says why there is no
-    bench; ``today`` decides which findings are still ignored.
+    bench; ``today`` decides which findings are still ignored; ``ours`` are the names of who runs this, which the golden
+    machine was told without.
     """
     written = written or Written()
     policy = written.policy
@@ -57,7 +59,7 @@ def check(
         *holding.frameworks(report, written),
         *gpu_rows.use(report, written),
         *bench_rows.rows(bench, unmeasured, written),
-        *holding.drift(report, golden, origin, written),
+        *holding.drift(report, golden, origin, written, ours),
         *holding.weights(seen, written, today),
     )
     class_, why = _classed(report, rows)

@@ -17,7 +17,7 @@ from gpustack.subjects.pep440 import specifiers, version_of
 from gpustack.waiving import fits, in_force
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from gpustack.model.difference import Changed
@@ -109,16 +109,18 @@ def weights(findings: Sequence[Finding], written: Written, today: date) -> Itera
         )
 
 
-def drift(report: Report, golden: Report | None, origin: str, written: Written) -> Iterator[Held]:
+def drift(
+    report: Report, golden: Report | None, origin: str, written: Written, ours: Mapping[str, str] | None = None
+) -> Iterator[Held]:
     """Give a row for each component that is not as it was in the golden snapshot, and one for the rest.
 
-    Snapshots are redacted as they are taken, so both are compared without names of people and machines.
+    Snapshots are redacted as they are taken, so both are compared without names of people and machines, ``ours`` too.
     """
     if golden is None:
         return
     place = written.place("golden", "snapshot") if written.policy.golden.snapshot else None
     by_component: dict[str, list[Changed]] = {}
-    for one in changes(redact(golden), redact(report)):
+    for one in changes(redact(golden, ours), redact(report, ours)):
         if one.what != "path":
             by_component.setdefault(one.component, []).append(one)
     for component, parts in by_component.items():

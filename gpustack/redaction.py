@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -12,6 +13,8 @@ from gpustack.model.report import Because
 from gpustack.secret_shapes import PLACEHOLDER, find, learn, named
 
 if TYPE_CHECKING:
+    from pwd import struct_passwd
+
     from _typeshed import DataclassInstance
 
 Thing = TypeVar("Thing")
@@ -28,10 +31,11 @@ LEAST_NAME, LEAST_SERIAL = 3, 6
 MOST_ROUNDS = 5
 
 
-def redact(thing: Thing) -> Thing:
+def redact(thing: Thing, mine: Mapping[str, str] | None = None) -> Thing:
     """Give the same facts (or report) without names of people and machines, addresses, serial numbers and secrets.
 
-    Redacting what is redacted changes nothing. Layers, versions, PCI addresses and the names of facts stay as they are.
+    ``mine`` are words that are secret wherever they stand, with their kinds, such as ``ourselves`` gives. Redacting
+    what is redacted changes nothing. Layers, versions, PCI addresses and the names of facts stay as they are.
     """
     texts = list(_texts(thing, ()))
     ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)})
@@ -40,8 +44,32 @@ def redact(thing: Thing) -> Thing:
         for kind, word in learn(text, names):
             if word not in ours:
                 ledger.learn(kind, word)
+    for word, kind in (mine or {}).items():
+        ledger.learn(kind, word)
     words = ledger.words()
     return cast("Thing", _changed(thing, (), lambda text, names: _clean(text, names, ledger, words)))
+
+
+def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
+    """Give who runs this, and his home folder, as words and their kinds: not every home lies below /home.
+
+    A folder that many share, such as /data, is no home that tells anything.
+    """
+    account = _account()
+    names = {environ.get(name, "") for name in ("USER", "LOGNAME")} | {account.pw_name if account else ""}
+    homes = {environ.get("HOME", "").rstrip("/"), account.pw_dir.rstrip("/") if account else ""}
+    own = {home: "home" for home in homes if home.count("/") > 1 and home.rpartition("/")[2].lower() not in SHARED}
+    return {**dict.fromkeys(filter(None, names), "user"), **own}
+
+
+def _account() -> struct_passwd | None:
+    """Give the row of our account; None where there is none, as in containers, or no such table."""
+    try:
+        import pwd  # noqa: PLC0415 - Windows has none
+
+        return pwd.getpwuid(os.getuid())
+    except (ImportError, KeyError, OSError):
+        return None
 
 
 @dataclass(slots=True)

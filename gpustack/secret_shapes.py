@@ -15,7 +15,7 @@ PLACEHOLDER = re.compile(r"(?:GPU|MIG|uuid|host|user|serial|mac|ip|email|secret)
 NOTHING = frozenset({"", "none", "null", "true", "false", "yes", "no", "n/a", "[n/a]", "unknown", "0", "~"})
 
 _WORD = r"(?i:token|secret|passw(?:or)?d|passphrase|credentials?|cookie|auth(?:orization)?|api[_-]?key"
-_WORD += r"|(?:access|private|secret|ssh|auth|license|encryption)[_-]key)"
+_WORD += r"|(?:shared[_-]?)?(?:access|account)[_-]?key|(?:private|secret|ssh|auth|license|encryption)[_-]key)"
 _LOUD = r"(?:TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|COOKIE|APIKEY|_KEY)(?:_[A-Z0-9_]{0,40})?"
 _SECRET = rf"(?:(?<![A-Za-z]){_WORD}|{_LOUD})(?![A-Za-z])"
 _VALUE = r"(?:(?:Bearer|Basic|Token)\s)?(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"
@@ -47,13 +47,20 @@ ASSIGNED = re.compile(rf"({_SECRET})[\"']?\s?[=:]\s?{_VALUE}")
 FLAG = re.compile(rf"--[\w-]{{0,40}}({_WORD})[\s=]{_VALUE}")
 BEARER = re.compile(r"\b(?:Bearer|Basic)\s([\w.~+/=-]{16,})")
 EMAIL = re.compile(r"(?<![\w.+/-])([\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24})\b")
-PROMPT = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})@([A-Za-z][\w.-]{0,63})(?=:[~/]|\s~|\s?[\]$#])")
+PROMPT = re.compile(
+    r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})@([A-Za-z][\w.-]{0,63})(?=:[~/]|\s~|\s?[\]$#]|\s[^\]\n]{1,60}\][$#])"
+)
 LOGGED = re.compile(
     r"(?m)^(?:[A-Z][a-z]{2}\s{1,2}\d{1,2}\s[\d:]{8}|\d{4}-\d\d-\d\dT\S+)\s([\w.-]+)\s(?=[\w./-]{1,60}(?:\[\d+\])?:)"
     r"|\bLinux\s([\w.-]+)\s\d+\.\d"
-    r"|^([\w.-]{1,64}):\d{1,7}:\d{1,7}\s\[\d{1,3}\]\s"  # NCCL begins its lines with the host
+    r"|^(?:\[?rank\s?\d{1,6}\]?:\s)?([\w.-]{1,64}):\d{1,7}:\d{1,7}\s\[\d{1,3}\]\s"  # NCCL's lines
 )
-ACCOUNT = re.compile(r"(?i)(?:\b(?:user|username|logname|login)[=:]\s?|\b[ug]id=\d+\()([a-z_][\w.-]{0,63})")
+# What launchers and schedulers set, and where a shell is opened.
+NODE = re.compile(r"(?:HOSTNAME|NODENAME|NODELIST|MASTER_ADDR|SUBMIT_HOST)=([A-Za-z][\w.-]{0,63})")
+SHELL = re.compile(r"\bssh\s(?:[\w./:=-]{1,60}\s){0,8}?([A-Za-z_][\w.-]{0,63})@([A-Za-z][\w.-]{0,63})?")
+ACCOUNT = re.compile(
+    r"(?i)(?:(?<![A-Za-z0-9])(?:user|username|logname|login)[=:]\s?|\b[ug]id=\d+\()([a-z_][\w.-]{0,63})"
+)
 UUID = re.compile(r"(?i)(?:(GPU|MIG)-)?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})")
 SERIAL = re.compile(
     r"(?i)\b(?:serial(?:[ _-]?(?:number|no))?\.?|GPU PDI)[\"']?\s{0,40}[:=]\s?[\"']?([A-Za-z0-9][\w-]{4,})"
@@ -124,8 +131,10 @@ def learn(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield kind, text.partition(".")[0]
     for account in ACCOUNT_FOLDER.findall(text) + ACCOUNT.findall(text):
         yield "user", account
-    for user, host in PROMPT.findall(text):
-        yield from (("user", user), ("host", host))
+    for user, host in PROMPT.findall(text) + SHELL.findall(text):
+        yield from (("user", user), *((("host", host),) if host else ()))
+    for host in NODE.findall(text):
+        yield from (("host", host), ("host", host.partition(".")[0]))
     yield from (("host", next(filter(None, hosts))) for hosts in LOGGED.findall(text))
     yield from (("serial", number) for number in SERIAL.findall(text))
 

@@ -14,7 +14,7 @@ from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Call, Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Unseen
 from gpustack.model.report import Because
-from gpustack.redaction import redact
+from gpustack.redaction import ourselves, redact
 from gpustack.render.plain import render
 from tests.render import reports
 
@@ -51,6 +51,13 @@ def shown(held: JsonValue) -> str:
         ("/home/alice/venv/bin/python", "~/venv/bin/python"),
         ("file:///home/alice/x:/Users/alice/y", "file://~/x:~user-1/y"),
         ("/root/.cache", "~/.cache"),
+        ("[sybil@login02 proj]$ ls /scratch/sybil", "[user-1@host-2 proj]$ ls /scratch/user-1"),
+        ("SLURM_JOB_USER=erin; /gpfs/erin/x", "SLURM_JOB_USER=user-1; /gpfs/user-1/x"),
+        ("SLURMD_NODENAME=node42 and node42:7:7 [0]", "SLURMD_NODENAME=host-2 and host-2:7:7 [0]"),
+        ("MASTER_ADDR=node17.cluster.corp; node17 up", "MASTER_ADDR=host-2; host-3 up"),
+        ("rank0: node0042:1234:1234 [0] NCCL INFO", "rank0: host-2:1234:1234 [0] NCCL INFO"),
+        ("ssh -p 22 carol@10.2.3.4; ls /u/carol", "ssh -p 22 user-1@ip-1; ls /u/user-1"),
+        ("AccountName=x;AccountKey=abcDEF123456==;", "AccountName=x;AccountKey=secret-1;"),
         ("/Users/John Doe/x", "~/x"),
         ("C:\\Users\\John Doe\\AppData", "C:\\Users\\user-1\\AppData"),
         ("/mnt/c/Users/alice/x", "/mnt/c/Users/user-1/x"),
@@ -203,6 +210,19 @@ def test_names_that_many_share_do_not_spoil_the_words_of_the_stack() -> None:
         "max_link": "alice",
         "user": "user-1",
     }
+
+
+def test_who_runs_this_is_told_nowhere_wherever_his_home_lies() -> None:
+    ours = ourselves({"USER": "jdoe", "LOGNAME": "jdoe", "HOME": "/scratch/jdoe"})
+    said = {"python": "/scratch/jdoe/env/bin/python", "line": "jdoe has /gpfs/proj/jdoe", "other": "/mnt/scratch/jdoe2"}
+    clean = redact(facts(said), ours).components[0].facts
+    assert clean == {
+        "python": "~/env/bin/python",
+        "line": "user-1 has /gpfs/proj/user-1",
+        "other": "/mnt/scratch/jdoe2",
+    }
+    for home in ("/", "/data", "/scratch/data", ""):
+        assert home not in ourselves({"HOME": home}), "many share it"
 
 
 def test_a_user_named_like_a_component_or_a_fact_does_not_rename_it() -> None:

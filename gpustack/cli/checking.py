@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -101,8 +102,6 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Say whether this machine may be used, and if not, whose fault it is: doctor and quick bench against a policy."""
-    from gpustack.redaction import redact
-
     asked = Asked(
         origins=origins,
         pythons=pythons,
@@ -124,7 +123,7 @@ def check(
     wanted = places(context, written, outputs)
     report = _checked(asked, policy)
     how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
-    deliver(wanted, lambda hidden: redact(report) if hidden else report, how)
+    deliver(wanted, lambda hidden: without_secrets(report, wanted=hidden, here=not origins), how)
     raise typer.Exit(_code(report, fail_on, exit_style))
 
 
@@ -145,7 +144,8 @@ def diff(
     if before == after == "-":
         raise UsageError("standard input is one machine: name a file for the other")
     matrix = Matrix()
-    then, now = (judge(without_secrets(read([one], matrix), wanted=redacted), matrix) for one in (before, after))
+    seen = (without_secrets(read([one], matrix), wanted=redacted, here=False) for one in (before, after))
+    then, now = (judge(facts, matrix) for facts in seen)
     render = renderer(written, "diff_text")
     found = compare(then, now, (before, after))
     write(render(found, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
@@ -157,6 +157,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
 
     from gpustack.checking import check as hold
     from gpustack.matrix import Matrix
+    from gpustack.redaction import ourselves
 
     matrix, written = Matrix(), _policy(named)
     golden, origin = _golden(asked, written, matrix)
@@ -170,6 +171,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
         golden=golden,
         origin=origin,
         unmeasured=unmeasured,
+        ours=ourselves(os.environ),
     )
 
 

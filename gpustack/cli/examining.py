@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
+    from gpustack.model.check import CheckReport
     from gpustack.model.facts import Facts, JsonValue
     from gpustack.model.report import Report
 
 WORDS = {"--from": "recorded", "--container": "unpacked"}
 
-Thing = TypeVar("Thing", "Facts", "BenchReport", "tuple[Facts, JsonValue]")
+Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
 DOCTOR_SECONDS = 10.0
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
@@ -82,7 +84,7 @@ def doctor(
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
-        return judge(without_secrets(facts, wanted=hidden), matrix, Purpose(purpose))
+        return judge(without_secrets(facts, wanted=hidden, here=not origins), matrix, Purpose(purpose))
 
     how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
     report = deliver(wanted, judged, how)
@@ -133,7 +135,7 @@ def stack(
     facts = read(origins, matrix) if origins else taken(pythons, timeout, deep=False, everywhere=everywhere)
     render = renderer(written, f"map_{written}")
     hide = written == "html" if redacted is None else redacted
-    drawn = chart(without_secrets(facts, wanted=hide), matrix)
+    drawn = chart(without_secrets(facts, wanted=hide, here=not origins), matrix)
     write(render(drawn, **({**look(output), "verbose": verbose} if written == "text" else {})), output)
 
 
@@ -152,7 +154,7 @@ def again(origins: list[str], *, redacted: bool) -> str:
 
     facts, said = whole(origins, standard_input(), Matrix())
     more = rewriting.unknown(said, facts)
-    return rewriting.render(*without_secrets((facts, more), wanted=redacted))
+    return rewriting.render(*without_secrets((facts, more), wanted=redacted, here=False))
 
 
 def taken(
@@ -198,10 +200,10 @@ def alone(given: Mapping[str, object]) -> None:
         raise UsageError("--container-env tells of an image, which --container DIR names")
 
 
-def without_secrets(thing: Thing, *, wanted: bool) -> Thing:
-    """Give facts or figures without names, serials, UUIDs and addresses, where that is wanted."""
+def without_secrets(thing: Thing, *, wanted: bool, here: bool = True) -> Thing:
+    """Give facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
     if not wanted:
         return thing
-    from gpustack.redaction import redact
+    from gpustack.redaction import ourselves, redact
 
-    return redact(thing)
+    return redact(thing, ourselves(os.environ) if here else None)
