@@ -206,7 +206,7 @@ def targets() -> tuple[Target, ...]:
         Target("saved figures", eat_figures, 3),
         Target("lines of the bench", lambda dice: listening._line(bent(dice, said)), 4),  # noqa: SLF001 - what reads them
         Target("figures of the bench", eat_line, 4),
-        Target("subjects", lambda dice: subjects.parse(spoilt(dice, dice.choice(TYPED))), 3),
+        Target("subjects", lambda dice: subjects.parse(spoilt(dice, dice.choice(TYPED)), MATRIX), 3),
         Target("typed words", lambda dice: explain(spoilt(dice, dice.choice(TYPED))[:400].split(), MATRIX), 2),
         Target("pip's output", eat_pip, 3),
         Target("inputs", eat_input, 2),

@@ -77,7 +77,7 @@ def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Compo
     system = replies[0].system
     states = [_state(reply) for reply in replies if not reply.deep]
     deciding = [_state(one)[0] for one in replies if not one.deep and one.environment not in beside]
-    exercised = {reply.environment: _exercise(reply) for reply in replies if reply.deep and not _needless(reply)}
+    exercised = {reply.environment: _exercise(reply) for reply in replies if reply.deep and _was_run(reply)}
     copies = _distinct(instance for _, _, copies in states for instance in copies)
     instances = tuple(_with_exercise(copies, exercised))
     instances += tuple(_blanks(replies, beside)) if instances else ()
@@ -159,9 +159,9 @@ def _exercise(reply: Reply) -> JsonValue:
     return {**ended, "failed_at": reply.step} if reply.step else ended
 
 
-def _needless(reply: Reply) -> bool:
-    """Tell whether there was nothing to run."""
-    return _state(reply)[0] is Status.ABSENT
+def _was_run(reply: Reply) -> bool:
+    """Tell whether it was run, well or in vain: there was something to run, and its turn came in time."""
+    return reply.asked and _state(reply)[0] is not Status.ABSENT
 
 
 def _with_exercise(copies: Iterable[Instance], exercised: Mapping[str | None, JsonValue]) -> Iterable[Instance]:

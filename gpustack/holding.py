@@ -10,7 +10,7 @@ from gpustack import faults, outlines
 from gpustack.differing import changes
 from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Status
-from gpustack.model.policy import PRESENT
+from gpustack.model.policy import ALSO, PRESENT
 from gpustack.model.report import Health, Severity
 from gpustack.redaction import redact
 from gpustack.subjects.pep440 import specifiers, version_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Report
     from gpustack.policy import Written
 
-ALSO = {"torch": "pytorch", "driver": "nvidia-driver", "cuda": "cuda-toolkit", "flash-attn": "flash-attention"}
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
 MOST_NAMED = 4
 UNTOLD = "no reason was given"

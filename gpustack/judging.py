@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
+IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
@@ -232,8 +233,13 @@ def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts,
 
 
 def _looked(facts: Facts) -> bool:
-    """Tell whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines."""
-    listed = any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
+    """Tell whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines.
+
+    That somebody names his GPU shows nothing.
+    """
+    cards = facts.find("gpu")
+    told = cards is not None and all(part.endswith(IN_WORDS) for part in cards.source.split(", "))
+    listed = not told and any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
     held = bool(on_bus(facts, "nvidia")) and not ours(facts)
     others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
     return listed or held or starts(facts) is True or others

@@ -6,13 +6,14 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from gpustack import toml_lines
 from gpustack.errors import InputError
-from gpustack.model.policy import PRESENT, Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
+from gpustack.model.policy import ALSO, PRESENT, Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
 from gpustack.rules import AFTERWARDS, RULES
 from gpustack.rules.seen import FRAMEWORKS
@@ -27,11 +28,11 @@ else:
 NAME, PROJECT = "gpustack.toml", "pyproject.toml"
 SECTION = ("tool", "gpustack")
 HEADER = re.compile(r"""^[ \t]*\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?gpustack\b""", re.MULTILINE)
+MOST_SHARE = 2  # of a ceiling or a baseline; what is above was meant in per cent
 MOST_BYTES = 1_000_000
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
 FINDINGS = (*RULES, *AFTERWARDS, *BENCHES)
-ALSO = {"torch": "pytorch"}
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 
@@ -162,12 +163,12 @@ def _gpus(table: Table) -> Gpus:
 
 
 def _frameworks(table: Table) -> tuple[str, ...]:
-    named = tuple(ALSO.get(name, name) for name in table.words("frameworks") or ())
+    named = table.words("frameworks") or ()
     for name in named:
-        if name not in FRAMEWORKS:
+        if ALSO.get(name, name) not in FRAMEWORKS:
             known = ", ".join(FRAMEWORKS)
             raise table.wrong(f"whether {shown(name)} works cannot be told; of these it can: {known}", "frameworks")
-    return named
+    return tuple(ALSO.get(name, name) for name in named)
 
 
 def _ignored(table: Table) -> Ignored:
@@ -207,11 +208,14 @@ def _share(table: Table, name: str) -> float:
     from gpustack.bench import listed  # noqa: PLC0415 - only a policy that speaks of benchmarks needs them
 
     if not any(fnmatchcase(known, name) for known in listed()):
-        near = "gpustack bench --help tells how they are named"
-        raise table.wrong(f"no benchmark is called {shown(name)} ({near}); a name is written in quotes", name)
+        near = get_close_matches(name, listed(), n=3) or dict.fromkeys(f"{one.partition('.')[0]}.*" for one in listed())
+        said = f"no benchmark is called {shown(name)}, but {', '.join(near)}; a name is written in quotes"
+        raise table.wrong(said, name)
     share = table.number(name)
     if share is None:
         raise table.wrong("a number above 0 is wanted", name)
+    if share > MOST_SHARE:
+        raise table.wrong(f"{share:g} is a part of 1: {share / 100:g} is {share:g} %", name)
     return share
 
 

@@ -9,6 +9,9 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +21,12 @@ if TYPE_CHECKING:
 
 SECONDS = 30
 MARK = (
-    "gpustack(needs=None): the test needs a usable GPU and what `needs` names (an id of `gpustack stack`, or several); "
-    "where that does not work the test is skipped, or with --gpustack=fail fails with the diagnosis"
+    "gpustack(needs=None): the test needs a usable GPU and what `needs` names (an id of `gpustack stack`, an installed "
+    "distribution, or several); where that does not work the test is skipped, or with --gpustack=fail fails with the "
+    "diagnosis"
 )
 UNFIT = ("broken", "no-gpu", "unknown")
-ALSO = {"torch": "pytorch"}
+MOST_NEAR = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +40,10 @@ class Seen:
         """Say in one line why a thing (None: a GPU) does not work here; None where it does."""
         if self.why_not:
             return f"gpustack could not tell: {self.why_not}"
-        if needed is None:
+        component = None if needed is None else _component(needed)
+        if component is None:
             status = self.report["verdict"]["status"]
             return f"no usable GPU here ({status}){self._because(None)}" if status in UNFIT else None
-        component = ALSO.get(needed.lower(), needed.lower())
         rows = [row for row in self.report["components"] if row["id"] == component]
         works = self.report["verdict"]["works"].get(component, None if rows else False)
         if works or (works is None and any(row["status"] == "present" for row in rows) and not self._unfit()):
@@ -95,8 +99,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip or fail a marked test whose needs are not met."""
-    for needed in _needs(item):
+    """Skip or fail a marked test whose needs are not met; no wrong name hides behind a need that is not met."""
+    for needed in tuple(_needs(item)):
         if SEEN not in item.config.stash:
             item.config.stash[SEEN] = _look(item.config.getoption("--gpustack-from"))
         seen = item.config.stash[SEEN]
@@ -121,7 +125,36 @@ def _needs(item: pytest.Item) -> Iterator[str | None]:
         named = mark.kwargs.get("needs", mark.args or None)
         if set(mark.kwargs) - {"needs"} or (mark.args and mark.kwargs):
             raise pytest.UsageError(f"{item.nodeid}: the marker gpustack takes needs=… alone")
-        yield from [named] if named is None or isinstance(named, str) else named
+        for one in [named] if named is None or isinstance(named, str) else named:
+            if one is not None:
+                _component(one)
+            yield one
+
+
+def _component(needed: str) -> str | None:
+    """Give the id of what a mark names, None for a distribution of this Python; raises UsageError otherwise."""
+    names = _names()
+    if needed.lower() in names:
+        return names[needed.lower()]
+    try:
+        distribution(needed)
+    except (PackageNotFoundError, ValueError):
+        near = dict.fromkeys(names[one] for one in get_close_matches(needed.lower(), names, n=MOST_NEAR))
+        meant = f"; near it are: {', '.join(near)}" if near else ""
+        said = (
+            f"needs={needed!r}: this is no system that gpustack knows, and no distribution in {sys.executable}{meant}"
+        )
+        raise pytest.UsageError(said) from None
+    return None
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Give the id of every system of the stack by the names that a mark may have for it."""
+    from gpustack.matrix import Matrix  # noqa: PLC0415 - a session without a marked test reads nothing of gpustack
+    from gpustack.model.policy import ALSO  # noqa: PLC0415
+
+    return {**ALSO, **{name: name for name in Matrix().systems}}
 
 
 def _look(recorded: str | None) -> Seen:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpustack.answers import parse, plain
 from gpustack.catalogue import System
 from gpustack.model.facts import Layer, Status
-from gpustack.workers import Reply
+from gpustack.workers import LATE, Reply
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -97,6 +97,14 @@ def test_a_python_that_could_not_be_asked_is_not_taken_for_one_without_a_copy() 
     assert blank.facts == {"answer": "failed", "error": "KeyError: 'x'"}
     (component,), _ = parse([reply({"status": "absent", "instances": []}, "/a"), well])
     assert len(component.instances) == 1
+    (component,), _ = parse([reply(None, "/found", failure="it crashed"), well], beside={"/found"})
+    assert [copy.environment for copy in component.instances] == ["/b"]
+
+
+def test_what_was_denied_to_several_probes_is_told_once() -> None:
+    denied = {**present({}), "log": [["read", "/proc/x", "denied"], ["read", "/dev/kmsg", "[Errno 5] no answer"]]}
+    _, unseen = parse([reply(denied, "/a"), reply(denied, "/b")])
+    assert [one.what for one in unseen] == ["/proc/x", "/dev/kmsg"]
 
 
 def test_a_failure_is_told_and_what_was_denied_is_not_seen() -> None:
@@ -125,6 +133,13 @@ def test_what_came_of_running_a_framework_stands_in_its_pythons_copy() -> None:
         "status": "failed",
         "reason": "was killed by SIGSEGV",
     }
+
+
+def test_what_there_was_no_time_to_run_was_not_run_in_vain() -> None:
+    late = reply(None, "/a", deep=True, failure=LATE, asked=False)
+    (component,), unseen = parse([reply(present({"version": "2.11"}), "/a"), late])
+    assert "exercise" not in component.instances[0].facts
+    assert [(one.what, one.why, one.enable_by) for one in unseen] == [("libcuda in /a", LATE, "a longer --timeout")]
 
 
 def test_the_step_at_which_a_run_died_is_told_and_nothing_where_there_was_nothing_to_run() -> None:

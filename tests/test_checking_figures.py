@@ -83,6 +83,13 @@ def test_a_figure_is_held_against_a_baseline() -> None:
     assert row(checked(base, policy.format(least=0.9), bench), "bench.least-of-baseline.gemm.*").ok is True
 
 
+@pytest.mark.parametrize(("share", "ok"), [(0.9, True), (0.8999, False)])
+def test_a_figure_that_reaches_just_what_is_wanted_is_enough(*, share: float, ok: bool) -> None:
+    bench = replace(measurements.good(), results=(replace(measurements.FIGURES[0], ratio=share),))
+    made = checked(machine("hosts/recorded-h200.json"), '[bench.least]\n"pcie.*" = 0.9', bench)
+    assert row(made, "bench.least.pcie.*").ok is ok
+
+
 @pytest.mark.parametrize("share", [float("nan"), None])
 def test_a_figure_without_a_limit_is_not_known_to_reach_it(share: float | None) -> None:
     bench = replace(measurements.good(), results=(replace(measurements.FIGURES[0], ratio=share),))
@@ -132,6 +139,12 @@ def test_drift_against_a_golden_machine_fails_unless_it_is_allowed() -> None:
     other = drifted(then, report(healthy(torch("2.11.0"), seen("gpu", gpu("NVIDIA H100", "9.0")))))
     assert other.class_ is HOST
     assert "NVIDIA H100" in row(other, "golden.gpu").found
+
+
+def test_the_same_version_in_another_folder_is_no_drift() -> None:
+    moved = report(healthy(torch(path="/srv/venv/lib/python3.12/site-packages/torch")))
+    made = drifted(report(healthy(torch())), moved)
+    assert (made.class_, [one.rule for one in made.policy if one.rule.startswith("golden")]) == (OK, ["golden"])
 
 
 # Policies that are drafted, and any report at all.

@@ -10,11 +10,13 @@ from hypothesis import given
 
 from gpustack.differing import changes, compare
 from gpustack.model.difference import Changed, Difference, Turn
+from gpustack.model.facts import Layer
 from gpustack.model.report import Health, Severity
 from gpustack.redaction import redact
 from gpustack.render.plain import render
 from gpustack.snapshots import read
-from tests.build import PYTHON, driver, gpu, healthy, libcuda, merged, module, nvml, report, seen, torch
+from tests.build import PYTHON, driver, gpu, healthy, libcuda, log, merged, module, nvml, report, seen, torch
+from tests.checked import LOW
 from tests.test_any_facts import MACHINES
 
 if TYPE_CHECKING:
@@ -114,6 +116,30 @@ def test_what_one_side_did_not_look_at_is_not_compared() -> None:
     assert (hung.before, hung.after) == ("present", "unknown: it hung")
     gone = only(between(healthy(torch()), healthy(seen("pytorch"))), "pytorch")
     assert (gone.turn, gone.after) == (Turn.GONE, None)
+
+
+def test_what_is_never_twice_the_same_is_no_change() -> None:
+    before = healthy(seen("gpu-processes", {"key": "pid 7", "pid": 7, "version": "1"}), log("NVRM: loading"))
+    after = healthy(seen("gpu-processes", {"key": "pid 9", "pid": 9, "version": "2"}), log("NVRM: a", "NVRM: b"))
+    assert between(before, after).changes == ()
+
+
+def test_what_was_told_only_once_has_not_changed() -> None:
+    known, less = gpu(persistence=True, vbios="96.00"), gpu()
+    copy = {"path": "/usr/lib/libcudnn.so.9", "version": "9.19.0", "build": "cuda13"}
+    told = healthy(seen("gpu", known), seen("cudnn", copy))
+    silent = healthy(seen("gpu", less), seen("cudnn", {"path": copy["path"]}))
+    assert between(told, silent).changes == between(silent, told).changes == ()
+
+
+def test_of_findings_as_grave_those_that_are_new_go_before_those_that_are_gone() -> None:
+    sick = report(healthy(torch()))
+    gone, new = replace(LOW, id="gpu-ecc-error"), replace(LOW, id="gpu-overheat", layer=Layer.APPLICATION)
+    found = compare(replace(sick, findings=(gone,)), replace(sick, findings=(new,)))
+    assert [(one.id, one.turn) for one in found.findings] == [
+        ("gpu-overheat", Turn.NEW),
+        ("gpu-ecc-error", Turn.GONE),
+    ]
 
 
 def test_another_image_or_system_is_a_change_of_the_host() -> None:

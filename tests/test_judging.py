@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack import judging
-from gpustack.model.facts import Environment, Facts
+from gpustack.model.facts import Environment, Facts, Unseen
 from gpustack.model.report import Finding, Health, Kept, Severity
 from gpustack.rules import nccl_version_clash
+from gpustack.rules.causes import cause_of
 from tests.build import (
     PYTHON,
     driver,
@@ -35,6 +36,7 @@ from tests.build import (
     torch,
     uvm,
 )
+from tests.checked import LOW
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -81,6 +83,18 @@ def test_what_weighs_on_a_verdict() -> None:
 def test_a_fault_is_a_fault_even_where_something_else_was_not_seen() -> None:
     facts = healthy(torch(), libcuda(init=802), seen("pci-display", reason="x", status="failed"))
     assert report(facts).verdict.status is Health.BROKEN
+
+
+def test_what_was_not_seen_for_a_known_reason_leaves_the_verdict_to_that_reason() -> None:
+    facts, hot = healthy(), replace(LOW, id="gpu-overheat")
+    blank = replace(LOW, id="component-not-seen", severity=Severity.UNKNOWN)
+    for follows, status in ((blank, Health.UNKNOWN), (replace(blank, caused_by=hot.key), Health.DEGRADED)):
+        assert judging.verdict([hot, follows], facts, {}, blind=False).status is status
+
+
+def test_what_was_not_seen_is_told_beside_what_was() -> None:
+    denied = Unseen(what="/dev/kmsg", why="permission denied", enable_by="run gpustack as root")
+    assert report(merged(healthy(), unseen=[denied])).not_seen == (denied,)
 
 
 def test_nothing_that_shows_the_driver_at_work_is_not_health() -> None:
@@ -190,6 +204,13 @@ def test_a_consequence_has_a_cause_and_no_advice() -> None:
     assert made.verdict.root_keys == ("driver-library-mismatch",)
 
 
+def test_of_two_causes_that_of_the_same_gpu_explains() -> None:
+    gpus = ("0000:01:00.0", "0000:02:00.0")
+    causes = [replace(LOW, id="gpu-ecc-error", instance=at, severity=Severity.ERROR) for at in gpus]
+    for cause in causes:
+        assert cause_of(replace(cause, id="gpu-recovery-needed"), causes) == cause.key
+
+
 def test_each_root_is_named_once_and_each_key_too() -> None:
     two = seen("pci-display", pci("nouveau", "0x1db6"), pci("nouveau", "0x1db6", "0000:02:00.0"))
     missing = healthy(two, module(None, None), driver(None), seen("nvml"), seen("libcuda"), seen("gpu"), uvm(None))
@@ -290,6 +311,9 @@ def test_the_chosen_python_is_judged_as_if_it_were_alone() -> None:
 def test_what_a_found_python_leaves_open_leaves_the_machine_well() -> None:
     assert report(two(healthy(), TORCH, {})).verdict.status is Health.HEALTHY
     assert report(two(healthy(), {}, {**TORCH, "status": "failed", "error": "x"})).verdict.status is not Health.BROKEN
+    late = {"ran": False, "status": "failed", "reason": "gave no answer in 8.0 s"}
+    assert report(two(healthy(), TORCH, {**TORCH, "exercise": late})).verdict.status is Health.HEALTHY
+    assert report(two(healthy(), {**TORCH, "exercise": late}, TORCH)).verdict.status is Health.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,8 @@ def test_a_key_is_found_on_its_line(key: tuple[str | int, ...], says: str) -> No
         ('ignore = "x"', 1, "ignore: tables are wanted ([[ignore]])"),
         ('[[raise]]\nfinding = "*"\nreason = "x"\nto = "info"', 4, "raise[0].to: error or warning is wanted"),
         ('[bench.least]\n"hbm.reed" = 0.9', 2, 'bench.least."hbm.reed": no benchmark is called "hbm.reed"'),
+        ('[bench.least]\n"hbm.reed" = 0.9', 2, 'called "hbm.reed", but hbm.read'),
+        ('[bench.least]\n"hbm.*" = 85', 2, 'bench.least."hbm.*": 85 is a part of 1: 0.85 is 85 %'),
         ('[bench.least]\n"hbm.*" = "high"', 2, 'bench.least."hbm.*": a number above 0 is wanted, not "high"'),
         (
             '[bench.least-of-baseline]\n"*" = 0.9',

@@ -67,6 +67,7 @@ def shown(held: JsonValue) -> str:
         ("inet 192.168.1.17/24", "inet ip-1/24"),
         ("connect to 13.92.4.5 failed", "connect to ip-1 failed"),
         ("10.0.0.5:29500", "ip-1:29500"),
+        ("tried 12.0.0.1:8080 and 12.0.0.1/8", "tried ip-1:8080 and ip-1/8"),
         ("nfs: server 10.1.2.3 not responding", "nfs: server ip-1 not responding"),
         ("tcp://8.8.4.4", "tcp://ip-1"),
         ("dns 8.8.8.8", "dns ip-1"),
@@ -85,6 +86,8 @@ def shown(held: JsonValue) -> str:
         ("WANDB_API_KEY=0123456789abcdef", "WANDB_API_KEY=secret-1"),
         ("AWS_SECRET_ACCESS_KEY='a b/c'", "AWS_SECRET_ACCESS_KEY='secret-1'"),
         ("MYTOKEN=abc", "MYTOKEN=secret-1"),
+        ("password: 12345678, DB_PASSWORD=4711", "password: secret-1, DB_PASSWORD=secret-2"),
+        ("sent: Bearer abcdefgh12345678", "sent: Bearer secret-1"),
         ('{"password": "hunter2", "n": 1}', '{"password": "secret-1", "n": 1}'),
         ("vllm serve --api-key abc123 --hf-token=def456", "vllm serve --api-key secret-1 --hf-token=secret-2"),
         ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer secret-1"),
@@ -223,6 +226,18 @@ def test_who_runs_this_is_told_nowhere_wherever_his_home_lies() -> None:
     }
     for home in ("/", "/data", "/scratch/data", ""):
         assert home not in ourselves({"HOME": home}), "many share it"
+
+
+def test_the_short_name_of_a_host_is_found_as_well_and_a_longer_name_before_one_within_it() -> None:
+    clean = redact(facts({"said": "rack9 up, rack9-gpu1 down"}, hostname="rack9.corp.example")).components[0].facts
+    assert clean["said"] == "host-2 up, host-2-gpu1 down"
+    both = redact(facts({"login": "rack7", "said": "rack7-gpu3 for rack7"})).components[0].facts
+    assert both["said"] == "host-1 for user-1"
+
+
+def test_a_name_that_only_the_name_of_a_fact_tells_is_found_in_all_others() -> None:
+    clean = redact(facts({"/home/mallory/x": 1, "said": "mallory was here"})).components[0].facts
+    assert clean == {"~/x": 1, "said": "user-1 was here"}
 
 
 def test_a_user_named_like_a_component_or_a_fact_does_not_rename_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from gpustack.catalogue import System
 from gpustack.door import Door
 from gpustack.model.facts import Layer
+from gpustack.probing import look
 from gpustack.workers import Reply, Task, ask
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def test_a_hang_is_ended_and_told_with_its_state(tmp_path: Path) -> None:
 
 def test_the_last_step_is_told_and_gives_no_more_time(tmp_path: Path) -> None:
     say = "say(json.dumps({'at': 'tried', 'step': '%s'}))"
-    do = f"{say % 'import'}; time.sleep(0.5); {say % 'compile'}; time.sleep(60)"
+    do = f"{say % 'import'}\nfor n in range(40): time.sleep(0.25); {say % 'compile'}"
     replies, seconds = run(tmp_path, (system("tried", do, 1.0), system("next", "os._exit(3)")))
     assert (replies["tried"].failure or "").startswith("gave no answer in 1.")
     assert replies["tried"].step == "compile"
@@ -237,3 +239,13 @@ def test_what_else_a_child_is_told_reaches_it(tmp_path: Path) -> None:
     task = Task(argv=argv, environ={}, systems=(system("n", do),), more={"root": "/image"})
     door = Door()
     assert [reply.answer is not None for reply in ask([task], door, door.now() + 5)] == [True]
+
+
+def test_a_look_leaves_a_second_of_its_time_for_the_report(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    hangs = replace(system("hung", seconds=20.0), here=False, target=True)
+    facts = look(pythons=[str(python)], systems=[hangs], timeout=2.2, environ={"PATH": "/usr/bin:/bin"})
+    assert [one.what for one in facts.not_seen] == [f"all in {python}"]
+    assert 1.2 <= facts.seconds < 2.2

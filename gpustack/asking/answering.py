@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.asking.given import apply
+from gpustack.asking.given import apply, is_given, newest, put, where
+from gpustack.asking.installed import install
 from gpustack.asking.plan import Search, alternatives, as_it_is
 from gpustack.asking.subjects import parse, resolve
 from gpustack.asking.why import judge
@@ -36,16 +38,27 @@ def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix
 
 
 def _search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
-    typed = [parse(text) for text in texts]
+    typed = [parse(text, matrix) for text in texts]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
-    first, *others = (resolve(one, matrix) for one in typed)
+    machine = apply(given, facts, matrix)
+    first, *others = (_released(resolve(one, matrix), machine, matrix) for one in typed)
     twice = next((one.typed for one in others if one.component == first.component), None)
     if twice:
         raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
-    machine = apply(given, facts, matrix)
-    at = judge(first, tuple(others), machine, matrix)
+    for one in others:
+        if is_given(machine, one.component):
+            raise UsageError(f"{one.typed} and an option say two things of {one.component}: give one of them")
+        machine = put(machine, install(one, where(machine), matrix))
+    at = judge(first, machine, matrix)
     return Search(subject=first, at=at, others=tuple(others), facts=machine, matrix=matrix, versions=versions)
+
+
+def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
+    """Give a driver of which the branch alone was typed as its newest release, as ``--driver`` takes it."""
+    if subject.component != "nvidia-driver" or not subject.version:
+        return subject
+    return replace(subject, version=newest(subject.version, f"{subject.name}==", facts, matrix))
 
 
 def _answer(texts: Sequence[str], search: Search, given: Given, found: tuple[Alternative, ...]) -> MatrixAnswer:

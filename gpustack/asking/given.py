@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from gpustack.errors import UsageError
 from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
+from gpustack.rules.contracts.edges import asked
+from gpustack.rules.reading import copies
 from gpustack.rules.seen import on_windows
 from gpustack.subjects import drivers, gpus
 from gpustack.subjects.rocm import gfx_of
@@ -91,8 +93,7 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
     machine = facts or Facts(taken="", host=Host(os="Linux", machine="x86_64"))
     if given.os:
         machine = replace(machine, host=replace(machine.host, os=SYSTEMS[given.os], wsl=given.os == "wsl"))
-    where = machine.environments[0].python if machine.environments else None
-    for component in _components(given, where, machine, matrix):
+    for component in _components(given, where(machine), machine, matrix):
         machine = put(machine, component)
     return machine
 
@@ -121,12 +122,22 @@ def put(facts: Facts, component: Component) -> Facts:
     return replace(facts, components=(*kept, component))
 
 
-def made(component: str, version: str | None, where: str | None = None, **facts: JsonValue) -> Component:
+def where(facts: Facts) -> str | None:
+    """Give the Python that questions are about: the first that was looked at."""
+    return facts.environments[0].python if facts.environments else None
+
+
+def is_given(facts: Facts, component: str) -> bool:
+    """Tell whether somebody gave this component, rather than having it."""
+    return any(asked(copy) for copy in copies(facts, component))
+
+
+def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
     """Give a component that somebody asks about, in one copy."""
     held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}
     build = held.get("build")
     copy = Instance(
-        key=SOURCE, version=version, build=build if isinstance(build, str) else None, environment=where, facts=held
+        key=SOURCE, version=version, build=build if isinstance(build, str) else None, environment=place, facts=held
     )
     return Component(
         id=component,
@@ -158,32 +169,32 @@ def gpu(text: str, matrix: Matrix) -> Component:
     raise UsageError(f"--gpu {text!r} is no GPU that is known: give it as sm_90, 9.0, gfx1100 or by name, such as L40S")
 
 
-def _components(given: Given, where: str | None, facts: Facts, matrix: Matrix) -> Iterator[Component]:
+def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
+    """Give a driver release; a branch alone, typed after ``where``, stands for its newest known release on Linux."""
+    if not BRANCH.fullmatch(said):
+        return said
+    branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
+    if branch is None or branch.last is None:
+        raise UsageError(f"{where}{said} is no release, and no newest one of that branch is known: give it in full")
+    return str(branch.last)
+
+
+def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -> Iterator[Component]:
     if given.gpu:
         yield gpu(given.gpu, matrix)
     if given.driver:
-        yield made("nvidia-driver", _release(given.driver, facts, matrix))
+        yield made("nvidia-driver", newest(given.driver, "--driver ", facts, matrix))
     if given.kernel_module:
         yield made("nvidia.ko", None, flavour=given.kernel_module)
     if given.python or given.glibc:
         known = facts.find("python")
         glibc = given.glibc or (known.facts.get("glibc") if known else None)
-        yield made("python", given.python or (known.version if known else None), where, glibc=glibc)
+        yield made("python", given.python or (known.version if known else None), place, glibc=glibc)
     for component, version in (("cudnn", given.cudnn), ("gcc", given.gcc), ("clang", given.clang)):
         if version:
             yield made(component, version)
     if given.kernel:
         yield made("linux-kernel", given.kernel)
-
-
-def _release(said: str, facts: Facts, matrix: Matrix) -> str:
-    """Give a driver release; a branch alone stands for its newest release that is known, on Linux."""
-    if not BRANCH.fullmatch(said):
-        return said
-    branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
-    if branch is None or branch.last is None:
-        raise UsageError(f"--driver {said} is no release, and no newest one of that branch is known: give it in full")
-    return str(branch.last)
 
 
 def _without_release(component: Component) -> Component:

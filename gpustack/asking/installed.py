@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Component
 
+CPU_BUILDS = frozenset({"onnxruntime"})  # distributions whose builds know no GPU
 KIND = re.compile(r"cpu|xpu|rocm|cu")
 CUDA = re.compile(r"cu(\d{1,2})(\d)")
 

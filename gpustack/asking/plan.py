@@ -49,7 +49,7 @@ class Search:
 
         What was wrong must be judged anew: that no row speaks of it any more makes nothing better.
         """
-        found = judge(subject, self.others, facts or self.facts, self.matrix)
+        found = judge(subject, facts or self.facts, self.matrix)
         wrong = {one.to for one in self.at.contracts if one.status is not Kept.OK} - PSEUDO
         judged = {one.to for one in found.contracts}
         if (subject.component, found.subject.tag) in UNSERVED:

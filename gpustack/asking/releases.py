@@ -9,6 +9,7 @@ from gpustack.model.versions import ComputeCapability, CudaVersion
 from gpustack.subjects import (
     cudnn,
     drivers,
+    gpus,
     jax,
     nccl,
     onnxruntime,
@@ -88,7 +89,7 @@ def _floors(matrix: Matrix, component: str, version: str) -> bool:
 
 
 def _gpu(matrix: Matrix, name: str) -> bool:
-    capability = ComputeCapability.parse(name)
+    capability = ComputeCapability.parse(name) or gpus.capability_of(matrix, name)
     return matrix.arch(capability) is not None if capability else gfx_of(matrix, name) is not None
 
 

@@ -12,8 +12,9 @@ from packaging.utils import canonicalize_name
 from gpustack.asking.releases import candidates, release_named
 from gpustack.errors import UsageError
 from gpustack.model.versions import ComputeCapability
-from gpustack.subjects import torch
+from gpustack.subjects import gpus, torch
 from gpustack.subjects.ranges import VersionRange
+from gpustack.subjects.rocm import gfx_of
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -70,11 +71,11 @@ class Subject:
         return " ".join([self.component, *filter(None, [self.version]), *([f"({self.tag})"] if self.tag else [])])
 
 
-def parse(text: str) -> Subject:
-    """Give what was typed as a subject; raises UsageError where it is none."""
+def parse(text: str, matrix: Matrix) -> Subject:
+    """Give what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
     if len(text) > LONGEST:
         raise UsageError(f"{text[:30]!r}… is no subject: it has {len(text)} characters, and none has over {LONGEST}")
-    if ComputeCapability.parse(text.strip()) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text.strip()):
+    if _is_gpu(text.strip(), matrix):
         return Subject(typed=text, name="gpu", component="gpu", version=text.strip())
     try:
         requirement = Requirement(text.strip())
@@ -104,6 +105,13 @@ def resolve(subject: Subject, matrix: Matrix) -> Subject:
         usual = torch.default_build(matrix, version)
         tag = usual.tag if usual else None
     return replace(subject, version=version, tag=tag)
+
+
+def _is_gpu(text: str, matrix: Matrix) -> bool:
+    if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
+        return True
+    named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or gfx_of(matrix, text)
+    return named is not None and canonicalize_name(text) not in {*COMPONENTS, *matrix.systems}
 
 
 def _component(name: str) -> tuple[str, str | None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpustack.asking.given import put
+from gpustack.asking.given import GPUS, is_given, put, where
 from gpustack.asking.installed import install, offered
 from gpustack.asking.releases import known
+from gpustack.asking.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 from gpustack.rules.completing import complete, platform
@@ -28,25 +29,7 @@ VERDICTS = {
     Kept.UNKNOWN: Compatibility.UNKNOWN,
 }
 WORST = (Compatibility.INCOMPATIBLE, Compatibility.UNKNOWN, Compatibility.LIMITED, Compatibility.COMPATIBLE)
-NAMES = {
-    "pytorch": "PyTorch",
-    "tensorflow": "TensorFlow",
-    "jax": "JAX",
-    "onnxruntime": "ONNX Runtime",
-    "vllm": "vLLM",
-    "cudnn": "cuDNN",
-    "nccl": "NCCL",
-    "tensorrt": "TensorRT",
-    "cuda-toolkit": "the CUDA toolkit",
-    "nvidia-driver": "the driver",
-    "gpu": "the GPU",
-    "amd-gpu": "the GPU",
-    "nvidia.ko": "the kernel module",
-    "linux-kernel": "the kernel",
-    "flash-attention": "flash-attn",
-}
-ALSO = {"gpu": ("amd-gpu",), "nvidia-driver": ("nvidia.ko",)}
-DEVICES = frozenset({"gpu", "amd-gpu", "nvidia-driver"})
+DEVICES = frozenset({"gpu", "amd-gpu", "intel-gpu", "nvidia-driver"})
 PSEUDO = frozenset({"windows"})
 CODE, UNREAD = "code for", "code list not seen"
 MINOR_VERSION = (
@@ -54,6 +37,7 @@ MINOR_VERSION = (
     " a call that needs newer driver code."
 )
 BY_PTX = " It has PTX alone for this GPU, which the driver compiles at the first start: slow to begin with."
+BY_OWN = " It runs all the same, with the CUDA that its wheel brings; extensions are not compiled for it by this nvcc."
 BY_PIP = " No wheel is ready for that: pip compiles it, which needs nvcc and much time."
 
 
@@ -68,9 +52,9 @@ class Judged:
     facts: Facts
 
 
-def judge(subject: Subject, others: tuple[Subject, ...], facts: Facts, matrix: Matrix) -> Judged:
-    """Give how a resolved subject goes with the facts and the other subjects; of a JAX its best build counts."""
-    tries = [_judge(one, others, facts, matrix) for one in _builds(subject, matrix)]
+def judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
+    """Give how a resolved subject goes with the facts; of a JAX its best build counts."""
+    tries = [_judge(one, facts, matrix) for one in _builds(subject, matrix)]
     return max(tries, key=lambda one: WORST.index(one.verdict))
 
 
@@ -83,17 +67,19 @@ def _builds(subject: Subject, matrix: Matrix) -> tuple[Subject, ...]:
     return tuple(replace(subject, tag=f"cuda{major}") for major in majors) or (subject,)
 
 
-def _judge(subject: Subject, others: tuple[Subject, ...], facts: Facts, matrix: Matrix) -> Judged:
-    where = facts.environments[0].python if facts.environments else None
-    machine = facts
-    for one in (*others, subject):
-        machine = put(machine, install(one, where, matrix))
-    machine = complete(machine, matrix)
-    ends = {subject.component, *ALSO.get(subject.component, ())}
-    drawn = (one for one in draw(machine, matrix) if one.environment in {None, where})
-    own = tuple(one for one in drawn if {one.from_, one.to} & ends and _both_given(one, machine))
-    verdict, reasons = _concluded(subject, own, machine, matrix)
-    return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=own, facts=machine)
+def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
+    place = where(facts)
+    twice = next((end for end in (subject.component, *GPUS) if end in ends(subject) and is_given(facts, end)), None)
+    machine = complete(put(facts, install(subject, place, matrix)), matrix)
+    drawn = tuple(
+        one for one in draw(machine, matrix) if one.environment in {None, place} and _both_given(one, machine)
+    )
+    held = spoken(subject, drawn, machine)
+    verdict, reasons = _concluded(subject, held, machine, matrix)
+    if twice:
+        said = f"{subject.words} and {named(twice, facts)} are two of the same thing: one or the other is asked about."
+        verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
+    return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=held, facts=machine)
 
 
 def _both_given(contract: Contract, facts: Facts) -> bool:
@@ -102,25 +88,38 @@ def _both_given(contract: Contract, facts: Facts) -> bool:
 
 
 def _concluded(
-    subject: Subject, own: tuple[Contract, ...], facts: Facts, matrix: Matrix
+    subject: Subject, held: tuple[Contract, ...], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
-    reasons = tuple(sorted((_reason(one, subject, facts) for one in own), key=lambda one: WORST.index(one.verdict)))
+    """Give the worst of what the contracts say; what none of them speaks of is unknown, not well."""
+    said = tuple(_reason(one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
-    if unknown:
-        return Compatibility.UNKNOWN, (unknown, *reasons)
-    unseen = _unseen(subject, own, facts)
-    if unseen:
-        reasons = tuple(sorted((*reasons, unseen), key=lambda one: WORST.index(one.verdict)))
-    if reasons:
-        return reasons[0].verdict, reasons
-    text = f"No row of the matrix makes {subject.words} depend on what was given."
-    return Compatibility.COMPATIBLE, (Reason(text=text, verdict=Compatibility.COMPATIBLE),)
+    if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
+        return Compatibility.UNKNOWN, (unknown, *sorted(said, key=_rank))
+    unseen = _unseen(subject, held, facts)
+    more = (unseen,) if unseen else tuple(unspoken(subject, held, facts, matrix))
+    reasons = tuple(sorted((*said, *more), key=_rank)) or (_alone(subject, facts),)
+    return reasons[0].verdict, reasons
+
+
+def _rank(reason: Reason) -> int:
+    return WORST.index(reason.verdict)
+
+
+def _alone(subject: Subject, facts: Facts) -> Reason:
+    """Give what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
+    if on_cpu(subject) or not facts.taken:
+        text = f"The matrix knows {subject.words} for Linux, and nothing else was given."
+        if on_cpu(subject):
+            text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
+        return Reason(text=text, verdict=Compatibility.COMPATIBLE)
+    text = f"No row of the matrix says what {subject.words} needs of what is here."
+    return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
     """Give that a machine which was looked at shows no GPU and no driver, for what wants one."""
-    wants = facts.taken and subject.tag != "cpu" and not any(one.to in DEVICES for one in own)
-    if not wants or nvidia_here(facts) or subject.component in {"gcc", "clang", "python", "linux-kernel"}:
+    wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
+    if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
     text = "No NVIDIA GPU and no driver was seen on this machine: whether it would run on one cannot be said."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
@@ -170,8 +169,8 @@ def _more(contract: Contract) -> str:
         return ""
     if contract.kind == "cuda":
         return MINOR_VERSION
-    if contract.kind == "torch":
-        return BY_PIP
+    if contract.kind in {"torch", "toolkit"}:
+        return BY_PIP if contract.kind == "torch" else BY_OWN
     if contract.needs.startswith(CODE):
         return BY_PTX
     return f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

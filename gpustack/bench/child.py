@@ -45,7 +45,7 @@ VARIANTS, QUICK_VARIANTS = 8, 3
 TRIAL = 0.004  # seconds of the train that compares one way with another
 OUT_OF_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "Failed to allocate memory")  # the second is cuda.core 1.0's
 NO_DRIVER = "there is no NVIDIA driver here: libcuda.so.1 was not found"
-INSTALL = "pip install 'gpustack-doctor[bench]'"
+INSTALL = "pip install 'cuda-core>=1.0.1,<2' 'cuda-bindings>=12.9,<14'"  # the extra bench
 BEATS = 20  # of these parts of a benchmark each is told once
 
 

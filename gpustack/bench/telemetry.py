@@ -17,13 +17,17 @@ from typing import Any
 import pynvml
 
 from gpustack.bench import hops
+from gpustack.subjects import spans
 
 PERIOD = 0.025
 HOPS_EVERY = 4  # readings: the kernel asks every bridge, which takes longer than NVML's answers
 MOST_READINGS = 2000  # of one window: those of a long one are thinned out evenly
 IDLE, DECAY, ASK_EVERY = 10, 1.5, 0.1  # percent; seconds in which another's last work is forgotten, and between asking
 # How long each reason held the clock back so far, by its bit in the mask: catches what is over between two readings.
-EVENTS = {0x4: 74, 0x10: 76, 0x20: 269, 0x40: 270, 0x80: 271}
+# The last three got other numbers within R580, where settings had these: NVML_FI_DEV_CLOCKS_EVENT_REASON_* of
+# nvidia-ml-py 12.570.86, which has none of them, 12.575.51, 13.580.65 and 13.580.82.
+EVENTS = {0x4: 74, 0x10: 76}
+SINCE_575, SINCE_580_82 = {0x20: 251, 0x40: 252, 0x80: 253}, {0x20: 269, 0x40: 270, 0x80: 271}
 HIGHEST = 1 << 22  # number of a process: PID_MAX_LIMIT in the kernel's include/linux/threads.h
 LAG = 1.0  # seconds that NVML takes to tell what a process used
 POWER_INSTANT = 186
@@ -41,6 +45,7 @@ class Telemetry:
         self._chain = hops.chain(pci) if pci else ()
         self._hops: list[hops.Hop] = []
         self._own = own or frozenset({os.getpid()})
+        self._driver = str(_told(pynvml.nvmlSystemGetDriverVersion))
         self._asked = time.time()
         self._readings: list[Reading] = []
         self._stop = threading.Event()
@@ -64,7 +69,7 @@ class Telemetry:
             "others": self.others(),
             "used": _used(self._handle, since - LAG, self._own),
             "nvlink_errors": _sum(_field(self._handle, number) for number in NVLINK_ERRORS),
-            "events": {str(bit): _field(self._handle, number) for bit, number in EVENTS.items()},
+            "events": {str(bit): _field(self._handle, number) for bit, number in events(self._driver).items()},
             "replays": _told(pynvml.nvmlDeviceGetPcieReplayCounter, self._handle),
             "corrected": _told(pynvml.nvmlDeviceGetTotalEccErrors, self._handle, 0, 0),
             "uncorrected": _told(pynvml.nvmlDeviceGetTotalEccErrors, self._handle, 1, 0),
@@ -155,6 +160,13 @@ def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None
         _mib(_told(pynvml.nvmlDeviceGetMemoryInfo, one)) if one is not None else None for one in (mine, whole)
     )
     return whole, f"{part / 1024:.0f} of {all_ / 1024:.0f} GiB" if part and all_ else "its share is not told"
+
+
+def events(driver: str) -> Mapping[int, int]:
+    """Give the fields that a driver of this release has for the reasons of a lower clock, by their bits."""
+    release = spans.numbers(driver)[:2]
+    later = SINCE_580_82 if release >= (580, 82) else SINCE_575 if release >= (575,) else {}
+    return {**EVENTS, **later}
 
 
 def numbers(handle: object) -> frozenset[int]:

@@ -145,7 +145,7 @@ def _machine(
 
     checked(given)
     for one in subjects:
-        parse(one)
+        parse(one, rows)
     if here and origins:
         raise UsageError("--here and --from are two machines: give one of them")
     if origins:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
+from gpustack.bounded import MOST_BYTES
 from gpustack.errors import InputError
 from gpustack.model.facts import Unseen
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-MOST_BYTES = 130_000_000
 WHOLE = 1_000_000  # bytes of a text that is read as it is
 STANDARD_INPUT = "-"
 REPORTED = "what gpustack snapshot gives"
@@ -122,7 +122,8 @@ def _listed(data: bytes) -> bytes:
 
 
 def _own(origin: str) -> Unseen:
-    return Unseen(what=origin, why="it is a report of gpustack, or holds one: no report is read again", enable_by=REPORTED)
+    why = "it is a report of gpustack, or holds one: no report is read again"
+    return Unseen(what=origin, why=why, enable_by=REPORTED)
 
 
 def _unrecognised(origin: str) -> Unseen:

@@ -112,6 +112,8 @@ def _driver_cuda(origin: str, said: Mapping[str, str], into: Gathered) -> None:
 def _named_gpu(origin: str, said: Mapping[str, str], into: Gathered) -> None:
     """Take in a GPU with its compute capability, joined to one of that name."""
     name = re.sub(r"^(?:.*?(?:Warning|Error): *|.*\bYour )", "", said.get("gpu", "")).strip()
+    if not name:
+        return
     arch = re.fullmatch(r"sm_(\d+)(\d)", said.get("arch", ""))
     cc = said.get("cc") or (f"{arch[1]}.{arch[2]}" if arch else None)
     same = (key for key, told in into.copies.get("gpu", {}).items() if str(told.facts.get("name")).endswith(name))

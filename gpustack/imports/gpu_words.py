@@ -21,7 +21,7 @@ _NUMBER = r"(?:10[1-8]|16[2356]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0"
 _NVIDIA = (
     r"(?:NVIDIA[ -]|Nvidia |nvidia )?(?:Ge[Ff]orce |geforce |GEFORCE )?"
     rf"(?:(?:RTX|GTX|GT|RT|rtx|gtx)[ -]?(?:PRO |Pro )?[A-Z]?\d{{3,4}}{_TRIM}"
-    r"|(?<=[Gg][Ee][Ff][Oo][Rr][Cc][Ee] )(?:MX)?\d{3}[AM]?X?\b"
+    r"|(?<=[Gg][Ee][Ff][Oo][Rr][Cc][Ee] )(?:(?:MX)?\d{3}[AM]?X?|10[1-8]0)\b"
     rf"|{_NUMBER} ?(?:[Tt][Ii](?: SUPER)?|SUPER|[Rr][Tt][Xx]|GTX|Laptop)\b"
     r"|(?:TITAN|Titan) (?:X|V|RTX|Xp|Black|Z)\b(?: \(Pascal\))?|Tesla [KMPVTC]\d{1,4}\w?"
     r"|Quadro (?:RTX )?[A-Z]{0,3}\d{3,4}[A-Z]?"
@@ -50,6 +50,8 @@ NAME = re.compile(
 LABELLED = re.compile(
     rf"\b(?:GPUs?|[Cc]ard|GPU name|[Gg]raphics)[ :=]+(?P<name>{_NUMBER}(?: ?(?:ti|Ti|super|SUPER))?|A2|L4|L2)\b"
 )
+# "I have a 4070": a number alone, of which somebody speaks as of a thing.
+OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|with|but|GPU|card|here|in)\b)")
 MOST = 64
 
 
@@ -70,7 +72,7 @@ def read(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) ->
 def _named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
     """Give each GPU that a line names, and how many of it there are; one that is named twice counts once."""
     seen: set[str] = set()
-    for match in [*NAME.finditer(line), *LABELLED.finditer(line)]:
+    for match in [*NAME.finditer(line), *LABELLED.finditer(line), *OWNED.finditer(line)]:
         name = match["name"].strip()
         spelt = re.sub(r"nvidia|geforce|[\W_]", "", name.lower())
         if not here(line[: match.start()]) or spelt in seen:

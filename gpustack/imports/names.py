@@ -10,10 +10,9 @@ NAMED = (
     ),
     (r"nvidia-\d{3}(?:-\w+)?(?=[ :=(]{1,2}\d{3}\.\d)", "nvidia-driver"),
     (r"(?:user[- ]?space|userland|user[- ]mode) (?:driver |nvidia )?(?:librar(?:y|ies)|driver|parts?)", "libraries"),
-    (
-        r"(?:loaded|running) (?:nvidia )?(?:kernel )?module(?: version)?|(?:nvidia )?kernel module in memory",
-        "nvidia.ko",
-    ),
+    (r"(?:loaded|running) (?:nvidia )?(?:kernel )?module(?: version)?", "nvidia.ko"),
+    (r"(?:nvidia )?(?:kernel )?module in memory(?: still)?", "nvidia.ko"),
+    (r"(?:lib)?nvidia-(?:driver|utils|compute|gl)-\d{3}(?:-server|-open){0,2}", "driver-package"),
     (
         r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi)",
         "nvidia-driver",
@@ -54,6 +53,7 @@ NAMED = (
     (r"ctranslate2", "ctranslate2"),
     (r"faster[-_]whisper", "faster-whisper"),
     (r"numpy", "numpy"),
+    *((rf"cupy[-_]cuda{major}x", f"cupy-cuda{major}x") for major in (11, 12, 13)),
     (r"cupy", "cupy"),
     (r"numba", "numba"),
     (r"nccl", "nccl"),

@@ -1,4 +1,4 @@
-"""What this program wrote itself, found again in a text: snapshots are taken out and read, reports are not read twice."""
+"""What this program wrote, found again in a text: a snapshot is taken out and read, a report is not read twice."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def part(origin: str, text: str) -> Parted:
             recorded.append(said)
     held = "".join((*left, text[at:]))
     rest = _without(held)
-    return Parted(tuple(recorded), rest, len(rest) < len(held) or bool(left) and not recorded)
+    return Parted(tuple(recorded), rest, len(rest) < len(held) or (bool(left) and not recorded))
 
 
 def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:

@@ -16,7 +16,6 @@ STATEMENTS = (
         r"(?:\.version\.cuda)?\b[^\n]{0,20}?(?P<torch>\d{1,2}\.\d)\b[^\n]{0,80}?(?:mismatch\w*|not match"
         r"|n't match|differ\w*|incompatib\w*)[^\n]*",
     ),
-    # nvcc and PyTorch are said to be of two CUDA versions.
     Wording(
         kind="cuda-mismatch-said",
         has="nvcc",
@@ -68,7 +67,6 @@ STATEMENTS = (
         match=r"\bonly has (?P<count>one|\d) (?:NVIDIA |GeForce |Tesla |Quadro )*(?:GPU|RTX|GTX|TITAN"
         r"|[AHLVTPK]\d{2,3}|GT)\b",
     ),
-    # How many GPUs are there, by word.
     Wording(
         kind="gpu-count",
         has="single",
@@ -97,6 +95,12 @@ STATEMENTS = (
         r"|taken|resolved|chosen|comes?|listed|wins)\b[^\n]{0,24}\b(?:before|instead of|first|over|in "
         r"(?:the )?place of|rather than|ahead of)\b",
     ),
+    Wording(
+        kind="wsl-other-libcuda-said",
+        has="/usr/lib/wsl",
+        match=r"\blibcuda\.so[\w.]*\b[^\n;?]{0,24}\b(?:loaded|found|taken|resolved|picked(?: up)?|comes|used) from "
+        r"(?P<path>/(?!usr/lib/wsl)[\w./+-]+) (?:instead of|rather than|before|(?:and )?not from) /usr/lib/wsl",
+    ),
     # Without LD_LIBRARY_PATH it is said to work.
     Wording(
         kind="ld-library-path-blamed-said",
@@ -115,7 +119,6 @@ STATEMENTS = (
         r"|an? )[^\n,;?]{1,40}? and (?:py)?torch (?P<two>\d+\.\d+[\w.+]*\w) (?:in|from|under|at) "
         r"(?!another|an?other|the other)",
     ),
-    # Two copies of PyTorch are spoken of.
     Wording(
         kind="torch-twice",
         has="torch",
@@ -257,7 +260,6 @@ STATEMENTS = (
         match=r"\bnvidia-smi (?:inside|in (?:it|there|the container))(?: the container)? (?:says|gives|is|was|:) "
         r"(?:command )?not found\b",
     ),
-    # Root can what the user cannot.
     Wording(
         kind="works-as-root",
         has="as root",
@@ -288,7 +290,6 @@ STATEMENTS = (
         match=r"\b(?:dpkg|apt list|rpm -q|pacman -Q)\b[^\n:]{0,40}:[^\n]{0,60}?\b(?P<package>(?:lib)?nvidia-(?:driver"
         r"|utils|compute)-\d{3}[\w-]*)",
     ),
-    # The headers of a kernel are missing.
     Wording(
         kind="dkms-headers",
         has="headers",

@@ -53,8 +53,27 @@ DRIVER = re.compile(
 )
 
 
+# Kernels and their headers, of which several may be installed: by dnf and rpm, and by dpkg.
+KERNELS = re.compile(
+    r"^kernel(?:-lt|-ml|-uek)?(?:-core)?(?:\.\w+[ \t]+|-)"
+    r"(?P<rpm>\d[\w.]+-[\w.]+?)(?:\.(?:x86_64|aarch64))?(?:[ \t]+@?\S+)?[ \t]*$"
+    r"|^ii[ \t]+linux-image-(?:unsigned-)?(?P<deb>\d[\w.-]+)[ \t]",
+    re.MULTILINE,
+)
+OF_KERNELS = re.compile(
+    r"^kernel(?:-lt|-ml|-uek)?-devel(?:\.\w+[ \t]+|-)"
+    r"(?P<rpm>\d[\w.]+-[\w.]+?)(?:\.(?:x86_64|aarch64))?(?:[ \t]+@?\S+)?[ \t]*$"
+    r"|^ii[ \t]+linux-headers-(?P<deb>\d[\w.-]+)[ \t]",
+    re.MULTILINE,
+)
+
+
 def read(origin: str, text: str, into: Gathered) -> None:
     """Take in the packages of the distribution that stand in this text."""
+    for name, pattern in (("kernels", KERNELS), ("kernel_headers", OF_KERNELS)):
+        found = tuple(dict.fromkeys(one["rpm"] or one["deb"] for one in islice(pattern.finditer(text), MOST)))
+        if found:
+            into.tell("system-packages", origin, also={name: found})
     for name, version in _system(text):
         _package(origin, name, version, into)
 

@@ -48,7 +48,9 @@ ELSEWHERE = re.compile(
 
 # A fault of another day that is over, as somebody tells it beside what is here now.
 BYGONE = re.compile(
-    r"(?:^|(?<=[.;] ))(?:I|we) (?:had|got|saw|hit) [^\n;]{4,160}?\b(?:last (?:week|month|year|time)|yesterday|earlier"
+    r"(?:^|(?<=[.;] ))[^\n;.]{4,80} (?:was|were) (?:last (?:week|month|year)|yesterday).s "
+    r"(?:problem|issue|fault|trouble)\b"
+    r"|(?:^|(?<=[.;] ))(?:I|we) (?:had|got|saw|hit) [^\n;]{4,160}?\b(?:last (?:week|month|year|time)|yesterday|earlier"
     r"|(?:days?|weeks?|months?|years?) ago|in the past|previously)\b[^\n;]{0,40}?\b(?:fixed|cured|solved|went away"
     r"|gone|resolved|helped)\b[^\n;.]{0,24}[.;]"
     r"|(?:^|(?<=[.;] ))The (?:error|message|warning|problem|issue)\b[^\n;]{4,160}?\b(?:last (?:week|month|year)"

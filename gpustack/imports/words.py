@@ -54,6 +54,7 @@ TOLD = re.compile(
     r"|^[ \t]*\||\|[ \t]*$|\|[^|]*\|"
     r"|^\[(?:pip3?|conda)\]|^[\w.-]+==\S+$|used to build PyTorch|^(?:PyTorch|Python|Clang|GCC|CMake|Libc"
     r"|Nvidia driver|cuDNN) (?:version|platform) ?:"
+    r"|^(?:ii|rc|un|pn|hi|iU|iF|iH) [a-z0-9]\S+ "
     r"|^(?:Is (?:debug|CUDA|XNNPACK|XPU)|CUDA (?:runtime version|_MODULE)|NVRM version|Cuda compilation)"
     r"|Warning: |Error: |\bERROR\b|\bWARN|^Traceback|NVIDIA-SMI|^\s*File \"|^[#$] ?(?:conda|mamba|pip|uv|apt)\b"
     r"|^\(.{0,30}\)[ $#>]*(?:conda|mamba|pip|uv|apt)\b"
@@ -92,7 +93,8 @@ def _lines(text: str, passed: set[str]) -> Iterator[str]:
         line = smooth(raw[: LONGEST * 2])
         beside = BESIDE.match(line)
         line = beside["own"] if beside else line
-        if line and len(line) <= LONGEST and not NOTHING.match(line) and not TOLD.search(line) and not any(line in one for one in passed):
+        printed = NOTHING.match(line) or TOLD.search(line) or any(line in one for one in passed)
+        if line and len(line) <= LONGEST and not printed:
             yield line
 
 
@@ -159,6 +161,11 @@ def _libraries(said: str, version: str, _after: str, into: Gathered) -> None:
         into.tell("nvidia-driver", said, nvml_library=version)
 
 
+def _package(said: str, version: str, after: str, into: Gathered) -> None:
+    """Take in a package of the driver: its libraries are of this release, and the module may be of another."""
+    _libraries(said, version, after, into) if into.knows("nvidia.ko") else _driver(said, version, after, into)
+
+
 def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
     version = re.sub(r"^([1-9]\d)0(\d)0$", r"\1.\2", version)  # as cudaRuntimeGetVersion gives it: 12040
     match = re.match(r"(\d{1,2})(?:\.(\d{1,2}))?", version)
@@ -167,8 +174,8 @@ def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
     if not into.knows("cuda-toolkit"):
         of_driver = re.match(r"\s*\(?(?:by |from |per |in )?(?:the )?(?:driver|nvidia-smi)\)?", after, re.IGNORECASE)
         into.tell("cuda-toolkit", said, version=version, as_told=True, whose="driver" if of_driver else None)
-    elif into.fact("cuda-toolkit", "as_told") and into.version("cuda-toolkit") != version:
-        into.copies["cuda-toolkit"][""].facts.setdefault("also_told", version)
+    elif into.fact("cuda-toolkit", "as_told") and not f"{into.version('cuda-toolkit')}.".startswith(f"{version}."):
+        next(iter(into.copies["cuda-toolkit"].values())).facts.setdefault("also_told", version)
 
 
 def _driver_cuda(said: str, version: str, _after: str, into: Gathered) -> None:
@@ -241,6 +248,7 @@ MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {
     "nvidia-driver": _driver,
     "nvidia.ko": _module,
     "libraries": _libraries,
+    "driver-package": _package,
     "cuda": _cuda,
     "driver-cuda": _driver_cuda,
     "pytorch": _torch,
@@ -257,6 +265,7 @@ DISTRIBUTIONS = {
     name: name
     for name in (
         *("torchvision", "torchaudio", "flash-attn", "xformers", "bitsandbytes", "transformers", "cupy", "numba"),
+        *("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x"),
         *("jaxlib", "vllm", "sglang", "triton", "deepspeed", "numpy", "onnxruntime", "onnxruntime-gpu"),
         *("ctranslate2", "faster-whisper"),
         *("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-rocm", "cudatoolkit"),

@@ -12,6 +12,7 @@ from datetime import date
 from gpustack.model.report import Purpose, Severity
 
 PRESENT = "present"
+ALSO = {"torch": "pytorch", "driver": "nvidia-driver", "cuda": "cuda-toolkit", "flash-attn": "flash-attention"}
 _WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SHARES = {"type": "object", "additionalProperties": {"type": "number", "exclusiveMinimum": 0}}
 

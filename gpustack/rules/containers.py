@@ -18,6 +18,7 @@ ASKS = re.compile(
     re.IGNORECASE,
 )
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
+TRIED = re.compile(r"\bnvidia/cuda\S* nvidia-smi\b")
 TOLD = "gpu-not-passed-said"
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
@@ -54,6 +55,8 @@ def asked_for_gpu(facts: Facts) -> bool | None:
     if heard(facts, TOLD):
         return False
     started = said(facts, "docker-run")
+    if heard(facts, "container-no-smi") and heard(facts, "smi-version"):
+        started = tuple(one for one in started if not TRIED.search(one.line))  # another container, which has its GPU
     if heard(facts, "docker-compose-gpu") or any(ASKS.search(_command(one.line, one.values)) for one in started):
         return True
     return False if started else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -20,7 +21,7 @@ from gpustack.rules.frameworks import (
 )
 from gpustack.rules.reading import because, copies, flag, table, text, told, version
 from gpustack.rules.saying import because_said, grounds, heard, holding, said, value
-from gpustack.rules.seen import from_text, nvidia_here, on_windows
+from gpustack.rules.seen import from_text, gpus, nvidia_here, on_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,7 +224,8 @@ def _tensorflow(facts: Facts) -> Iterator[Finding]:
 def _onnxruntime(facts: Facts) -> Iterator[Finding]:
     missing = [one for one in said(facts, "ort-provider-unavailable") if "CUDA" in one.values.get("provider", "")]
     taken = {one.values["package"] for one in holding(facts, "ort-installed", "package")}
-    lacking = taken == {"onnxruntime"} and heard(facts, "ort-cuda-absent-said")
+    plain = taken == {"onnxruntime"} or (not taken and bool(installed(facts, "onnxruntime")))
+    lacking = plain and (heard(facts, "ort-cuda-absent-said") or (bool(gpus(facts)) and _offers_no_gpu(facts)))
     if installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
         return
     if not (missing or lacking):
@@ -239,6 +241,13 @@ def _onnxruntime(facts: Facts) -> Iterator[Finding]:
             verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
         ),
     )
+
+
+def _offers_no_gpu(facts: Facts) -> bool:
+    """Tell whether ONNX Runtime lists its providers without CUDA's, and somebody wants that one."""
+    listed = holding(facts, "ort-providers", "providers")
+    wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
+    return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
 
 
 def _others(facts: Facts) -> Iterator[Finding]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.extensions import MODULES, SERVING, Extension, listed, of_file, of_name, requirement
+from gpustack.rules.extensions import FRAMEWORKS, MODULES, SERVING, Extension, listed, of_file, of_name, requirement
 from gpustack.rules.fixes import TORCH_INDEX, either
 from gpustack.rules.frameworks import (
     because_package,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gpustack.rules.other_cuda import OtherCuda
 
 ID = "cuda-major-mismatch-wheel"
+OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
 ASK = 'python -c "import torch; print(torch.__version__, torch.version.cuda)"'
 
 
@@ -95,11 +97,37 @@ def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)
             return
 
+    yield from islice(_misnamed(facts, matrix), 1)
     if _wheels_of_two_majors(facts):
         server = next((one for one in listed(facts, matrix) if one.name in SERVING), None)
         found = next(_sought(facts, matrix), None)
         if server and found:
             yield _unfit(server, found, found.message, facts, matrix)
+
+
+def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the wheel whose version names a CUDA of another major than the library that was looked for in vain."""
+    for name, release in distributions(facts).items():
+        tag = OWN_CUDA.search(str(release))
+        found = next((one for one in _sought(facts, matrix) if tag and int(tag["major"]) not in one.majors), None)
+        if tag and found and name not in FRAMEWORKS:
+            yield Finding(
+                id=ID,
+                instance=name,
+                severity=Severity.ERROR,
+                layer=Layer.SERVING,
+                component=name,
+                title=f"{name} {release} is named for CUDA {tag['major']}, and wants {found.soname} of "
+                f"CUDA {found.majors[-1]}",
+                detail="A wheel needs the libraries of the CUDA major that it was linked to, whatever its name says.",
+                because=(because_said(found.message), *because_package(facts, name)),
+                confidence=Confidence.LIKELY,
+                fix=Fix(
+                    text=f"Take another release of {name} whose files are built for CUDA {tag['major']}, or install "
+                    f"the runtime of CUDA {found.majors[-1]} beside it.",
+                    commands=(f"python -m pip show -f {name}",),
+                ),
+            )
 
 
 def _guessed(facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
-from gpustack.rules.foreign import cudnn_number, lacking, loaded, off_path, path_grounds, place, shadowing
+from gpustack.rules.foreign import OWN, cudnn_number, lacking, loaded, off_path, path_grounds, place, shadowing
 from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, own_version, used
 from gpustack.rules.reading import table, text, told, version
 from gpustack.rules.saying import because_said, grounds, heard, value
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.rules.foreign import Lacking
     from gpustack.rules.libraries import Used
     from gpustack.rules.seen import Build
 
 UP_TO_MINOR = 2
+LONG = 60  # of a symbol in a title
 REFUSED = "cudnn-incompatible"
 SPOKEN = "cudnn-older-path-said"
 FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
@@ -43,7 +45,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give what PyTorch itself says of the cuDNN that it found, or a symbol that this one lacks."""
     yield from _older_first(facts)
-    lack = [one for one in lacking(facts, "cudnn") if one.by_a_framework and "cudnn" not in one.asking]
+    blamed = heard(facts, "ld-library-path-blamed-said")
+    lack = [one for one in lacking(facts, "cudnn") if _of_the_path(one, blamed=blamed)]
     if not heard(facts, REFUSED, SPOKEN) and not lack:
         yield from _taken(facts)
         return
@@ -57,13 +60,24 @@ def _said(facts: Facts) -> Iterator[Finding]:
         component="cudnn",
         title=f"{torch} loads cuDNN {found} in the place of its own {built}"
         if built and found
-        else f"{torch} loads another cuDNN than its own{f': it has no {lack[0].symbol}' if lack else ''}",
+        else f"{torch} loads another cuDNN than its own{f': it has no {_short(lack[0].symbol)}' if lack else ''}",
         detail=f"PyTorch brings its own cuDNN; another one is found before it, mostly by LD_LIBRARY_PATH"
         f"{f' ({where})' if where else ''}.",
         confidence=Confidence.CERTAIN if path and built else Confidence.LIKELY,
         because=(*grounds(facts, REFUSED, SPOKEN, most=2), *(because_said(one.message) for one in lack[:1]), *path),
         fix=off_path(facts, "cuDNN", 'python -c "import torch; print(torch.backends.cudnn.version())"'),
     )
+
+
+def _short(symbol: str) -> str:
+    return symbol if len(symbol) <= LONG else f"{symbol[:LONG]}…"
+
+
+def _of_the_path(one: Lacking, *, blamed: bool) -> bool:
+    """Tell whether a framework asked, or a part outside of all wheels did, on the path that is said to be to blame."""
+    if "cudnn" in one.asking:
+        return blamed and one.file.startswith("/") and not OWN.search(one.file)
+    return one.by_a_framework
 
 
 def _taken(facts: Facts) -> Iterator[Finding]:

@@ -43,6 +43,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give what cuDNN itself says, or a symbol that one of its parts lacks, with the versions that are spoken of."""
     parts = [one for one in lacking(facts, "cudnn") if "cudnn" in one.asking]
+    if heard(facts, "ld-library-path-blamed-said"):
+        parts = [one for one in parts if OWN.search(one.file) or not one.file.startswith("/")]
     apart = _loaded_apart(facts)
     if not heard(facts, *REFUSED) and not parts and not apart:
         return

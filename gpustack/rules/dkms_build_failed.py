@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
+from gpustack.model.versions import DriverRelease
 from gpustack.rules import fixes
 from gpustack.rules.dkms_headers_missing import dkms_modules
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, because_of, flag, text
 from gpustack.rules.saying import because_said, grounds, heard, said, value
 from gpustack.rules.seen import nvidia_here
-from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, parsed, release, works
+from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, release, works
 from gpustack.subjects import drivers
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _in_words(facts: Facts) -> tuple[Message, ...]:
 
 def _known(driver: str | None, running: str | None, matrix: Matrix) -> Row | None:
     """Give the row that says that this release does not build with this kernel."""
-    wanted = parsed(driver)
+    wanted = DriverRelease.parse(driver)
     found = drivers.fails_with(matrix, wanted, running) if wanted and running else None
     return found.row if found else None
 
@@ -89,7 +90,7 @@ def _why(driver: str | None, running: str | None, known: Row | None, matrix: Mat
 
 def _newest(driver: str | None, matrix: Matrix) -> Build | None:
     """Give the newest kernel that this release is known to be written for, by the next older row of its branch."""
-    wanted = parsed(driver)
+    wanted = DriverRelease.parse(driver)
     same = [
         one for one in drivers.named(matrix) if wanted and one.driver.branch == wanted.branch and one.driver <= wanted
     ]

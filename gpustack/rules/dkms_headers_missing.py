@@ -12,8 +12,8 @@ from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
-from gpustack.rules.reading import because, because_of, copies, status, text
-from gpustack.rules.saying import because_said, said
+from gpustack.rules.reading import because, because_of, copies, status, text, texts, told
+from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import nvidia_here
 from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, release, works
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, Message
 
 
+OUT = ("module-out-said", "nvml-not-loaded", "module-load-failed", "no-nvidia-gpu", "dkms-failed")
 PACKAGES = {
     "apt": "linux-headers-{kernel}",
     "dnf": "kernel-devel-{kernel} kernel-headers",
@@ -34,7 +35,8 @@ PACKAGES = {
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where DKMS has the module, this kernel has not, and its headers are absent."""
-    yield from _told(facts, matrix)
+    named = tuple(_told(facts, matrix))
+    yield from named or _listed(facts, matrix)
     yield from _seen(facts)
 
 
@@ -64,6 +66,42 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             f"sudo dkms autoinstall -k {fixes.kernel(facts, running)}",
         ),
         confidence=Confidence.CERTAIN if branch_of(driver) else Confidence.LIKELY,
+    )
+
+
+def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the finding where a list of packages has a kernel, headers of others alone, and the module stays out."""
+    kernels, headers = (texts(told(facts, "system-packages"), name) for name in ("kernels", "kernel_headers"))
+    running = kernel(facts)
+    wanted = next((one for one in kernels if running and running.startswith(one)), None) or (
+        kernels[0] if len(kernels) == 1 and not running else None
+    )
+    if works(facts) or not heard(facts, *OUT) or not wanted or not headers or wanted in headers:
+        return
+    release_ = running or wanted
+    package = PACKAGES.get(fixes.manager(facts) or "", "kernel-devel-{kernel}").format(kernel=release_)
+    yield Finding(
+        id="dkms-headers-missing",
+        severity=Severity.ERROR,
+        layer=Layer.KERNEL_MODULE,
+        component="dkms",
+        title=f"The headers are of kernel {' and '.join(headers[:3])}, the kernel is {wanted}: the GPU driver's module "
+        "cannot be built for it",
+        detail=f"Building it needs {package}, or a start with the kernel that the headers are of. "
+        + machine(facts, matrix),
+        because=(
+            because(facts, "system-packages", "kernels"),
+            because(facts, "system-packages", "kernel_headers"),
+            *grounds(facts, *OUT, most=2),
+        ),
+        fix=fixes.rebuild(
+            facts,
+            "Install the headers of this kernel, or bring the kernel up to that of the headers; build the module, and "
+            "restart.",
+            _headers(facts, release_),
+            f"sudo dkms autoinstall -k {fixes.kernel(facts, release_)}",
+        ),
+        confidence=Confidence.LIKELY,
     )
 
 

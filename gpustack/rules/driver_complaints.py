@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Row
-    from gpustack.rules.seen import Build
 
 # Nothing but too old a driver makes programs say this; the others are also said where no driver is found at all.
 OUTRIGHT = ("torch-driver-too-old", "runtime-above-driver", "nvenc-driver")
@@ -144,8 +143,3 @@ def _fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix: Matrix) -
     text = f"{fixes.place(facts)}Install {needs or 'a newer driver'}.{other}"
     verify = fixes.verify(build) if build else "nvidia-smi"
     return Fix(text=text, commands=fixes.driver(facts, matrix), needs_root=True, needs_reboot=True, verify=verify)
-
-
-def for_build(build: Build, facts: Facts) -> bool:
-    """Tell whether a program complained, which makes a build's mismatch with the driver more than a guess."""
-    return heard(facts, *OUTRIGHT, *MAYBE) and build.ran_on_gpu is not True

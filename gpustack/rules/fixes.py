@@ -102,7 +102,7 @@ def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tu
     family = manager(facts)
     if family == "pacman" and arch:
         return (INSTALL[family].format(arch),)
-    if family in {None, "pacman"}:
+    if family is None or family == "pacman":
         return (f"# install {package} from NVIDIA's repository: {guide}",)
     return (f"# NVIDIA's repository must be set up: {guide}", INSTALL[family].format(package))
 

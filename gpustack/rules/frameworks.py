@@ -46,11 +46,9 @@ def torch_version(facts: Facts) -> str | None:
 
 
 def torch_cuda(facts: Facts) -> CudaVersion | None:
-    """Give the CUDA version that PyTorch here was built with, as told and not as guessed."""
+    """Give the CUDA version that PyTorch here was built with, or None."""
     build = torch(facts)
-    if build is None or build.cuda is None:
-        return None
-    return build.cuda
+    return build.cuda if build else None
 
 
 def because_torch(facts: Facts) -> Iterator[Because]:

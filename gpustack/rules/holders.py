@@ -28,8 +28,6 @@ def held_by(driver: str, name: re.Pattern[str], finding: str, facts: Facts) -> I
     """Give the finding where this driver holds a GPU, or is loaded while NVIDIA's module is not."""
     if heard(facts, *REFUSED):
         return
-    if heard(facts, *REFUSED):
-        return
     held = [copy for copy in ours(facts) if name.match(text(copy.facts, "driver") or "")]
     module = told(facts, "nvidia.ko")
     rivals = [one for one in texts(module, "competitors") if name.match(one)]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 FIX = Fix(
-    text="Bring gpustack up to date.",
-    commands=("pip install --upgrade gpustack-doctor", "gpustack matrix update"),
+    text="Bring gpustack up to date, from where this one was installed; this shows what the matrix lacks.",
+    commands=("gpustack matrix update",),
     verify="gpustack --version",
 )
 

@@ -26,6 +26,7 @@ SAID = ("open-module-unsupported", "open-module-needs-gsp")
 FAILS = (
     *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "rminit-failed"),
     *("module-out-said", "gpu-unused-said", "cuda-fails-said", "module-no-device"),
+    "card-unsupported-said",
 )
 DATA_CENTER = "open-module-data-center"
 OPTION = "echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf"

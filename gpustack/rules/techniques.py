@@ -29,12 +29,14 @@ class Ability:
     """One technique of one server in one Python, and whether it can be used here.
 
     ``ok``: it can; ``limited``: the server runs without it; ``unknown``: no GPU was seen.
+    ``parallel``: it is one that spreads a model over several GPUs.
     """
 
     component: str
     name: str
     fit: Fit
     environment: str | None
+    parallel: bool = False
 
 
 def abilities(facts: Facts, matrix: Matrix) -> Iterator[Ability]:
@@ -46,7 +48,13 @@ def abilities(facts: Facts, matrix: Matrix) -> Iterator[Ability]:
                 known.add(copy.environment)
                 for one in serving.techniques_of(matrix, server, copy.version or ""):
                     fit = _fit(one, copy, facts)
-                    yield Ability(component=server, name=one.name, fit=fit, environment=copy.environment)
+                    yield Ability(
+                        component=server,
+                        name=one.name,
+                        fit=fit,
+                        environment=copy.environment,
+                        parallel=bool(one.parallel),
+                    )
 
 
 def _fit(one: Technique, copy: Instance, facts: Facts) -> Fit:

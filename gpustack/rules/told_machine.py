@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.model.versions import DriverRelease
 from gpustack.rules.reading import because, copies, flag, number, text, told, version
 from gpustack.rules.saying import heard, said, value
 from gpustack.rules.seen import arch_on_bus, gpus, loaded_release, on_bus, user_release
@@ -60,11 +59,6 @@ def branch_of(said_: str | None) -> int | None:
     """Give the branch of a release: 580 of 580.95.05."""
     found = re.match(r"(\d{2,3})\b", said_ or "")
     return int(found[1]) if found else None
-
-
-def parsed(said_: str | None) -> DriverRelease | None:
-    """Give a release as a type; a branch alone is none."""
-    return DriverRelease.parse(said_)
 
 
 def kernel(facts: Facts) -> str | None:

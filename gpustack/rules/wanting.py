@@ -220,7 +220,9 @@ def onnxruntime_version(facts: Facts) -> str | None:
         gpu = next((found for name in GPU_BUILDS if (found := text(held, name))), None)
         if gpu and VERSION.match(gpu):
             return gpu
-    return plain_version(facts, ONNXRUNTIME)
+    typed = holding(facts, "ort-installed", "version", "package")
+    asked = (one.values["version"] for one in typed if one.values["package"] in GPU_BUILDS)
+    return plain_version(facts, ONNXRUNTIME) or next((one for one in asked if VERSION.match(one)), None)
 
 
 def plain_version(facts: Facts, component: str) -> str | None:

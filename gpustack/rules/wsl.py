@@ -18,6 +18,7 @@ OTHERS = re.compile(r"^/usr/lib(?:64)?/?$|^(?:/usr)?/lib/x86_64-linux-gnu|/compa
 PACKAGE = ("linux-driver-package", "linux-driver-said")
 BLOCKED = "nvml-blocked"
 ELSEWHERE, SMI_FAILS = "wsl-other-libcuda-said", "smi-fails-said"
+INSTEAD = re.compile(r"\b(?:instead of|rather than) (?:that of |the one in )?/usr/lib/wsl\b")
 START = "cuinit-no-device"
 SMI, WINDOWS, CRASH = "smi-version", "windows-driver", "crash-said"
 HELPS = "wsl-path-helps-said"
@@ -66,7 +67,7 @@ def shadowed(facts: Facts) -> bool:
     """Tell whether another libcuda than that of Windows is found: by its path, or since nvidia-smi alone works."""
     if not facts.host.wsl or linux_driver(facts):
         return False
-    if unread(facts) or heard(facts, HELPS):
+    if unread(facts) or heard(facts, HELPS) or any(INSTEAD.search(one.line) for one in said(facts, ELSEWHERE)):
         return True
     if not heard(facts, *FAILS, SMI_FAILS):
         return False

@@ -36,17 +36,6 @@ class CupyPackage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CupyRelease:
-    """The CUDA, Python and NumPy that one release of CuPy supports."""
-
-    version: str
-    cuda: VersionRange
-    python: VersionRange
-    numpy: VersionRange
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NumbaCuda:
     """The compute capabilities that some releases of numba-cuda run on with a CUDA of one major."""
 
@@ -88,11 +77,6 @@ def cupy_packages(matrix: Matrix) -> tuple[CupyPackage, ...]:
     return matrix.rows("compilers", "cupy_packages", _cupy_package)
 
 
-def cupy_releases(matrix: Matrix) -> tuple[CupyRelease, ...]:
-    """Give what releases of CuPy support, oldest first."""
-    return matrix.rows("compilers", "cupy", _cupy_release)
-
-
 def numba_cuda(matrix: Matrix) -> tuple[NumbaCuda, ...]:
     """Give what numba-cuda runs on."""
     return matrix.rows("compilers", "numba_cuda", _numba_cuda)
@@ -126,16 +110,6 @@ def _cupy_package(line: Line) -> CupyPackage:
         row=row("compilers", text, line),
         cuda=span if kind == "cuda" else None,
         rocm=span if kind == "rocm" else None,
-    )
-
-
-def _cupy_release(line: Line) -> CupyRelease:
-    return CupyRelease(
-        version=line["version"],
-        cuda=VersionRange.parse(line["cuda"]),
-        python=VersionRange.parse(line["python"]),
-        numpy=VersionRange.parse(line["numpy"]),
-        row=row("compilers", f"cupy {line['version']} supports CUDA {line['cuda']}", line),
     )
 
 

@@ -44,12 +44,6 @@ def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
     return max(older, key=lambda one: one.cuda, default=None)
 
 
-def newest_gcc(matrix: Matrix, cuda: str) -> int | None:
-    """Give the newest major of GCC that a CUDA version accepts, or None where the matrix does not know."""
-    found = compilers_of(matrix, cuda)
-    return found.gcc_max if found else None
-
-
 def first_cuda(matrix: Matrix, gcc: int) -> HostCompilers | None:
     """Give the oldest CUDA version that accepts this major of GCC, or None where none does."""
     return next((one for one in compilers(matrix) if one.takes_gcc(gcc)), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack import tables
 from gpustack.model.versions import ComputeCapability, DriverRelease
-from gpustack.subjects.spans import minor, within
+from gpustack.subjects.spans import within
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -56,24 +56,12 @@ def release_of(matrix: Matrix, version: str) -> CudnnRelease | None:
     return next((one for one in releases(matrix) if within(version, one.versions)), None)
 
 
-def runs_with_cuda(matrix: Matrix, version: str, cuda: str) -> bool | None:
-    """Tell whether there is a build of this cuDNN for a CUDA version; None where the release is not known."""
-    release = release_of(matrix, version)
-    return None if release is None else bool({minor(cuda), cuda.partition(".")[0]} & set(release.cuda))
-
-
 def oldest_gpu(matrix: Matrix, version: str, cuda: int | None = None) -> ComputeCapability | None:
     """Give the oldest GPU that this cuDNN runs on, in its build for a CUDA major; None where nobody says."""
     release = release_of(matrix, version)
     if release is None:
         return None
     return (release.oldest_gpu_cuda11 if cuda == _CUDA_11 else None) or release.oldest_gpu
-
-
-def newest_for_gpu(matrix: Matrix, gpu: ComputeCapability) -> CudnnRelease | None:
-    """Give the newest releases that run on this GPU, or None."""
-    fitting = (one for one in reversed(releases(matrix)) if one.oldest_gpu is not None and one.oldest_gpu <= gpu)
-    return next(fitting, None)
 
 
 def sublibraries(matrix: Matrix, soname: str) -> tuple[str, ...]:

@@ -52,16 +52,6 @@ class Build:
     row: Row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleRule:
-    """A product that needs one flavour of the kernel module, whatever its architecture allows."""
-
-    product: str
-    open: str
-    closed: str
-    row: Row
-
-
 def branches(matrix: Matrix) -> tuple[Branch, ...]:
     """Give every branch, oldest first."""
     return matrix.rows("driver_branches", "branches", _branch)
@@ -125,12 +115,6 @@ def fails_with(matrix: Matrix, driver: DriverRelease, kernel: str) -> Build | No
     return None
 
 
-def module_rule(matrix: Matrix, product: str) -> ModuleRule | None:
-    """Give the flavour rule that a product has of its own, or None where that of its architecture holds."""
-    rows = matrix.rows("driver_branches", "modules", _module)
-    return next((one for one in rows if plain(one.product) == plain(product)), None)
-
-
 def _kernel(text: str) -> tuple[int, ...]:
     return numbers(text.partition("-")[0])
 
@@ -169,10 +153,3 @@ def _named(line: Line) -> Build:
     text = f"the source of driver {line['driver']} names Linux {line['kernel']}"
     driver = needed(DriverRelease.parse(line["driver"]))
     return Build(driver=driver, kernel=line["kernel"], builds=True, row=row("driver_branches", text, line))
-
-
-def _module(line: Line) -> ModuleRule:
-    text = f"{line['product']}: open kernel module {line['open']}, closed one {line['closed']}"
-    return ModuleRule(
-        product=line["product"], open=line["open"], closed=line["closed"], row=row("driver_branches", text, line)
-    )

@@ -113,17 +113,6 @@ def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:
     return _shared_by(matrix, {plain(product)})
 
 
-def figures_of(matrix: Matrix, product: str) -> Figures | None:
-    """Give the datasheet figures of a product by its device name; of several rows the longest words count."""
-    fitting = [
-        (len(words), one)
-        for one in figures(matrix)
-        for words in one.match
-        if re.search(rf"\b{re.escape(words)}\b", product)
-    ]
-    return max(fitting, key=lambda one: one[0], default=(0, None))[1]
-
-
 def plain(product: str) -> str:
     """Give a product's name in plain words: no vendor, count, memory size, form factor or trim (Laptop GPU, Max-Q)."""
     inside = _INSIDE.search(product)

@@ -1,4 +1,4 @@
-"""JAX: Python, CUDA, cuDNN, driver and GPU of each release, what its plugins require, and what goes wrong together."""
+"""JAX: Python, CUDA, cuDNN, driver and GPU of each release, and what goes wrong together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack import tables
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
-from gpustack.subjects.spans import numbers, within
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -76,12 +76,6 @@ def build_of(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
         return None
     builds = (one for one in matrix.rows("jax", "builds", _build) if one.cuda == cuda)
     return next((one for one in builds if one.version == release.version), None)
-
-
-def plugin_requires(matrix: Matrix, plugin: str, version: str) -> Mapping[str, str]:
-    """Give what a plugin's extra ``with-cuda`` requires, by library; nothing where no row says."""
-    lines = (line for line in matrix.table("jax")["plugins"] if line["plugin"] == plugin)
-    return next((dict(line["requires"]) for line in lines if within(version, line["versions"])), {})
 
 
 def known(matrix: Matrix) -> tuple[Known, ...]:

@@ -44,18 +44,6 @@ class ToolkitParts:
     row: Row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """How to ask a library for its version, and what its answer means."""
-
-    library: str
-    ask: str
-    decode: str
-    without_gpu: bool
-    row: Row
-    trap: str | None = None
-
-
 def sonames(matrix: Matrix) -> tuple[Soname, ...]:
     """Give every name that is known."""
     return matrix.rows("libraries", "sonames", _soname)
@@ -99,22 +87,6 @@ def toolkits(matrix: Matrix) -> tuple[ToolkitParts, ...]:
     return matrix.rows("libraries", "toolkits", _toolkit)
 
 
-def parts_of(matrix: Matrix, toolkit: str) -> ToolkitParts | None:
-    """Give the parts of one release of the toolkit (12.8.1), or None."""
-    return next((one for one in toolkits(matrix) if one.toolkit == toolkit), None)
-
-
-def toolkit_of(matrix: Matrix, library: str, version: str) -> tuple[ToolkitParts, ...]:
-    """Give the releases of the toolkit that have this version of a library; three numbers count."""
-    wanted = numbers(version)[:3]
-    return tuple(one for one in toolkits(matrix) if library in one.parts and numbers(one.parts[library])[:3] == wanted)
-
-
-def query_of(matrix: Matrix, library: str) -> Query | None:
-    """Give how to ask a library for its version, or None."""
-    return next((one for one in matrix.rows("libraries", "queries", _query) if one.library == library), None)
-
-
 def _for(wheel: str, cuda: int) -> bool:
     """Tell whether a wheel is made for this major; without a suffix it is for CUDA 13."""
     match = re.search(r"-cu(\d+)\b", wheel)
@@ -141,15 +113,4 @@ def _toolkit(line: Line) -> ToolkitParts:
         cuda=tables.needed(CudaVersion.parse(line["cuda"])),
         parts=parts,
         row=tables.row("libraries", f"CUDA {line['cuda']} comes{cublas}", line),
-    )
-
-
-def _query(line: Line) -> Query:
-    return Query(
-        library=line["library"],
-        ask=line["ask"],
-        decode=line["decode"],
-        without_gpu=line["without_gpu"],
-        row=tables.row("libraries", f"{line['library']} says its version by {line['ask']}", line),
-        trap=line.get("trap"),
     )

@@ -1,4 +1,4 @@
-"""ONNX Runtime: Python, CUDA, cuDNN and TensorRT of each onnxruntime-gpu, builds on other feeds, and opsets of ONNX."""
+"""ONNX Runtime: Python, CUDA, cuDNN and TensorRT of each onnxruntime-gpu, and builds on other feeds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack import tables
+from gpustack.model.versions import CodeArch
 from gpustack.subjects.spans import minor, within
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class OrtRelease:
     """One minor release of onnxruntime-gpu on the package index, made for one CUDA major and one cuDNN major.
 
-    ``sonames`` are what its TensorRT provider links, ``tensorrt`` the release that this provider wants.
+    ``sonames`` are what its TensorRT provider links, ``tensorrt`` the release that this provider wants; ``archs`` the
+    code in its CUDA provider, empty where nobody looked.
     """
 
     version: str
@@ -32,6 +34,7 @@ class OrtRelease:
     sonames: tuple[str, ...] = ()
     tensorrt: str | None = None
     glibc: str | None = None
+    archs: tuple[CodeArch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +45,6 @@ class Feed:
     cuda: int
     cudnn: int
     only: str
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opset:
-    """The newest opset and IR version that a release of ONNX or of onnxruntime has."""
-
-    version: str
-    opset: int
-    ir: int
     row: Row
 
 
@@ -71,25 +64,10 @@ def feeds_of(matrix: Matrix, version: str) -> tuple[Feed, ...]:
     return tuple(one for one in feeds if one.version == minor(version) and within(version, one.only))
 
 
-def newest_for_cuda(matrix: Matrix, cuda: int) -> OrtRelease | None:
-    """Give the newest release on the package index for a CUDA major, or None."""
-    return next((one for one in reversed(releases(matrix)) if one.cuda == cuda), None)
-
-
 def modules(matrix: Matrix) -> tuple[str, ...]:
     """Give the distributions that bring the module onnxruntime; one alone may be installed."""
     lines = matrix.table("onnxruntime")["packages"]
     return tuple(line["package"] for line in lines if line.get("same_module"))
-
-
-def opset_of(matrix: Matrix, version: str) -> Opset | None:
-    """Give the newest opset that a release of onnxruntime reads, or None where nobody says; all read down to 7."""
-    return next((one for one in matrix.rows("onnx", "runtimes", _runtime) if one.version == minor(version)), None)
-
-
-def opset_of_onnx(matrix: Matrix, version: str) -> Opset | None:
-    """Give the opset of a release of onnx, or None."""
-    return next((one for one in matrix.rows("onnx", "releases", _onnx) if one.version == minor(version)), None)
 
 
 def _release(line: Line) -> OrtRelease:
@@ -105,6 +83,7 @@ def _release(line: Line) -> OrtRelease:
         sonames=tuple(line.get("sonames", ())),
         tensorrt=line.get("tensorrt"),
         glibc=line.get("glibc"),
+        archs=tuple(tables.needed(CodeArch.parse(arch)) for arch in line.get("archs", ())),
     )
 
 
@@ -118,13 +97,3 @@ def _feed(line: Line) -> Feed:
         only=line.get("only", ""),
         row=tables.row("onnxruntime", text, line),
     )
-
-
-def _runtime(line: Line) -> Opset:
-    text = f"onnxruntime {line['onnxruntime']} reads opsets up to {line['opset']}"
-    return Opset(version=line["onnxruntime"], opset=line["opset"], ir=line["ir"], row=tables.row("onnx", text, line))
-
-
-def _onnx(line: Line) -> Opset:
-    text = f"onnx {line['onnx']} has opset {line['opset']} and IR {line['ir']}"
-    return Opset(version=line["onnx"], opset=line["opset"], ir=line["ir"], row=tables.row("onnx", text, line))

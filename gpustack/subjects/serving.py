@@ -111,11 +111,6 @@ def images(matrix: Matrix) -> tuple[TritonImage, ...]:
     )
 
 
-def image_of(matrix: Matrix, container: str, flavour: str = "vllm") -> TritonImage | None:
-    """Give the image of a month (26.07), or None where no row states it."""
-    return next((one for one in images(matrix) if (one.container, one.flavour) == (container, flavour)), None)
-
-
 def _release(line: Line, component: str) -> ServingRelease:
     text = f"{component} {line['version']} asks for torch {line.get('torch', 'of any version')}"
     return ServingRelease(

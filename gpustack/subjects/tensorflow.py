@@ -1,4 +1,4 @@
-"""TensorFlow: Python, CUDA, cuDNN and GPU of each release, and what its extra ``and-cuda`` brings."""
+"""TensorFlow: Python, CUDA, cuDNN and GPU of each release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack import tables
-from gpustack.model.versions import CodeArch, CudaVersion, DriverRelease
+from gpustack.model.versions import CodeArch, CudaVersion
 from gpustack.subjects import libraries
 from gpustack.subjects.spans import minor, numbers, within
 
@@ -37,16 +37,6 @@ class TensorflowRelease:
     gpu_wheel: str = "tensorflow"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
-    """What ``tensorflow[and-cuda]`` of one release requires, by library."""
-
-    version: str
-    pins: Mapping[str, str]
-    row: Row
-    requires_python: str | None = None
-
-
 def releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
     """Give the minor releases, oldest first."""
     return matrix.rows("tensorflow", "releases", _release)
@@ -66,21 +56,10 @@ def sonames_of(matrix: Matrix, version: str) -> tuple[str, ...]:
     return (*names, f"libcudnn.so.{numbers(release.cudnn)[0]}") if names else ()
 
 
-def pins_of(matrix: Matrix, version: str) -> Pins | None:
-    """Give what ``tensorflow[and-cuda]`` of this version requires, or None; the extra exists since 2.14."""
-    return next((one for one in matrix.rows("tensorflow", "pins", _pins) if one.version == version), None)
-
-
 def gpu_on(matrix: Matrix, version: str, platform: str) -> bool | None:
     """Tell whether this version uses a GPU on a platform (windows); None where no row speaks of it."""
     lines = (line for line in matrix.table("tensorflow")["platforms"] if line["platform"] == platform)
     return next((bool(line["gpu"]) for line in lines if within(version, line["versions"])), None)
-
-
-def driver_of(matrix: Matrix, version: str) -> DriverRelease | None:
-    """Give the oldest Linux driver that TensorFlow's install page names for a version, or None."""
-    lines = (line for line in matrix.table("tensorflow")["drivers"] if line["platform"] == "linux")
-    return next((DriverRelease.parse(line["driver"]) for line in lines if within(version, line["versions"])), None)
 
 
 def _release(line: Line) -> TensorflowRelease:
@@ -94,13 +73,4 @@ def _release(line: Line) -> TensorflowRelease:
         archs=tuple(tables.needed(CodeArch.parse(arch)) for arch in line.get("archs", ())),
         glibc=line.get("glibc"),
         gpu_wheel=line.get("gpu_wheel", "tensorflow"),
-    )
-
-
-def _pins(line: Line) -> Pins:
-    return Pins(
-        version=line["tensorflow"],
-        pins=line["pins"],
-        row=tables.row("tensorflow", f"tensorflow[and-cuda] {line['tensorflow']} brings CUDA's wheels", line),
-        requires_python=line.get("requires_python"),
     )

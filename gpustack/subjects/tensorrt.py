@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack import tables
-from gpustack.model.versions import ComputeCapability
-from gpustack.subjects.spans import numbers
+from gpustack.model.versions import ComputeCapability, DriverRelease
+from gpustack.subjects.spans import numbers, within
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -37,6 +37,16 @@ class TensorrtRelease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TensorrtDriver:
+    """The oldest Linux driver of a range of releases in their builds for one CUDA major."""
+
+    versions: str
+    cuda: int
+    driver: DriverRelease
+    row: Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TorchTensorrt:
     """What one release of torch-tensorrt requires of torch and TensorRT, and its CUDA major."""
 
@@ -57,6 +67,12 @@ def release_of(matrix: Matrix, version: str) -> TensorrtRelease | None:
     wanted = numbers(version)
     same = [one for one in releases(matrix) if numbers(one.version)[:2] == wanted[:2]]
     return next((one for one in same if numbers(one.version)[:3] == wanted[:3]), same[-1] if same else None)
+
+
+def drivers_of(matrix: Matrix, version: str) -> tuple[TensorrtDriver, ...]:
+    """Give the oldest Linux drivers of a version, by CUDA major; none where no row states them."""
+    drivers = matrix.rows("tensorrt", "drivers", _driver)
+    return tuple(one for one in drivers if within(version, one.versions))
 
 
 def torch_tensorrt(matrix: Matrix) -> tuple[TorchTensorrt, ...]:
@@ -81,6 +97,16 @@ def _release(line: Line) -> TensorrtRelease:
         row=tables.row("tensorrt", text, line),
         cudnn=line.get("cudnn"),
         oldest_gpu=ComputeCapability.parse(line.get("min_cc")),
+    )
+
+
+def _driver(line: Line) -> TensorrtDriver:
+    text = f"TensorRT {line['versions']} for CUDA {line['cuda']} needs driver {line['driver']} or newer"
+    return TensorrtDriver(
+        versions=line["versions"],
+        cuda=line["cuda"],
+        driver=DriverRelease(int(line["driver"])),
+        row=tables.row("tensorrt", text, line),
     )
 
 

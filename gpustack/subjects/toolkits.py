@@ -89,12 +89,6 @@ def floor_of(matrix: Matrix, cuda: CudaVersion) -> Floor | None:
     return next((one for one in floors(matrix) if one.major == cuda.major), None)
 
 
-def newest_for(matrix: Matrix, driver: DriverRelease) -> Release | None:
-    """Give the newest toolkit whose builds a Linux driver runs without any limit, or None where it runs none."""
-    fitting = (one for one in releases(matrix) if one.driver is not None and one.driver <= driver)
-    return max(fitting, key=lambda one: (one.cuda, one.driver), default=None)
-
-
 def targets(matrix: Matrix) -> tuple[Target, ...]:
     """Give what every minor version of the toolkit compiles for, oldest first."""
     return matrix.rows("arch", "targets", _target)
@@ -133,11 +127,6 @@ def rules(matrix: Matrix) -> tuple[Rule, ...]:
 def code_rules(matrix: Matrix) -> tuple[Rule, ...]:
     """Give which machine code and which PTX run where."""
     return matrix.rows("arch", "rules", lambda line: _rule("arch", line))
-
-
-def rule_of(matrix: Matrix, name: str) -> Rule:
-    """Give one rule of either table by its id; raises KeyError where there is none."""
-    return {one.id: one for one in rules(matrix) + code_rules(matrix)}[name]
 
 
 def _release(line: Line) -> Release:

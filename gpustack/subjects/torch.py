@@ -15,7 +15,7 @@ from gpustack.subjects.torch_rows import LINUX, Build, Code, Companions, Release
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.report import Row
-    from gpustack.model.versions import ComputeCapability, DriverRelease
+    from gpustack.model.versions import ComputeCapability
 
 _TAG = re.compile(r"cu(\d{1,2})(\d)")
 
@@ -29,11 +29,6 @@ def release_of(matrix: Matrix, version: str) -> Release | None:
     """Give the release of this version (2.7.1, 2.7.1+cu126), or None where the matrix does not know it."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in releases(matrix) if one.version == wanted), None)
-
-
-def newest_of(matrix: Matrix, span: str) -> Release | None:
-    """Give the newest release in a range such as >=2.6,<2.8, or None where none is known."""
-    return next((one for one in reversed(releases(matrix)) if within(one.version, span)), None)
 
 
 def default_build(matrix: Matrix, version: str, platform: str = LINUX) -> Build | None:
@@ -89,16 +84,6 @@ def torch_for_torchaudio(matrix: Matrix, version: str) -> Companions | None:
     """Give what goes with this release of torchaudio, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torchaudio == wanted), None)
-
-
-def driver_floor(matrix: Matrix, build: Build) -> DriverRelease | None:
-    """Give the oldest Linux driver that runs a CUDA build, with the limits of a minor version; None where unknown."""
-    if build.cuda is None:
-        return None
-    family, native = matrix.families.get(build.cuda.major), matrix.native(build.cuda)
-    if family:
-        return family.floor
-    return native.driver if native else None
 
 
 def _companions(matrix: Matrix) -> tuple[Companions, ...]:

@@ -47,11 +47,6 @@ def release_of(matrix: Matrix, version: str) -> VllmRelease | None:
     return next((one for one in releases(matrix) if wanted is not None and version_of(one.version) == wanted), None)
 
 
-def for_torch(matrix: Matrix, torch: str) -> tuple[VllmRelease, ...]:
-    """Give the releases that this torch satisfies, oldest first."""
-    return tuple(one for one in releases(matrix) if one.torch.holds(torch))
-
-
 def floor_of(matrix: Matrix, version: str) -> VllmFloor | None:
     """Give the lowest GPU of a release, or None where no row states it."""
     floors = matrix.rows("vllm", "gpus", _floor)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from gpustack.tables import row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gpustack.matrix import Matrix
     from gpustack.model.report import Row
     from gpustack.tables import Line
@@ -74,11 +72,6 @@ def xids(matrix: Matrix) -> tuple[Xid, ...]:
     return tuple(sorted(made + tuple(one for group in engines for one in group), key=lambda one: one.number))
 
 
-def xid_of(matrix: Matrix, number: int) -> Xid | None:
-    """Give one Xid by its number, or None where the matrix does not know it."""
-    return next((one for one in xids(matrix) if one.number == number), None)
-
-
 def bucket_of(matrix: Matrix, bucket: str) -> str | None:
     """Give in words what one of NVIDIA's action words means, or None where it is none."""
     return dict(matrix.rows("xid", "buckets", _bucket)).get(bucket)
@@ -89,30 +82,14 @@ def cascades(matrix: Matrix) -> tuple[Cascade, ...]:
     return matrix.rows("xid", "follows", _cascade)
 
 
-def causes_of(matrix: Matrix, number: int, seen: Iterable[int]) -> tuple[int, ...]:
-    """Give the Xids among those seen on the same GPU that this one may be a consequence of, each once."""
-    first = {cause for one in cascades(matrix) if number in one.then for cause in one.first}
-    return tuple(sorted(first & set(seen) - {number}))
-
-
 def sxids(matrix: Matrix) -> tuple[SXid, ...]:
     """Give the errors of NVSwitch chips."""
     return matrix.rows("xid", "sxids", _sxid)
 
 
-def sxid_of(matrix: Matrix, number: int) -> SXid | None:
-    """Give what an SXid means by its number, or None where the matrix does not know it."""
-    return next((one for one in sxids(matrix) if number in one.numbers), None)
-
-
 def clock_reasons(matrix: Matrix) -> tuple[ClockReason, ...]:
     """Give every reason for lowered clocks, lowest bit first."""
     return matrix.rows("xid", "clocks", _clock)
-
-
-def reasons_of(matrix: Matrix, bits: int) -> tuple[ClockReason, ...]:
-    """Give the reasons that a bit mask of NVML holds, lowest bit first."""
-    return tuple(one for one in clock_reasons(matrix) if bits & one.bit)
 
 
 def _xid(line: Line) -> Xid:

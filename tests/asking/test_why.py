@@ -87,6 +87,64 @@ TRUTHS = [
     (("flash-attn==2.8.3",), {"gpu": "T4"}, FAILS),
     (("torchvision==0.22.1", "torch==2.6.0"), {}, FAILS),
     (("xformers==0.0.30", "torch==2.7.0"), {}, WORKS),
+    # a branch as a subject is its newest release, as behind --driver
+    (("driver==470",), {"gpu": "H100"}, FAILS),
+    (("driver==590",), {"gpu": "GTX 1080"}, FAILS),
+    (("driver==580",), {"gpu": "GTX 1080"}, WORKS),
+    (("nvidia-driver==550", "torch==2.7.1"), {}, LIMITED),
+    (("cuda==12.8", "driver==470"), {}, FAILS),
+    # what stands on what was given: the driver on the kernel, the GPU on the driver
+    (
+        ("torch==2.11.0",),
+        {"driver": "580", "gpu": "H100", "kernel": "6.8.0-50-generic", "kernel_module": "open"},
+        WORKS,
+    ),
+    (("torch==2.11.0",), {"driver": "580.119.02", "gpu": "H100", "kernel": "7.0.9"}, FAILS),
+    (("torch==2.7.1+cu128",), {"driver": "550", "gpu": "RTX 5090"}, FAILS),
+    (("torch==2.7.1+cu118",), {"gpu": "sm_120"}, FAILS),
+    (("torch==2.11.0",), {"driver": "580", "gpu": "A100", "python": "3.12", "glibc": "2.35", "os": "linux"}, WORKS),
+    (("RTX 4090",), {"driver": "550.54.15"}, WORKS),
+    (("H100",), {"driver": "470.256.02"}, FAILS),
+    # a toolkit beside a build: wheels bring their own CUDA, ONNX Runtime takes the one that is there
+    (("torch==2.7.1", "cuda==12.8"), {}, WORKS),
+    (("torch==2.7.1", "cuda==11.8"), {}, LIMITED),
+    (("onnxruntime-gpu==1.20.1", "cuda==12.6"), {}, WORKS),
+    (("onnxruntime-gpu==1.20.1", "cuda==11.8"), {}, FAILS),
+    (("cudnn==9.10.2", "cuda==12.8"), {}, WORKS),
+    (("cudnn==9.10.2", "cuda==13.0"), {}, FAILS),
+    (("nccl==2.27.7", "cuda==12.8"), {}, WORKS),
+    (("tensorrt==10.9.0", "cuda==12.8"), {}, WORKS),
+    (("cuda==12.8", "gcc==13"), {}, WORKS),
+    (("gcc==14", "cuda==12.4"), {}, FAILS),
+    (("cuda==12.8",), {"driver": "570", "kernel": "6.8", "gcc": "13", "gpu": "H100"}, WORKS),
+    (("cuda==12.8",), {"kernel": "6.8"}, UNKNOWN),
+    # libraries and servers with what they run on
+    (("cudnn==9.10.2",), {"driver": "550.54.15", "gpu": "A100"}, WORKS),
+    (("nccl==2.27.7",), {"driver": "550.54.15", "gpu": "H100"}, WORKS),
+    (("tensorrt==10.9.0",), {"driver": "570.124.06", "gpu": "L40S"}, WORKS),
+    (("tensorrt==10.9.0",), {"driver": "390.157"}, FAILS),
+    (("onnxruntime-gpu==1.22.0",), {"driver": "550.54.15", "gpu": "H100", "python": "3.12"}, WORKS),
+    (("onnxruntime-gpu==1.22.0",), {"gpu": "RTX 5090"}, LIMITED),
+    (("onnxruntime-gpu==1.20.1",), {"gpu": "Tesla K80"}, FAILS),
+    (("nccl==2.26.2",), {"gpu": "Tesla K80"}, FAILS),
+    (("vllm==0.9.2",), {"gpu": "H100", "driver": "570", "python": "3.12"}, WORKS),
+    (("onnxruntime==1.20.1",), {"driver": "550.54.15", "python": "3.12"}, WORKS),
+    (("torchvision==0.22.1", "torch==2.7.1"), {"gpu": "A100", "driver": "570"}, WORKS),
+    # another maker's GPU
+    (("cuda==12.8",), {"gpu": "gfx1100"}, FAILS),
+    (("vllm==0.9.2",), {"gpu": "MI300X"}, FAILS),
+    (("driver==580.65.06",), {"gpu": "RX 7900 XTX"}, FAILS),
+    (("gfx1100", "cuda==12.8"), {}, FAILS),
+    (("rocm==6.1",), {"gpu": "H100"}, FAILS),
+    (("torch==2.4.1+rocm6.1",), {"gpu": "gfx1100", "python": "3.12"}, WORKS),
+    # of what was given no row speaks
+    (("torchvision==0.22.1",), {"gpu": "Tesla K80"}, UNKNOWN),
+    (("bitsandbytes==0.45.0",), {"python": "3.7"}, UNKNOWN),
+    (("flash-attn==2.8.3",), {"driver": "390.157"}, UNKNOWN),
+    (("torch==2.7.1",), {"gcc": "13"}, UNKNOWN),
+    (("vllm==0.9.2",), {"os": "windows"}, UNKNOWN),
+    (("jax==0.9.0",), {"os": "windows", "driver": "551.61"}, UNKNOWN),
+    (("driver==570.133.20",), {"driver": "470.256.02"}, UNKNOWN),
     # what no row states is unknown, whatever is given
     (("torch==99.0",), {"driver": "550.54.15"}, UNKNOWN),
     (("torch==2.7.1+cu999",), {"driver": "550.54.15"}, UNKNOWN),
@@ -143,7 +201,7 @@ def test_a_compat_package_is_for_data_centre_gpus_and_their_branches_alone() -> 
 
     assert compats(driver="535.183.01", gpu="H100") == ["cuda-compat-13-0"]
     assert compats(driver="535.183.01", gpu="GeForce RTX 3060") == []
-    assert compats(driver="535.183.01", gpu="sm_120") != compats(driver="535.183.01", gpu="GeForce RTX 5090")
+    assert compats(driver="535.183.01", gpu="sm_89") != compats(driver="535.183.01", gpu="GeForce RTX 4090")
     assert compats(driver="537.13", gpu="H100", os="wsl") == []
 
 
@@ -186,6 +244,14 @@ def test_a_subject_that_is_none_is_refused(text: str) -> None:
 def test_one_thing_is_asked_about_at_a_time() -> None:
     with pytest.raises(UsageError, match="same thing"):
         why("torch==2.7.1", "pytorch==2.6.0")
+    with pytest.raises(UsageError, match="two things of nvidia-driver"):
+        why("torch==2.7.1", "driver==550.54.15", driver="470.256.02")
+
+
+def test_a_branch_of_which_no_newest_release_is_known_is_refused_as_behind_the_option() -> None:
+    for subject, given in (("driver==777", {"gpu": "H100"}), ("driver==550", {"os": "windows", "gpu": "H100"})):
+        with pytest.raises(UsageError, match="give it in full"):
+            why(subject, **given)
 
 
 NAMES = (

@@ -6,12 +6,19 @@ import os
 import platform
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from gpustack import bench
-from gpustack.bench.calls import Calls, RefusedError
+from gpustack.bench.calls import Calls, RefusedError, Slope
+from gpustack.bench.timing import Train
 from gpustack.model.bench import BenchReport, Mark, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpustack.bench.timing import Timer
 
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
 pytestmark = pytest.mark.skipif(
@@ -56,6 +63,41 @@ def test_what_python_and_the_gpu_take_is_told_beside_a_launch(driver: Path) -> N
     assert method["gpu_us"] == pytest.approx(2.4, rel=1e-3)
     assert isinstance(method["python_us"], float)
     assert 0 < method["python_us"] < 50
+
+
+class Counted(Calls):
+    """Calls that are only counted, and for each of which Python takes a fifth of a microsecond."""
+
+    made = 0
+
+    def __call__(self, count: int) -> None:
+        type(self).made = count
+
+    def idle(self, count: int) -> float:
+        return count * 0.2e-6
+
+
+class Clock:
+    """A timer on which a burst takes five microseconds, and one more for each call; its gate holds."""
+
+    gated = True
+
+    def first(self, run: Callable[[], None]) -> None:
+        run()
+
+    def open(self) -> Clock:
+        return self
+
+    def train(self, run: Callable[[], None], _: int) -> Train:
+        run()
+        return Train(5e-6 + Counted.made * 1e-6, 1980.0)
+
+
+@pytest.mark.parametrize(("queued", "seconds"), [(0, 0.8e-6), (64, 1e-6)])
+def test_of_what_a_call_costs_the_part_of_python_is_taken_off(queued: int, seconds: float) -> None:
+    slope = Slope(Counted(steps=[("none", ())]), count=100, queued=queued)
+    assert slope.take(cast("Timer", Clock())).seconds == pytest.approx(seconds)
+    assert slope.told()["python_us"] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("version", ["12000", "12040"])

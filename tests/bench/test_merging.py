@@ -40,6 +40,17 @@ def test_the_median_of_the_runs_stands_for_all_and_every_sample_is_kept() -> Non
     assert (seen.verdict, seen.steady, seen.seconds) == (Mark.OK, True, 3.0)
 
 
+def test_the_run_in_the_middle_stands_for_how_it_was_measured() -> None:
+    ways = {4600.0: "low", 4620.0: "high", 4610.0: "middle"}
+    (seen,) = merged([run(value, method={"way": way}) for value, way in ways.items()])
+    assert seen.method == {"way": "middle"}
+
+
+def test_a_run_that_was_not_steady_leaves_the_figure_not_steady_however_well_they_agree() -> None:
+    (seen,) = merged([run(4600.0), run(4601.0, Mark.UNSTEADY, steady=False, why=("not steady: drifting",))])
+    assert (seen.verdict, seen.steady, seen.why) == (Mark.UNSTEADY, False, ("not steady: drifting",))
+
+
 def test_runs_that_differ_are_not_steady_however_steady_each_was() -> None:
     (seen,) = merged([run(4600.0), run(4300.0), run(4600.0)])
     assert (seen.verdict, seen.steady) == (Mark.UNSTEADY, False)

@@ -266,6 +266,14 @@ def test_another_process_at_work_is_named_and_an_idle_one_only_where_the_figure_
     assert company.shared(wavering) is not None
 
 
+@pytest.mark.parametrize(("percent", "weight"), [(6.0, Weight.FAULT), (4.0, Weight.NOTE)])
+def test_a_process_that_takes_a_twentieth_of_the_card_is_at_work(percent: float, weight: Weight) -> None:
+    low = replace(memory(3000.0), telemetry=Telemetry(processes=("812 Xorg",), others_percent=percent))
+    seen = company.shared(low)
+    assert seen
+    assert seen.weight is weight
+
+
 def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None:
     many = company.shared(memory(processes=("1 a", "2 b", "3 c", "4 d", "5 e"), busy_percent=88.0))
     assert many

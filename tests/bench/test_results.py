@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench import readings, results, suite
+from gpustack.bench import findings, readings, results, suite
 from gpustack.bench.results import MALFORMED
 from gpustack.matrix import Matrix
 from gpustack.model.bench import Ecc, Hop, Link, Mark, NvLink, Result, Span
+from gpustack.model.report import Severity
 from gpustack.model.versions import ComputeCapability
 from tests.bench import lines
 
@@ -33,6 +35,21 @@ def test_a_copy_becomes_a_figure_beside_the_limit_of_its_direction() -> None:
     assert (seen.verdict, seen.steady, seen.device, len(seen.samples)) == (Mark.OK, True, 0, 12)
     assert seen.method["way"] == "copy engine"
     assert judged("pcie.h2d.pinned", 55.56e9).ceiling == pytest.approx(58.45, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("mark", "severity"),
+    [
+        (Mark.FAILED, Severity.ERROR),
+        (Mark.LOW, Severity.WARNING),
+        (Mark.UNSTEADY, Severity.INFO),
+        (Mark.SKIPPED, Severity.INFO),
+    ],
+)
+def test_a_figure_that_needs_a_word_becomes_a_finding_of_its_weight(mark: Mark, severity: Severity) -> None:
+    (finding,) = findings.found([replace(judged("hbm.read", 4614e9), verdict=mark)])
+    assert (finding.key, finding.severity) == (f"bench-{mark.value}@hbm.read on GPU 0", severity)
+    assert findings.found([judged("hbm.read", 4614e9)]) == ()
 
 
 def test_memory_and_products_have_the_limits_that_the_card_reports() -> None:

@@ -75,6 +75,13 @@ def test_a_wide_spread_is_not_settled() -> None:
     assert not settled([100.0, 102.0, 98.0, 100.0, 102.0, 98.0])
 
 
+def test_many_samples_that_fall_by_more_than_a_percent_are_settled_and_not_steady() -> None:
+    falling = [101.0 - 0.002 * step for step in range(1000)]
+    assert settled(falling)
+    assert not spread(falling).steady
+    assert spread(falling[::2][:250]).steady
+
+
 def test_a_slow_fall_is_drift_and_not_steady() -> None:
     falling = [100.0 - 0.1 * step for step in range(300)]
     assert drift(falling) == pytest.approx(-20 / 85.05, rel=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,11 @@ from gpustack import bench
 from gpustack.bench.listening import PROGRAM
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.bench import BenchReport, Mark, NvLink, Result
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -349,7 +355,8 @@ def test_a_machine_without_the_packages_is_told_what_to_type(tmp_path: Path) -> 
     (tmp_path / "pynvml.py").write_text("raise ImportError")  # cuda itself may be preloaded by its own .pth file
     (line,) = child([str(tmp_path), str(REPO), *filter(None, sys.path)])
     assert isinstance(line["nothing"], dict)
-    assert line["nothing"]["remedy"] == "pip install 'gpustack-doctor[bench]'"
+    extra = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["bench"]
+    assert shlex.split(line["nothing"]["remedy"]) == ["pip", "install", *extra]
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a driver here")

@@ -86,6 +86,15 @@ def test_results_that_are_stored_no_more_are_not_taken_for_those_of_the_round_be
 
 
 @standing_in
+def test_memory_that_does_not_keep_an_operand_is_found(stress: Load) -> None:
+    (result,) = stress(3.0, FAKE_GEMM="fades").results
+    assert result.verdict is Mark.FAILED
+    assert result.stress
+    assert result.stress.operands_changed
+    assert "does not keep what is written to its memory" in result.why[0]
+
+
+@standing_in
 def test_a_product_that_is_wrong_from_the_first_is_a_failure(stress: Load) -> None:
     (result,) = stress(FAKE_GEMM="wrong").results
     assert result.verdict is Mark.FAILED
@@ -187,10 +196,13 @@ STATE: dict[str, Any] = {
 
 
 def concluded(**bent: Any) -> Any:  # noqa: ANN401 - a result or its failure
-    states = [STATE, {**STATE, "spent": 3.0, **bent}]
+    return summed(STATE, {**STATE, "spent": 3.0, **bent})
+
+
+def summed(*states: dict[str, Any]) -> Any:  # noqa: ANN401 - a result or its failure
     capability = ComputeCapability.parse("9.0")
     assert capability
-    return load.concluded(states, 3.0, results.opened(OPENED, 0), Matrix().arch(capability))
+    return load.concluded(list(states), 3.0, results.opened(OPENED, 0), Matrix().arch(capability))
 
 
 def test_a_power_bound_card_that_errs_nowhere_is_well() -> None:
@@ -213,6 +225,21 @@ def test_each_sign_of_a_faulty_card_is_a_failure(bent: dict[str, Any], says: str
     result = concluded(**bent)
     assert result.verdict is Mark.FAILED
     assert any(says in why for why in result.why)
+
+
+def test_what_went_wrong_in_one_round_alone_stays_in_the_result() -> None:
+    faulty = {**COUNTERS, "uncorrected": 1}
+    changed = summed({**STATE, "changed": True}, STATE)
+    errors = summed({**STATE, "after": faulty}, {**STATE, "before": faulty, "after": faulty})
+    assert (changed.verdict, changed.stress.operands_changed) == (Mark.FAILED, True)
+    assert errors.verdict is Mark.FAILED
+    assert any("1 uncorrected memory errors" in why for why in errors.why)
+
+
+def test_a_load_far_below_the_limit_is_low_though_nothing_is_wrong() -> None:
+    slow = {**STATE, "each": 0.003, "clock": 1980.0, "readings": [READING]}
+    assert summed(*[slow] * 6).verdict is Mark.LOW
+    assert summed(slow, slow).verdict is Mark.OK  # too few rounds to be sure
 
 
 def test_operands_that_changed_are_told_without_bits_where_no_result_differs() -> None:

@@ -1,7 +1,8 @@
 /* A stand-in libcublasLt.so.13: a real product of small matrices on the host, in as many ways as are asked for.
  *
  * FAKE_GEMM  none: no way is known; wrong: one entry of each product is wrong; refused: so is the question; unstarted: no handle;
- *            flips: one bit of every 10th product is wrong; lost: from the 40th on none is stored; power: a fifth slower where it comes without rest, a quarter faster with zeros
+ *            flips: one bit of every 10th product is wrong; lost: from the 40th on none is stored; fades: after the 40th a bit of A is another;
+ *            power: a fifth slower where it comes without rest, a quarter faster with zeros
  * It moves the clock of the stand-in libcuda; its second way is the fastest.
  */
 #define _GNU_SOURCE
@@ -132,6 +133,7 @@ int cublasLtMatmul(void *h, Desc *d, const void *alpha, const void *A, Layout *a
     free(right);
     if (is("wrong")) put(D, e->type, 0, 12345);
     if (is("flips") && products % 10 == 0) ((uint8_t *)D)[5] ^= 4;
+    if (is("fades") && products == 40) ((uint8_t *)A)[5] ^= 4;
     double rate = d->compute == FAST_TF32 ? 2048 : a->type == F32 || a->type == F64 ? 256 : a->type == I8 || a->type == E4M3 ? 8192 : a->type == E2M1 ? 32768 : 4096;
     double part = (way->algo[0] == 1 ? 0.96 : 0.7) * (is("power") ? (unrested > 8 ? 0.8 : *(const uint32_t *)A ? 1 : 1.25) : 1);
     last = seconds();

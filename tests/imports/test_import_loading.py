@@ -62,6 +62,8 @@ def test_a_snapshot_stands_and_texts_add_to_it(tmp_path: Path) -> None:
     snapshot = healthy(torch())
     (tmp_path / "snapshot.json").write_text(render(snapshot))
     facts = loaded([str(tmp_path / "snapshot.json"), *write(tmp_path, {"dmesg.txt": KERNEL_LOG, "smi.txt": SMI})])
+    ids = [one.id for one in facts.components]
+    assert len(ids) == len(set(ids))
     for one in snapshot.components:
         assert component(facts, one.id) == one
     assert {"xid", "fallen-off-bus"} <= kinds(facts)

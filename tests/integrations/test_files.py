@@ -41,7 +41,7 @@ def tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def read(path: Path) -> Any:  # noqa: ANN401 - YAML has no type
-    return yaml.safe_load(path.read_text("utf-8"))
+    return next(yaml.safe_load_all(path.read_text("utf-8")))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,14 @@ def test_the_detectors_monitor_is_one_that_it_takes() -> None:
 def seconds(text: str) -> int:
     """Give a duration of Go in seconds."""
     return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
+def test_every_manifest_wants_a_gpu_by_a_policy_of_its_own(manifest: Path) -> None:
+    (held,) = [one for one in yaml.safe_load_all(manifest.read_text("utf-8")) if "data" in one]
+    assert policy.read(held["data"]["gpustack.toml"]).policy.gpus
+    others = [one.read_text("utf-8") for one in MANIFESTS if one != manifest]
+    assert not any(f"name: {held['metadata']['name']}\n" in text for text in others), "two would overwrite each other"
 
 
 def test_the_jobs_policy_is_a_policy() -> None:

@@ -1,20 +1,20 @@
-"""The pre-commit hook, installed and run by pre-commit itself, from a copy of the checkout."""
+"""The pre-commit hook, fetched and run by pre-commit itself, in a project that has a Python of its own."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
-LEFT_OUT = shutil.ignore_patterns(
-    "__pycache__", ".git", ".venv*", ".*_cache", ".hypothesis", ".coverage*", "docs", "tests"
-)
 AUTHOR = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org", "-c", "commit.gpgsign=false")
+OURS = '[components]\npython = "present"\nonly-of-the-project = "==1.2"\n'
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -27,23 +27,63 @@ def which(name: str) -> str:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_pre_commit_holds_the_machine_against_a_changed_policy(tmp_path: Path) -> None:
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Give a project with a virtual environment that holds one distribution, and the hook of a repository of ours."""
     ours, theirs = tmp_path / "gpustack", tmp_path / "project"
-    shutil.copytree(REPO, ours, ignore=LEFT_OUT)
-    git(ours, "init", "--quiet")
-    git(ours, "add", "--all")
-    git(ours, "commit", "--quiet", "--message=as it is")
+    ours.mkdir()
+    shutil.copy(REPO / ".pre-commit-hooks.yaml", ours)
     theirs.mkdir()
-    git(theirs, "init", "--quiet")
-    environ = {**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
-    for policy, code, says in (
-        ('[components]\npython = "present"\n', 0, "Passed"),
-        ("[gpus]\ncount = 640\n", 1, "640"),
-    ):
-        (theirs / "gpustack.toml").write_text(policy, "utf-8")
-        git(theirs, "add", "gpustack.toml")
-        command = [which("pre-commit"), "try-repo", str(ours), "gpustack-check", "--all-files", "--color=never"]
-        done = subprocess.run(command, cwd=theirs, env=environ, capture_output=True, encoding="utf-8", check=False)
-        assert (done.returncode, says in done.stdout) == (code, True), done.stdout + done.stderr
+    for folder in (ours, theirs):
+        git(folder, "init", "--quiet")
+        git(folder, "add", "--all")
+        git(folder, "commit", "--quiet", "--allow-empty", "--message=as it is")
+    venv.create(theirs / ".venv", with_pip=False, symlinks=True)
+    (packages,) = (theirs / ".venv/lib").glob("python3.*/site-packages")
+    held = packages / "only_of_the_project-1.2.dist-info"
+    held.mkdir()
+    (held / "METADATA").write_text("Metadata-Version: 2.1\nName: only-of-the-project\nVersion: 1.2\n", "utf-8")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/gpustack").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gpustack "$@"\n', "utf-8")
+    (tmp_path / "bin/gpustack").chmod(0o755)
+    return theirs
+
+
+def commit(project: Path, policy: str, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run the hook on a changed policy, as a commit does."""
+    (project / "gpustack.toml").write_text(policy, "utf-8")
+    head = subprocess.run(
+        [which("git"), "rev-parse", "HEAD"], cwd=project.parent / "gpustack", check=True, capture_output=True, text=True
+    )
+    hook = {"id": "gpustack-check", "args": list(args)}
+    config = {"repos": [{"repo": str(project.parent / "gpustack"), "rev": head.stdout.strip(), "hooks": [hook]}]}
+    (project / ".pre-commit-config.yaml").write_text(json.dumps(config), "utf-8")
+    git(project, "add", "gpustack.toml", ".pre-commit-config.yaml")
+    home = {"PRE_COMMIT_HOME": str(project.parent / "cache"), "HOME": str(project.parent)}
+    path = os.pathsep.join((str(project.parent / "bin"), os.environ["PATH"]))
+    plain = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "CONDA_PREFIX"}}
+    return subprocess.run(
+        [which("pre-commit"), "run", "--color=never"],
+        cwd=project,
+        env={**plain, **home, "PATH": path, "PYTHONPATH": str(REPO), **environ},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "active"])
+def test_pre_commit_holds_the_projects_python_against_a_changed_policy(project: Path, *, named: bool) -> None:
+    given = ("--python", ".venv") if named else ()
+    active = {} if named else {"VIRTUAL_ENV": str(project / ".venv")}
+    done = commit(project, OURS, *given, **active)
+    assert (done.returncode, "Passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    done = commit(project, OURS.replace("1.2", "1.3"), *given, **active)
+    assert (done.returncode, "==1.3 is wanted" in " ".join(done.stdout.split())) == (1, True), done.stdout
+
+
+def test_pre_commit_looks_for_frameworks_and_gpus_here_and_not_in_an_environment_of_its_own(project: Path) -> None:
+    done = commit(project, 'frameworks = ["pytorch"]\n[gpus]\ncount = 640\n', "--python", ".venv")
+    assert (done.returncode, "640" in done.stdout, "frameworks.pytorch" in done.stdout) == (1, True, True), done.stdout
+    assert "Python 3." in done.stdout
+    assert str(project.parent / "cache") not in "".join(done.stdout.split())

@@ -53,7 +53,10 @@ def needing(needs: str, machine: str, folder: Path, *arguments: str) -> subproce
 
 @pytest.mark.parametrize(
     ("needs", "machine"),
-    [("'pytorch'", "healthy-h200"), ("'torch'", "healthy-h200"), ("'cudnn'", "healthy-h200"), ("None", "healthy-h200")],
+    [
+        *(("'pytorch'", "healthy-h200"), ("'torch'", "healthy-h200"), ("'cudnn'", "healthy-h200")),
+        *(("None", "healthy-h200"), ("'Pytest'", "healthy-h200"), ("('nvidia.ko', 'typer')", "healthy-h200")),
+    ],
 )
 def test_a_test_runs_where_what_it_needs_works(needs: str, machine: str, tmp_path: Path) -> None:
     done = needing(needs, machine, tmp_path)
@@ -68,6 +71,7 @@ def test_a_test_runs_where_what_it_needs_works(needs: str, machine: str, tmp_pat
         ("None", "driver-too-old", r"gpustack: no usable GPU here \(broken\): .*\(driver-too-old-for-cuda-build\)"),
         ("None", "no-gpu", r"gpustack: no usable GPU here \(no-gpu\)"),
         ("'cudnn'", "no-gpu", "gpustack: cudnn is not here"),
+        ("'pytest'", "no-gpu", r"gpustack: no usable GPU here \(no-gpu\)"),
         ("('pytorch', 'tensorrt')", "healthy-h200", "gpustack: tensorrt is not here"),
         ("'onnxruntime'", "healthy-h200", "gpustack: onnxruntime does not work here"),
     ],
@@ -112,6 +116,20 @@ def test_a_wrong_mark_is_said(tmp_path: Path) -> None:
     done = run(tmp_path, "--strict-markers")
     assert done.returncode != 0
     assert "takes needs=" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("needs", "near"), [("'pytroch'", "pytorch"), ("('cudnn', 'onnxruntim')", "onnxruntime"), ("'no such thing'", "")]
+)
+@pytest.mark.parametrize("machine", ["healthy-h200", "no-gpu"])
+def test_a_name_that_nothing_has_is_an_error_and_leaves_no_test_out(
+    needs: str, near: str, machine: str, tmp_path: Path
+) -> None:
+    done = needing(needs, machine, tmp_path)
+    assert (done.returncode, "1 error" in done.stdout) == (1, True), done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    assert "no system that gpustack knows, and no distribution in" in said
+    assert re.findall(r"near it are: ([\w-]+)", said)[:1] == [near][: bool(near)]
 
 
 def test_the_machine_is_looked_at_once_and_only_for_marked_tests(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from tests.integrations.recorded import record
 REPO = Path(__file__).resolve().parents[2]
 INTEGRATIONS = REPO / "integrations"
 FIT, BAD_HOST, BAD_ENVIRONMENT = "healthy-h200", "gpu-fell-off-bus", "sm120-old-torch"
+NO_GPU = "no-gpu"  # fit, but for a policy that wants a GPU
+POLICY = INTEGRATIONS / "gpustack.toml"
 CLASSES = [
     (FIT, "ok", 0),
     ("cpu-only-torch", "degraded", 0),
@@ -50,7 +52,24 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def read(name: str) -> Any:  # noqa: ANN401 - YAML has no type
-    return yaml.safe_load((INTEGRATIONS / name).read_text("utf-8"))
+    return next(yaml.safe_load_all((INTEGRATIONS / name).read_text("utf-8")))
+
+
+def mounted(manifest: str, pod: Any, folder: Path) -> Path:  # noqa: ANN401 - YAML has no type
+    """Write the ConfigMap that a pod mounts at /policy into a folder, as Kubernetes does."""
+    _, held = yaml.safe_load_all((INTEGRATIONS / manifest).read_text("utf-8"))
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "policy"]
+    assert (held["kind"], held["metadata"]["name"]) == ("ConfigMap", volume["configMap"]["name"])
+    for name, text in held["data"].items():
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def at(place: Path, path: str, command: Iterable[str]) -> list[str]:
+    """Give a command with one of its paths moved to where the file is here."""
+    words = list(command)
+    assert any(path in word for word in words), f"{path} is not in {words}"
+    return [word.replace(path, str(place)) for word in words]
 
 
 def run(command: Iterable[str], environ: Mapping[str, str], seconds: float = 60) -> subprocess.CompletedProcess[str]:
@@ -110,18 +129,32 @@ def test_the_github_action_says_unknown_where_the_policy_is_wrong(machine: Machi
     assert "wrong.toml:1" in done.stderr
 
 
-@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 75), (BAD_ENVIRONMENT, 1)])
+def test_without_a_policy_a_machine_without_a_gpu_is_fit_and_with_ours_it_is_not(machine: Machine) -> None:
+    environ = machine(NO_GPU)
+    plain = ("gpustack", "check", "--no-bench")
+    assert run(plain, environ).returncode == 0
+    assert run((*plain, "--policy", str(POLICY)), environ).returncode == 1
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 75), (BAD_ENVIRONMENT, 1), (NO_GPU, 75)])
 def test_the_gitlab_job_is_queued_again_on_a_bad_runner_alone(
     name: str, code: int, machine: Machine, tmp_path: Path
 ) -> None:
     job = read("gitlab/gitlab-ci.yml")["gpustack"]
     assert job["retry"]["exit_codes"] == 75
     environ = machine(name)
+    (tmp_path / "work" / job["variables"]["GPUSTACK_POLICY"]).write_bytes(POLICY.read_bytes())
     variables = {**job["variables"], "GPUSTACK": str(tmp_path / "bin/gpustack"), "GPUSTACK_ARGUMENTS": "--no-bench"}
     script = "set -eo pipefail\n" + "\n".join((*job["before_script"], *job["script"]))
     done = run(("bash", "-c", script), {**environ, **variables})
     assert done.returncode == code, done.stdout + done.stderr
-    assert {path.name for path in (tmp_path / "work").iterdir()} == {"gpustack.json", "gpustack.xml"}
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"gpustack.toml", "gpustack.json", "gpustack.xml"}
+
+
+def test_the_gitlab_job_installs_nothing_that_it_was_not_told(machine: Machine) -> None:
+    job = read("gitlab/gitlab-ci.yml")["gpustack"]
+    done = run(("bash", "-c", "set -eo pipefail\n" + "\n".join(job["before_script"])), machine(FIT) | job["variables"])
+    assert (done.returncode != 0, "GPUSTACK_SOURCE: names what pip installs" in done.stderr) == (True, True)
 
 
 @pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
@@ -130,7 +163,7 @@ def test_the_hook_of_pre_commit_runs(name: str, code: int, machine: Machine) -> 
     assert run(shlex.split(hook["entry"]), machine(name)).returncode == code
 
 
-@pytest.mark.parametrize(("name", "healthy"), [(FIT, True), (BAD_HOST, False), (None, True)])
+@pytest.mark.parametrize(("name", "healthy"), [(FIT, True), (BAD_HOST, False), (NO_GPU, False), (None, True)])
 def test_the_image_is_unhealthy_when_something_is_wrong_and_not_when_it_cannot_be_told(
     name: str | None, *, healthy: bool, machine: Machine, tmp_path: Path
 ) -> None:
@@ -139,32 +172,49 @@ def test_the_image_is_unhealthy_when_something_is_wrong_and_not_when_it_cannot_b
     environ = machine(name or FIT)
     if name is None:
         (tmp_path / f"{FIT}.json").write_text("{ not JSON", "utf-8")
-    done = run(("sh", "-c", command), environ)
+    done = run(at(POLICY, "/etc/gpustack/gpustack.toml", ("sh", "-c", command)), environ)
     assert done.returncode == (0 if healthy else 1), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
+def test_the_image_checks_by_its_policy_when_it_is_run(machine: Machine) -> None:
+    text = (INTEGRATIONS / "docker/Dockerfile").read_text("utf-8")
+    (command,) = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
+    words = [*at(POLICY, "/etc/gpustack/gpustack.toml", json.loads(command)), "--no-bench"]
+    assert [run(words, machine(name)).returncode for name in (FIT, NO_GPU)] == [0, 1]
+
+
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1), (NO_GPU, 1)])
 def test_the_detector_reads_one_short_line(name: str, code: int, machine: Machine) -> None:
     monitor = json.loads((INTEGRATIONS / "kubernetes/gpustack-monitor.json").read_text("utf-8"))
     (rule,) = monitor["rules"]
-    done = run((Path(rule["path"]).name, *rule["args"]), machine(name))
+    args = at(POLICY, "/etc/gpustack/gpustack.toml", rule["args"])
+    done = run((Path(rule["path"]).name, *args), machine(name))
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout.splitlines()[0][: monitor["pluginConfig"]["max_output_length"]].startswith("GPUSTACK ")
 
 
-@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1)])
-def test_the_containers_of_kubernetes_run_their_command(name: str, code: int, machine: Machine) -> None:
-    pod = read("kubernetes/init-container.yaml")
-    (container,) = pod["spec"]["initContainers"]
-    assert run(container["command"], machine(name)).returncode == code
+@pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 1), (NO_GPU, 1)])
+def test_a_workload_of_kubernetes_starts_only_where_its_gpu_is_fit(
+    name: str, code: int, machine: Machine, tmp_path: Path
+) -> None:
+    manifest = "kubernetes/init-container.yaml"
+    pod = read(manifest)["spec"]
+    (container,) = pod["initContainers"]
+    policy = mounted(manifest, pod, tmp_path)
+    assert run(at(policy, "/policy", container["command"]), machine(name)).returncode == code
 
 
-def test_the_daemon_set_writes_the_textfile_again_and_again(machine: Machine, tmp_path: Path) -> None:
-    (container,) = read("kubernetes/daemonset.yaml")["spec"]["template"]["spec"]["containers"]
-    (script,) = container["args"]
+@pytest.mark.parametrize(("name", "class_"), [(FIT, "ok"), (BAD_HOST, "bad-host"), (NO_GPU, "bad-host")])
+def test_the_daemon_set_writes_the_textfile_again_and_again(
+    name: str, class_: str, machine: Machine, tmp_path: Path
+) -> None:
+    manifest = "kubernetes/daemonset.yaml"
+    pod = read(manifest)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (script,) = at(mounted(manifest, pod, tmp_path), "/policy", container["args"])
     folder = tmp_path / "textfile"
     folder.mkdir()
-    environ = {**machine(BAD_HOST), "EVERY_SECONDS": "0.1"}
+    environ = {**machine(name), "EVERY_SECONDS": "0.1"}
     command = [*container["command"], script.replace("/textfile/", f"{folder}/")]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environ, stdout=subprocess.DEVNULL, start_new_session=True
@@ -176,6 +226,7 @@ def test_the_daemon_set_writes_the_textfile_again_and_again(machine: Machine, tm
         finally:
             os.killpg(child.pid, 15)
     assert families(written)
+    assert re.search(rf'^gpustack_check_class\{{.*"{class_}".*\}} 1$', written.read_text("utf-8"), re.MULTILINE)
 
 
 def replaced(path: Path, before: int | None) -> int | None:
@@ -216,10 +267,11 @@ def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) 
     shutil.copytree(REPO, tmp_path / "usr/src/gpustack", ignore=left_out)
     (tmp_path / "usr/local/bin").mkdir(parents=True)
     (tmp_path / "opt").mkdir()
-    rooted = re.sub(r"(?<![\w/.])/(opt|usr)/", rf"{tmp_path}/\1/", command)
+    rooted = re.sub(r"(?<![\w/.])/(opt|usr|etc)/", rf"{tmp_path}/\1/", command)
     done = subprocess.run(["/bin/sh", "-c", rooted], capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     installed = str(tmp_path / "usr/local/bin/gpustack")
     said = subprocess.run([installed, "--version"], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
     assert said.stdout.startswith("gpustack ")
+    assert (tmp_path / "etc/gpustack/gpustack.toml").read_bytes() == POLICY.read_bytes()
     assert not (tmp_path / "usr/src/gpustack").exists()

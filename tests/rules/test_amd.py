@@ -10,7 +10,23 @@ import pytest
 
 from gpustack.model.report import Health, Kept, Severity
 from gpustack.rules.amd import ready
-from tests.build import PYTHON, found, ids, kernel, log, machine, merged, pci, python, report, roots, seen, torch
+from tests.build import (
+    PYTHON,
+    found,
+    ids,
+    jax,
+    kernel,
+    log,
+    machine,
+    merged,
+    onnxruntime,
+    pci,
+    python,
+    report,
+    roots,
+    seen,
+    torch,
+)
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts
@@ -48,6 +64,12 @@ def amd(*others: Component, gpus: Iterable[dict[str, object]] = ()) -> Facts:
     absent = (seen(name) for name in ("nvidia.ko", "nvidia-driver", "nvml", "libcuda", "gpu"))
     parts = (seen("pci-display", CARD), seen("amd-gpu", *(gpus or [card()])), module(), python())
     return merged(machine(kernel(), log(), *absent, *parts, pythons=[PYTHON]), *others)
+
+
+@pytest.mark.parametrize("build", [jax("cuda12"), onnxruntime("cuda", cuda="12.4"), torch()])
+def test_a_build_for_cuda_is_never_said_to_work_on_a_card_of_amd(build: Component) -> None:
+    """That no contract speaks against it is no proof: the doctor says that it works only where one speaks for it."""
+    assert report(amd(build)).verdict.works[build.id] is not True
 
 
 @pytest.mark.parametrize("version", [None, "6.14.14"])

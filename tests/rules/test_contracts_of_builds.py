@@ -7,7 +7,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.model.report import Contract, Kept
-from tests.build import PYTHON, gpu, healthy, jax, kernel, libcuda, machine, module, on, python, report, seen, torch
+from gpustack.model.versions import CudaVersion
+from gpustack.rules.compatibility import driver_fit
+from tests.build import (
+    MATRIX,
+    PYTHON,
+    gpu,
+    healthy,
+    jax,
+    kernel,
+    libcuda,
+    machine,
+    module,
+    on,
+    python,
+    report,
+    seen,
+    torch,
+)
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts
@@ -171,6 +188,8 @@ def test_windows_releases_are_compared_with_windows_numbers() -> None:
     assert found("537.13") is Kept.LIMITED
     assert found("516.31") is Kept.BROKEN
     assert found("581.15") is Kept.OK
+    old = driver_fit(CudaVersion(9, 2), machine(seen("nvidia-driver", {"version": "391.35"}), wsl=True), MATRIX)
+    assert (old.kept, old.needs) == (Kept.BROKEN, "driver 397.44 or newer")
 
 
 def test_a_contract_is_drawn_once() -> None:

@@ -43,12 +43,6 @@ def test_a_package_of_cupy_serves_one_major_of_cuda() -> None:
     assert all((one.cuda is None) != (one.rocm is None) for one in found.values())
 
 
-def test_the_releases_of_cupy_state_cuda_python_and_numpy() -> None:
-    found = compilers.cupy_releases(MATRIX)
-    assert all(one.cuda.text and one.python.text and one.numpy.text for one in found)
-    assert len({one.row.text for one in found}) == len(found)
-
-
 def test_numba_cuda_states_a_lowest_gpu_by_major() -> None:
     found = compilers.numba_cuda(MATRIX)
     assert {one.cuda for one in found} == {12, 13}

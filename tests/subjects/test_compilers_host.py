@@ -24,12 +24,14 @@ def test_every_cuda_version_stands_once_oldest_first_and_never_takes_less() -> N
     ("cuda", "gcc"), [("11.8", 11), ("12.4.131", 13), ("12.9", 14), ("13.0.88", 15), ("11.4.0", 10), ("11.4", 11)]
 )
 def test_the_newest_gcc_of_a_cuda_version(cuda: str, gcc: int) -> None:
-    assert compilers_host.newest_gcc(MATRIX, cuda) == gcc
+    found = compilers_host.compilers_of(MATRIX, cuda)
+    assert found is not None
+    assert found.gcc_max == gcc
 
 
 @pytest.mark.parametrize("cuda", ["12.7", "14.0", "8.0", "x"])
 def test_a_cuda_version_without_a_row_is_not_judged(cuda: str) -> None:
-    assert compilers_host.newest_gcc(MATRIX, cuda) is None
+    assert compilers_host.compilers_of(MATRIX, cuda) is None
 
 
 def test_ubuntus_gcc_13_needs_cuda_12_4_or_newer() -> None:

@@ -36,23 +36,24 @@ def test_every_cudnn_that_a_torch_wheel_pins_is_known() -> None:
 
 
 def test_pascal_and_volta_end_with_cudnn_9_10() -> None:
-    volta = cudnn.newest_for_gpu(MATRIX, ComputeCapability(7, 0))
-    assert volta is not None
-    assert within("9.10.2.21", volta.versions)
+    assert cudnn.oldest_gpu(MATRIX, "9.10.2.21") == ComputeCapability(5, 0)
     assert cudnn.oldest_gpu(MATRIX, "9.11.0.98") == ComputeCapability(7, 5)
     assert cudnn.oldest_gpu(MATRIX, "8.2.0", 11) == ComputeCapability(3, 5)
     assert cudnn.oldest_gpu(MATRIX, "8.2.0", 10) == ComputeCapability(3, 0)
     assert cudnn.oldest_gpu(MATRIX, "99.0") is None
-    assert cudnn.newest_for_gpu(MATRIX, ComputeCapability(2, 0)) is None
 
 
 def test_cuda_of_a_release() -> None:
-    assert cudnn.runs_with_cuda(MATRIX, "9.10.2.21", "11.8")
-    assert cudnn.runs_with_cuda(MATRIX, "9.11.0.98", "11.8") is False
-    assert cudnn.runs_with_cuda(MATRIX, "9.12.0.46", "13.0")
-    assert cudnn.runs_with_cuda(MATRIX, "7.6.5", "10.2")
-    assert cudnn.runs_with_cuda(MATRIX, "7.6.0", "10.2") is False
-    assert cudnn.runs_with_cuda(MATRIX, "99.0", "13.0") is None
+    held = [cudnn.release_of(MATRIX, version) for version in ("7.6.0", "7.6.5", "9.10.2.21", "9.11.0.98", "9.12.0.46")]
+    made = [(("10.2" in one.cuda), ("11" in one.cuda), ("13" in one.cuda)) for one in held if one]
+    assert made == [
+        (False, False, False),
+        (True, False, False),
+        (False, True, False),
+        (False, False, False),
+        (False, False, True),
+    ]
+    assert cudnn.release_of(MATRIX, "99.0") is None
     newest = cudnn.release_of(MATRIX, "9.20.0.48")
     assert newest is not None
     assert newest.drivers["13"] == DriverRelease(580, 65, 6)

@@ -117,10 +117,3 @@ def test_a_release_that_does_not_build_with_a_kernel_is_known(driver: str, kerne
 def test_no_release_both_builds_and_does_not_build_with_a_kernel() -> None:
     for one in drivers.builds(MATRIX) + drivers.named(MATRIX):
         assert not (one.builds and drivers.fails_with(MATRIX, one.driver, one.kernel))
-
-
-def test_grace_hopper_needs_the_open_module_though_hopper_does_not() -> None:
-    found = drivers.module_rule(MATRIX, "NVIDIA GH200 480GB")
-    assert found is not None
-    assert (found.open, found.closed) == ("required", "impossible")
-    assert drivers.module_rule(MATRIX, "NVIDIA H200") is None

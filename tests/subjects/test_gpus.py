@@ -126,17 +126,6 @@ def test_products_named_in_the_table_of_architectures_are_of_that_architecture()
             assert gpus.capability_of(MATRIX, product) in {one.capability, None}
 
 
-def test_figures_are_those_of_the_longest_name() -> None:
-    l40s, l4 = gpus.figures_of(MATRIX, "NVIDIA L40S"), gpus.figures_of(MATRIX, "NVIDIA L4")
-    h200 = gpus.figures_of(MATRIX, "NVIDIA H200 NVL")
-    assert l40s is not None
-    assert l4 is not None
-    assert h200 is not None
-    assert (l40s.peaks["bf16"], l4.peaks["bf16"], h200.peaks["bf16"]) == (362, 121, 835.5)
-    assert h200.memory_gbs == 4800
-    assert gpus.figures_of(MATRIX, "NVIDIA GeForce GTX 1080") is None
-
-
 def test_figures_agree_with_the_rates_of_the_architecture() -> None:
     for one in gpus.figures(MATRIX):
         assert all(value > 0 for value in one.peaks.values())

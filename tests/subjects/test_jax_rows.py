@@ -65,11 +65,6 @@ def test_a_version_that_nobody_read_is_not_guessed() -> None:
     assert jax.build_of(MATRIX, "99.0", 13) is None
 
 
-def test_a_plugin_names_its_libraries() -> None:
-    assert jax.plugin_requires(MATRIX, "jax-cuda13-plugin", "0.9.0")["cudnn"] == ">=9.12.0.46,<10"
-    assert jax.plugin_requires(MATRIX, "jax-cuda12-plugin", "0.4.31") == {}
-
-
 def test_cudnn_9_10_0_is_known_to_go_wrong() -> None:
     assert any(one.library == "cudnn" and within("9.10.0.56", one.versions) for one in jax.known(MATRIX))
     blackwell = next(one for one in jax.known(MATRIX) if one.library == "cublas")

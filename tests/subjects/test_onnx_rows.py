@@ -22,6 +22,11 @@ def test_a_version_belongs_to_its_minor() -> None:
     assert known is not None
     assert runtime is not None
     assert (known.opset, runtime.opset) == (22, 21)
+    for line in MATRIX.table("onnx")["runtimes"]:
+        model, reader = onnx.release_of(MATRIX, line["onnx"]), onnx.runtime_of(MATRIX, line["onnxruntime"])
+        assert model is not None
+        assert reader is not None
+        assert reader.opset == model.opset, line["onnxruntime"]
     assert onnx.release_of(MATRIX, "99.0.0") is None
     assert onnx.runtime_of(MATRIX, "nightly") is None
 

@@ -45,28 +45,6 @@ def test_the_feed_for_cuda_12_changes_its_cudnn_with_1_18_1() -> None:
     assert onnxruntime.feeds_of(MATRIX, "1.27.0") == ()
 
 
-def test_the_newest_for_a_cuda_major() -> None:
-    found = onnxruntime.newest_for_cuda(MATRIX, 12)
-    assert found is not None
-    assert found.version == "1.26"
-    assert onnxruntime.newest_for_cuda(MATRIX, 10) is None
-
-
 def test_one_module_comes_from_many_distributions() -> None:
     assert {"onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"} <= set(onnxruntime.modules(MATRIX))
     assert "onnxruntime-qnn" not in onnxruntime.modules(MATRIX)
-
-
-def test_opsets_only_grow_and_a_runtime_reads_that_of_its_onnx() -> None:
-    lines = MATRIX.table("onnx")["runtimes"]
-    assert all(old["opset"] <= new["opset"] for old, new in pairwise(lines))
-    for line in lines:
-        runtime = onnxruntime.opset_of(MATRIX, line["onnxruntime"])
-        model = onnxruntime.opset_of_onnx(MATRIX, line["onnx"])
-        assert runtime is not None
-        assert model is not None
-        assert runtime.opset == model.opset, line["onnxruntime"]
-    assert onnxruntime.opset_of(MATRIX, "99.0.0") is None, "newer than the matrix is unknown"
-    newest = onnxruntime.opset_of_onnx(MATRIX, "1.20.1")
-    assert newest is not None
-    assert (newest.opset, newest.ir) == (25, 13)

@@ -45,18 +45,6 @@ def test_the_floor_of_a_family_is_below_the_drivers_of_its_toolkits() -> None:
     assert toolkits.floor_of(MATRIX, CudaVersion(10, 2)) is None
 
 
-@pytest.mark.parametrize(
-    ("driver", "cuda"), [("550.54.15", "12.4"), ("535.309.01", "12.2"), ("580.178.04", "13.0"), ("620.70.06", "13.5")]
-)
-def test_the_newest_toolkit_that_a_driver_runs_without_limits(driver: str, cuda: str) -> None:
-    release = DriverRelease.parse(driver)
-    assert release is not None
-    found = toolkits.newest_for(MATRIX, release)
-    assert found is not None
-    assert str(found.cuda) == cuda
-    assert toolkits.newest_for(MATRIX, DriverRelease(340, 8)) is None
-
-
 def test_targets_agree_with_the_architectures() -> None:
     measured = [one for one in toolkits.targets(MATRIX) if one.capabilities]
     for one in measured:
@@ -106,10 +94,7 @@ def test_compat_packages_for_an_old_driver_begin_with_the_smallest_step() -> Non
 
 def test_rules_name_the_errors_that_break_them() -> None:
     every = toolkits.rules(MATRIX) + toolkits.code_rules(MATRIX)
-    assert toolkits.rule_of(MATRIX, "forward-gpus").codes == (804,)
+    codes = {one.id: one.codes for one in every}
+    assert (codes["forward-gpus"], codes["newer-ptx"], codes["no-kernel-image"]) == ((804,), (222,), (209,))
     assert len({one.id for one in every}) == len(every)
-    assert toolkits.rule_of(MATRIX, "newer-ptx").codes == (222,)
-    assert toolkits.rule_of(MATRIX, "no-kernel-image").codes == (209,)
     assert all(code in MATRIX.cuda_codes for one in every for code in one.codes)
-    with pytest.raises(KeyError):
-        toolkits.rule_of(MATRIX, "nothing")

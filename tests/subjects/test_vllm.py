@@ -35,13 +35,6 @@ def test_what_a_release_asks_for(version: str, torch: str, cuda: str) -> None:
     assert found.python.holds("3.12.4")
 
 
-def test_the_releases_for_a_torch() -> None:
-    found = [one.version for one in vllm.for_torch(MATRIX, "2.11.0")]
-    assert "0.20.2" in found
-    assert "0.19.1" not in found
-    assert vllm.for_torch(MATRIX, "0.4.1") == ()
-
-
 def test_the_lowest_gpu_of_a_release() -> None:
     floor = vllm.floor_of(MATRIX, "0.20.2")
     assert floor is not None

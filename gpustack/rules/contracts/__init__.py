@@ -15,6 +15,7 @@ from gpustack.rules.contracts import (
     kernel,
     library,
     python,
+    question,
     runtime,
     serving,
 )
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract
 
-ROOMS = (kernel, driver, gpu, amd, intel, runtime, library, framework, python, extension, compiler, serving)
+ROOMS = (kernel, driver, gpu, amd, intel, runtime, library, framework, python, extension, compiler, serving, question)
 
 
 def draw(facts: Facts, matrix: Matrix) -> tuple[Contract, ...]:

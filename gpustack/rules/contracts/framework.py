@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract, Row
+    from gpustack.model.versions import ComputeCapability
 
 LIBRARIES = (
     ("libcudnn", "cudnn", "nvidia-cudnn"),
@@ -56,7 +57,14 @@ def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     where = build.copy.environment
     for gpu in capabilities(facts):
         if build.accelerator == "cuda" and build.component in {"pytorch", "tensorflow"}:
-            yield edge(build.component, "gpu", "architecture", arch_fit(build, gpu, facts, matrix), where)
+            behind = _too_old(build, gpu, matrix) if asked(build.copy) and not build.archs else None
+            if behind:
+                yield edge(build.component, "gpu", "accelerator", behind, where)
+            else:
+                yield edge(build.component, "gpu", "architecture", arch_fit(build, gpu, facts, matrix), where)
+        elif build.accelerator == "cuda" and build.component == "onnxruntime" and asked(build.copy):
+            fit = _ort_gpu(build, gpu, facts, matrix)
+            yield from (edge("onnxruntime", "gpu", "architecture", one, where) for one in fit)
         elif build.accelerator == "cuda" and build.component == "jax":
             fit = _jax_gpu(build, facts, matrix)
             yield from (edge("jax", "gpu", "architecture", one, where) for one in fit)
@@ -92,6 +100,31 @@ def _otherwise(facts: Facts, gfx: str, archs: tuple[str, ...]) -> Kept:
         return Kept.LIMITED
     beside = any(one.gfx in archs for one in amd.computing(facts))
     return Kept.LIMITED if beside and all(one.integrated for one in amd.gpus(facts) if one.gfx == gfx) else Kept.BROKEN
+
+
+def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None:
+    """Give that a build whose code was not read cannot have any for a GPU: its CUDA makes none, and its like no PTX."""
+    arch, cuda = matrix.arch(gpu), build.cuda
+    if arch is None or cuda is None:
+        return None
+    alike = [one for one in matrix.torch_builds if one.cuda == cuda]
+    newer = arch.first_toolkit is not None and cuda < arch.first_toolkit
+    without_ptx = bool(alike) and not any(code.kind == "compute" for one in alike for code in one.archs)
+    if not (newer and without_ptx) and not (arch.last_toolkit and cuda > arch.last_toolkit):
+        return None
+    ends = (
+        f"from {arch.first_toolkit}" if arch.first_toolkit else "",
+        f"to {arch.last_toolkit}" if arch.last_toolkit else "",
+    )
+    needs = f"a build with CUDA {' '.join(end for end in ends if end)} for {gpu.sm}"
+    return Fit(kept=Kept.BROKEN, needs=needs, found=f"a build with CUDA {cuda}", row=arch.row)
+
+
+def _ort_gpu(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
+    """Give how the wheel of the package index goes with a GPU; nothing where its code was not read."""
+    known = onnxruntime.release_of(matrix, build.copy.version or "") if _known(build) else None
+    if known and known.archs:
+        yield replace(arch_fit(replace(build, archs=known.archs), gpu, facts, matrix), row=known.row)
 
 
 def _jax_gpu(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Fit]:

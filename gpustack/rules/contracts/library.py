@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.model.report import Kept
-from gpustack.rules.compatibility import Fit
+from gpustack.model.versions import CudaVersion
+from gpustack.rules.compatibility import Fit, driver_fit
 from gpustack.rules.contracts.edges import asked, edge, floor_fit, release, same_major, spoken
 from gpustack.rules.reading import copies, number
 from gpustack.rules.seen import capabilities, driver_release
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Contract, Row
     from gpustack.model.versions import DriverRelease
+    from gpustack.subjects.tensorrt import TensorrtRelease
+
+
+BEST = (Kept.OK, Kept.LIMITED, Kept.UNKNOWN, Kept.BROKEN)
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -56,12 +61,24 @@ def _nccl(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     row = next((wheel.row for wheel in wheels.values() if wheel), known.row)
     yield from _driver("nccl", floors, facts, row)
     archs = [arch for major, held in known.archs.items() if cuda in {None, major} for arch in held]
+    if not archs and known.built:
+        yield from _left_behind(min(known.built.values()), facts, matrix, known.row)
     for gpu in capabilities(facts) if archs else ():
         fits = any(arch.runs_on(gpu) for arch in archs)
         names = " ".join(dict.fromkeys(arch.capability.sm for arch in archs))
         kept = Kept.OK if fits else Kept.UNKNOWN  # its PTX was not read
         fit = Fit(kept=kept, needs=f"code for {gpu.sm}", found=f"machine code for {names}", row=known.row)
         yield edge("nccl", "gpu", "architecture", fit)
+
+
+def _left_behind(oldest: CudaVersion, facts: Facts, matrix: Matrix, row: Row) -> Iterator[Contract]:
+    """Give that a NCCL whose code was not read has none for a GPU: every CUDA that it was built with had left it."""
+    for gpu in capabilities(facts):
+        arch = matrix.arch(gpu)
+        if arch and arch.last_toolkit and arch.last_toolkit < oldest:
+            needs = f"a build with CUDA {arch.last_toolkit} or older for {gpu.sm}"
+            fit = Fit(kept=Kept.BROKEN, needs=needs, found=f"a build with CUDA {oldest}", row=row)
+            yield edge("nccl", "gpu", "accelerator", fit)
 
 
 def _tensorrt(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -71,8 +88,22 @@ def _tensorrt(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract
     for gpu in capabilities(facts) if known.oldest_gpu else ():
         if known.oldest_gpu:
             yield edge("tensorrt", "gpu", "architecture", floor_fit(gpu, known.oldest_gpu, known.row))
+    yield from _tensorrt_driver(copy, known, facts, matrix)
     for found in spoken(facts, "cudnn") if known.cudnn else ():
         yield edge("tensorrt", "cudnn", "library", same_major("cuDNN", known.cudnn or "", found, known.row))
+
+
+def _tensorrt_driver(copy: Instance, known: TensorrtRelease, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Give how TensorRT goes with the driver: by the drivers that it names, else as the CUDA it was built with does."""
+    tagged = number(copy.facts, "cuda_major")
+    stated = [one for one in tensorrt.drivers_of(matrix, copy.version or "") if tagged in {None, one.cuda}]
+    if stated:
+        yield from _driver("tensorrt", {str(one.cuda): one.driver for one in stated}, facts, stated[0].row)
+        return
+    cudas = [cuda for cuda in map(CudaVersion.parse, known.cuda) if cuda and tagged in {None, cuda.major}]
+    fits = [driver_fit(cuda, facts, matrix) for cuda in cudas] if driver_release(facts) else []
+    if fits:
+        yield edge("tensorrt", "nvidia-driver", "cuda", min(fits, key=lambda fit: BEST.index(fit.kept)))
 
 
 def _driver(component: str, floors: Mapping[str, DriverRelease], facts: Facts, row: Row) -> Iterator[Contract]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.rules.contracts.edges import edge
+from gpustack.rules.contracts.edges import asked, edge
+from gpustack.rules.reading import copies
 from gpustack.rules.techniques import abilities
 
 if TYPE_CHECKING:
@@ -17,5 +18,7 @@ if TYPE_CHECKING:
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give whether each technique of each installed server can be used here."""
+    named = any(asked(copy) for copy in copies(facts, "gpu"))
     for one in abilities(facts, matrix):
-        yield edge(one.component, "gpu", "technique", one.fit, one.environment)
+        if not (one.parallel and named):  # how many there are, nobody said
+            yield edge(one.component, "gpu", "technique", one.fit, one.environment)

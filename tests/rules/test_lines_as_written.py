@@ -1,0 +1,99 @@
+"""A few lines as people write them: the fault that they tell is named, and words that state none blame nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.judging import judge
+from tests.imports.reading import MATRIX, first, read
+
+FAULTS = {
+    "kernel.x86_64  5.14.0-362.8.1.el9_3  @baseos\n"
+    "kernel-devel.x86_64  5.14.0-427.el9  @appstream\n"
+    "the nvidia module is not loaded, nvidia-smi fails": ("dkms-headers-missing", "5.14.0-362.8.1.el9_3"),
+    "UEFI Secure Boot is on, Bumblebee says: Could not load GPU driver": ("secure-boot-key-rejected", "Secure Boot"),
+    "GTX 970, nvidia-open-dkms 570.86: it says that this card is not supported": ("open-module-unsupported-gpu", "970"),
+    "nvidia-nvswitch0: Version mismatch, kernel version 535.129.03 user version 535.104.05": (
+        "fabric-manager-version-mismatch",
+        "535.104.05",
+    ),
+    "fabricmanager 550.54.15 but driver 550.90.07 on a DGX A100, service fails to start": (
+        "fabric-manager-version-mismatch",
+        "550.54.15",
+    ),
+    "$ docker run --gpus all nvidia/cuda:12.2.0-base-ubuntu22.04 nvidia-smi\n"
+    "NVIDIA-SMI 535.54.03  Driver Version: 535.54.03  CUDA Version: 12.2\n"
+    "(jupyter container) $ nvidia-smi\n"
+    "bash: nvidia-smi: command not found": ("container-no-gpus-flag", "--gpus"),
+    "onnxruntime was installed first and then onnxruntime-gpu, the CPU is used": ("ort-cpu-and-gpu-installed", "gpu"),
+    "torch 2.3, /opt/cuda/lib64/libcudnn_cnn_infer.so.8: undefined symbol: "
+    "_ZN5cudnn7backend3fooEv\n"
+    "unset LD_LIBRARY_PATH helps": ("cudnn-shadowed-by-ld-library-path", "LD_LIBRARY_PATH"),
+    "Could not load dynamic library 'libcufft.so.10:No such file or directory; LD_LIBRARY_PATH: /usr/local/cuda-11.2": (
+        "tf-cannot-dlopen",
+        "libcufft.so.10",
+    ),
+    "foo_bar-1.2+cuda12.4-cp311-cp311-win_amd64.whl installed\n        cublas64_13.dll => not found": (
+        "cuda-major-mismatch-wheel",
+        "cublas64_13.dll",
+    ),
+    "4 GPUs, NCCL WARN NET/IB : Got completion with error 4, opcode 0, len 0, vendor err 81\n"
+    "ACSCtl: SrcValid+ ReqRedir+": ("iommu-acs-p2p", "ACS"),
+    "pip install onnxruntime-gpu==1.6.0\nOSError: libcudnn.so.8: cannot open shared object file": (
+        "ort-cudnn-major-mismatch",
+        "1.6.0",
+    ),
+    "xFormers was built for PyTorch 2.1.2+cu121, you have 2.4.0": ("extension-abi-mismatch", "2.1.2"),
+    "torch.__version__ gives 2.6.0+cpu although I have a 4070, nvidia-smi is fine": ("cpu-only-build", "2.6.0+cpu"),
+    "onnxruntime 1.19.0, get_available_providers() -> ['CPUExecutionProvider'], RTX 4080, I "
+    "wanted CUDAExecutionProvider": ("cpu-only-build", "onnxruntime"),
+    "NCCL error in the container, df -h /dev/shm shows 64M, works with --ipc=host": ("container-shm-too-small", "64"),
+    "clinfo shows 0 devices as user, with sudo it lists the Arc A770": ("user-not-in-render-group", "render"),
+    "WSL2 Ubuntu: libcuda.so.1 is loaded from /opt/cuda/compat instead of /usr/lib/wsl/lib": (
+        "wsl-libcuda-shadowed",
+        "compat",
+    ),
+    "warning: not compiled with GPU offload support": ("cpu-only-build", "llama.cpp"),
+    "Tesla K40c, pytorch 1.8: PyTorch no longer supports this GPU because it is too old.": ("arch-not-in-build", "3.5"),
+    "570.86.10: GSP boot fails on my 2080 Ti, 565.77 works": ("gsp-firmware-regression", "565.77"),
+    "the driver was updated to 565.77, module in memory still 560.35.03, nvidia-smi fails": (
+        "driver-library-mismatch",
+        "560.35.03",
+    ),
+}
+SOUND = (
+    "I told pip to install torch into /home/me/.local and it works",
+    "Both torch and torchvision live in /usr/lib/python3/dist-packages",
+    'File "/home/u/scaffold/torch/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1501',
+    "multiple torch jobs use ~/data/x",
+    "I tried torch 2.1 and 2.2, both fail the same way",
+    "I tested two versions of torch, 2.1 and 2.2",
+    "We support multiple versions of PyTorch in CI",
+    "I used to have two versions of pytorch, now only one",
+    "an old torch extension cache in ~/.cache/torch_extensions",
+    "older nvJitLink options are kept in .local/share",
+    "thermal: intel: Fix dangling resources on thermal_throttle_online()",
+    "Don't need libXext at all - no headers or functions from it are used.",
+    "We don't include kernel headers or glibc headers",
+    "watch to see if they fall off the bus or not",
+    "no source file was found for the CUDA sample",
+    "RTX 4090, torch 2.5.1+cu124; it works with --ipc=host too, /dev/shm is 64G",
+    "onnxruntime 1.19.0, providers: ['CPUExecutionProvider'], no GPU here",
+    "kernel.x86_64  5.14.0-362.el9  @baseos\nkernel-devel.x86_64  5.14.0-427.el9  @appstream\nall is well",
+    "onnxruntime and onnxruntime-gpu should not be installed together, they say; I only have onnxruntime-gpu 1.18.0",
+    "Thermal throttling was last year's problem, we cleaned the fans and the RTX 2080 runs at 70C now",
+    "a friend says this card is great, RTX 4070, driver 550.54.14",
+)
+
+
+@pytest.mark.parametrize("said", FAULTS)
+def test_the_fault_that_a_few_lines_tell_is_named(said: str) -> None:
+    finding, named = FAULTS[said]
+    found, words = first(said)
+    assert found == finding
+    assert named in words
+
+
+@pytest.mark.parametrize("said", SOUND)
+def test_words_that_state_no_fault_blame_nobody(said: str) -> None:
+    assert judge(read(said), MATRIX).verdict.root_causes == ()
