@@ -66,7 +66,9 @@ WORDS = tuple(
 
 def sift(data: bytes) -> tuple[bytes, bool]:
     """Give what of an input is to be read, and whether something was left out."""
-    short = re.sub(rb"\n{4,}", b"\n\n\n", b"\n".join(_short(data)))
+    short = b"\n".join(_short(data))
+    if b"\n" * 4 in short:  # a search for the words alone is ten times as fast
+        short = re.sub(rb"\n{4,}", b"\n\n\n", short)
     large = len(short) > LARGE
     if large:
         middle = short[EDGE:-EDGE]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SONAME = "libnvidia-ml.so.1"
 PROBES = {"nvml": "driver/nvml.py", "gpu": "hardware/gpu.py", "nvlink": "hardware/nvlink.py"}
-CODES = tuple(sorted(value for name, value in vars(pynvml).items() if name.startswith("NVML_ERROR_")))
+CODES: tuple[int, ...] = tuple(sorted(value for name, value in vars(pynvml).items() if name.startswith("NVML_ERROR_")))
 
 
 class StandIn:

@@ -217,7 +217,7 @@ def test_what_speaks_of_the_whole_gpu_does_so_at_every_question(sick: Machine, c
 def test_a_gpu_that_answers_every_question_with_an_error_is_never_well(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
     stages = [*questions(well), *(gate for group in GATES for gate in group), LINKS]
-    plans = [dict.fromkeys(stages, code) for code in CODES]
+    plans: list[dict[str, int]] = [dict.fromkeys(stages, code) for code in CODES]
     for code, seen in zip(CODES, sick.looks(["gpu"], plans), strict=True):
         status, said = seen.judged(sick.well)
         assert seen.components["gpu"].status is Status.FAILED

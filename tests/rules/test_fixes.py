@@ -6,7 +6,6 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +20,7 @@ from tests.build import PYTHON, kernel, merged, report
 from tests.rules.test_rules import MACHINES, machines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpustack.model.report import Finding
 
@@ -54,12 +53,11 @@ DRIVERS = re.compile(
 HARM = re.compile(r"\b(poweroff|shutdown|halt|mkfs|snap remove|dist-upgrade|full-upgrade|chmod|rm|dd)\b(?! --rm)")
 
 
-@cache
-def offered() -> tuple[tuple[Facts, Finding], ...]:
+def offered() -> Iterator[tuple[Facts, Finding]]:
     """Give every finding with a fix, on each machine, and on those made of facts under other distributions."""
     others = [merged(one, kernel(os_id=name)) for name in SYSTEMS for one in MACHINES]
     made = ((facts, finding) for facts in (*machines(), *others) for finding in report(facts, Purpose.ANY).findings)
-    return tuple((facts, finding) for facts, finding in made if finding.fix)
+    return ((facts, finding) for facts, finding in made if finding.fix)
 
 
 def commands(facts: Facts) -> list[str]:
@@ -84,50 +82,51 @@ def to_pip(command: str) -> Iterator[str]:
         before = word
 
 
-@pytest.mark.timeout(400)
-def test_pip_is_given_no_name_but_known_and_installed_ones() -> None:
-    for facts, finding in offered():
-        listed = {name for copy in copies(facts, "packages") for name in table(copy.facts, "distributions")}
-        for command in finding.fix.commands if finding.fix else ():
-            named = {name for name in to_pip(command) if not OF_NVIDIA.fullmatch(name)}
-            assert named <= KNOWN | {one.lower().replace("_", "-") for one in listed}, (finding.id, command)
+def pip_is_given_no_name_but_known_and_installed_ones(facts: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    listed = {name for copy in copies(facts, "packages") for name in table(copy.facts, "distributions")}
+    for command in typed:
+        named = {name for name in to_pip(command) if not OF_NVIDIA.fullmatch(name)}
+        assert named <= KNOWN | {one.lower().replace("_", "-") for one in listed}, (finding.id, command)
+
+
+def what_harms_is_not_to_be_typed_unread(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    for command in typed:
+        bare = command if not command.startswith("#") else ""
+        assert not HARM.search(bare.replace("--rm", "").replace("wsl.exe --shutdown", "")), (finding.id, command)
+        assert "reboot" not in bare or bare == fixes.REBOOT, (finding.id, command)
+        assert not re.search("purge.*'[^']*[*]", command), (finding.id, command)
+        assert "--gpureset" not in bare or "--gpu " in bare, (finding.id, command)
+        assert "export LD_LIBRARY_PATH=" not in bare or "$LD_LIBRARY_PATH" in bare, (finding.id, command)
+    assert fixes.REBOOT not in typed[:-1], finding.id
+
+
+def what_stands_for_another_command_is_marked(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    for number, command in enumerate(typed):
+        assert not re.search("  # or\\b", command), (finding.id, command)
+        assert number or not command.startswith(OR), (finding.id, command)
+    starts = [one for one in typed if one.startswith("docker run ")]
+    assert len(starts) <= 1, (finding.id, starts)
+
+
+def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
+    facts: Facts, finding: Finding, typed: Sequence[str]
+) -> None:
+    for number, command in enumerate(typed):
+        if NVIDIAS.search(command) and "pacman" not in command and not command.startswith("#"):
+            assert number, (finding.id, command)
+            assert typed[number - 1].startswith("# NVIDIA's repository"), (finding.id, command)
+        if DRIVERS.search(command):
+            assert fixes.ubuntu(facts), (finding.id, command)
 
 
 @pytest.mark.timeout(400)
-def test_what_harms_is_not_to_be_typed_unread() -> None:
-    for _, finding in offered():
-        for command in finding.fix.commands if finding.fix else ():
-            bare = command if not command.startswith("#") else ""
-            assert not HARM.search(bare.replace("--rm", "").replace("wsl.exe --shutdown", "")), (finding.id, command)
-            assert "reboot" not in bare or bare == fixes.REBOOT, (finding.id, command)
-            assert not re.search("purge.*'[^']*[*]", command), (finding.id, command)
-            assert "--gpureset" not in bare or "--gpu " in bare, (finding.id, command)
-            kept = "export LD_LIBRARY_PATH=" not in bare or "$LD_LIBRARY_PATH" in bare
-            assert kept, (finding.id, command)
-        if finding.fix and fixes.REBOOT in finding.fix.commands:
-            assert finding.fix.commands[-1] == fixes.REBOOT, finding.id
-
-
-@pytest.mark.timeout(400)
-def test_what_stands_for_another_command_is_marked() -> None:
-    for _, finding in offered():
-        for number, command in enumerate(finding.fix.commands if finding.fix else ()):
-            assert not re.search("  # or\\b", command), (finding.id, command)
-            assert number or not command.startswith(OR), (finding.id, command)
-            starts = [one for one in finding.fix.commands if one.startswith("docker run ")] if finding.fix else []
-            assert len(starts) <= 1, (finding.id, starts)
-
-
-@pytest.mark.timeout(400)
-def test_a_package_of_nvidia_alone_is_said_to_be_in_its_repository() -> None:
+def test_every_fix_keeps_to_this_on_every_machine_and_distribution() -> None:
     for facts, finding in offered():
         typed = finding.fix.commands if finding.fix else ()
-        for number, command in enumerate(typed):
-            if NVIDIAS.search(command) and "pacman" not in command and not command.startswith("#"):
-                assert number, (finding.id, command)
-                assert typed[number - 1].startswith("# NVIDIA's repository"), (finding.id, command)
-            if DRIVERS.search(command):
-                assert fixes.ubuntu(facts), (finding.id, command)
+        pip_is_given_no_name_but_known_and_installed_ones(facts, finding, typed)
+        what_harms_is_not_to_be_typed_unread(facts, finding, typed)
+        what_stands_for_another_command_is_marked(facts, finding, typed)
+        a_package_of_nvidia_alone_is_said_to_be_in_its_repository(facts, finding, typed)
 
 
 def test_inside_wsl_nothing_of_the_driver_for_linux_is_installed() -> None:
