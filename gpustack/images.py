@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack import assets, catalogue, host, targets
 from gpustack.answers import parse
-from gpustack.catalogue import System
 from gpustack.door import Door
 from gpustack.errors import UsageError
 from gpustack.model.facts import Component, Facts, Layer, Status, Unseen
@@ -26,6 +25,7 @@ from gpustack.taken_over import taken_over
 from gpustack.workers import Task, ask
 
 if TYPE_CHECKING:
+    from gpustack.catalogue import System
     from gpustack.model.facts import Environment
 
 REPORT_SECONDS, LEAST_SECONDS = 1.0, 0.5
@@ -102,18 +102,8 @@ def _told(variables: Sequence[str]) -> dict[str, str]:
 
 
 def _system(name: str) -> System:
-    return System(
-        id=name,
-        layer=Layer.CONTAINER,
-        vendor="any",
-        here=True,
-        target=False,
-        alone=False,
-        deep=False,
-        group="",
-        seconds=5.0,
-        data={"id": name, "probe": "image.py", "place": PLACES[name]},
-    )
+    asked = catalogue.question(name, 5.0, probe="image.py", place=PLACES[name])
+    return replace(asked, layer=Layer.CONTAINER)
 
 
 def _here() -> list[Task]:
