@@ -10,6 +10,7 @@ from math import sqrt
 CONFIDENCE, NORMAL = 0.95, 0.98  # and half the deviations of a normal distribution that hold so much of it
 MANY = 1000  # samples: from there on the binomial distribution is as good as normal, and dear to add up
 WIDTH = 0.005  # half the interval over the median: what counts as settled
+FINE = 0.0025  # and what sampling goes on for while there is time: two runs of it differ by less than 1 %
 DRIFT = 0.01  # first third to last third: what counts as wandering
 LEAST = 6  # with fewer samples the interval of the median has less than 95 %, however close they are
 
@@ -44,13 +45,13 @@ def spread(samples: Sequence[float]) -> Spread:
     )
 
 
-def settled(samples: Sequence[float]) -> bool:
-    """Tell whether the median is known to half a percent."""
+def settled(samples: Sequence[float], width: float = WIDTH) -> bool:
+    """Tell whether the median is known to this part of it, half a percent unless asked otherwise."""
     if len(samples) < LEAST:
         return False
     ordered = sorted(samples)
     low, high = interval(ordered)
-    return (high - low) / 2 <= WIDTH * abs(quantile(ordered, 0.5))
+    return (high - low) / 2 <= width * abs(quantile(ordered, 0.5))
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:

@@ -16,7 +16,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.bench.spread import LEAST, quantile, spread
+from gpustack.bench.spread import DRIFT, FINE, LEAST, drift, quantile, settled
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card, Memory
@@ -168,7 +168,7 @@ def enough(samples: Samples, plan: Plan) -> bool:
     count, spent = len(samples.trains), time.monotonic() - samples.begun
     if count >= plan.most or spent >= plan.budget * (1 if count >= LEAST else OVERDRAFT):
         return count > 0
-    return count >= plan.least and spread(samples.seconds).steady
+    return count >= plan.least and settled(samples.seconds, FINE) and abs(drift(samples.seconds)) <= DRIFT
 
 
 def pilot(timer: Timer, run: Callable[[], None], seconds: float) -> int:

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(180)]
-COMMAND = Path(sys.executable).parent / "gpustack"  # the installed one, never that of the folder we stand in
+INSTALLED = Path(sys.executable).parent / "gpustack"  # never that of the folder we stand in, if there is another
+COMMAND = [str(INSTALLED)] if INSTALLED.exists() else [sys.executable, "-m", "gpustack"]
 HEALTHY = {"healthy", "degraded"}
 
 
 @cache
 def gpustack(*arguments: str) -> Any:  # noqa: ANN401 - JSON
-    done = subprocess.run([COMMAND, *arguments, "--format", "json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*COMMAND, *arguments, "--format", "json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     return json.loads(done.stdout)
 
