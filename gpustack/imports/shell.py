@@ -25,6 +25,10 @@ COMMAND_LINE = re.compile(r"^(?:Kernel )?(?:[Cc]ommand line: )?(?P<words>BOOT_IM
 BOOTED = re.compile(
     r"(?:\S*iommu\S*|pci|nomodeset|nomodule|lockdown|module\.sig_enforce|\S*blacklist|(?:nvidia|nouveau|nova)\S*)(?:=|$)"
 )
+LOCKDOWN = re.compile(
+    r"/sys/kernel/security/lockdown[^\n]{0,20}\n[^\n]{0,30}\[(?P<read>none|integrity|confidentiality)\]"
+    r"|\bkernel lockdown(?: mode| is|[ :=`'\"]){1,6}(?P<words>integrity|confidentiality)\b"
+)
 OS = re.compile(r'^PRETTY_NAME="?(?P<os>[^"\n]+)"?', re.MULTILINE)
 NVCC = re.compile(r"Cuda compilation tools, release (?P<cuda>\d+\.\d+)(?:, V(?P<version>[\d.]+\d))?")
 GCC = re.compile(
@@ -135,6 +139,8 @@ def _machine(origin: str, text: str, into: Gathered) -> None:
         platforms.system(origin, system["os"], into)
     if secure:
         into.tell("linux-kernel", origin, secure_boot=(secure["state"] or secure["words"]).lower() in {"enabled", "on"})
+    if lockdown := LOCKDOWN.search(text):
+        into.tell("linux-kernel", origin, lockdown=lockdown["read"] or lockdown["words"])
     groups = GROUPS.search(text)
     if groups:
         listed = (groups["groups"] or groups["all"]).rpartition("groups=")[2]

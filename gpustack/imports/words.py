@@ -36,7 +36,10 @@ OF_DRIVER = re.compile(
     r"(?:that )?(?:the )?(?:up to )?$",
     re.IGNORECASE,
 )
-LINK = r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
+LINK = (
+    r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
+    r"(?:NVIDIA-Linux-(?:x86_64|aarch64)-)?"  # the installer's name
+)
 CLAIM = re.compile(
     rf"(?<![\w./+\[-])(?:{'|'.join(f'(?P<n{index}>{words})' for index, (words, _) in enumerate(NAMED))})(?={LINK}\d"
     rf"|==)",

@@ -17,7 +17,7 @@ from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, flag, text, texts, told
 from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import nvidia_here
-from gpustack.rules.told_machine import machine, mine, more, secure, works
+from gpustack.rules.told_machine import LOCKED, machine, mine, more, secure, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,17 +61,28 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         severity=Severity.ERROR,
         layer=Layer.KERNEL_MODULE,
         component="nvidia.ko",
-        title="Secure Boot keeps the GPU's kernel module out: its signing key is not enrolled (MOK)",
+        title=_title(facts),
         detail=machine(facts, matrix, "The kernel loads signed modules only."),
         because=(
             *map(because_said, refused[:3]),
             *grounds(facts, *KEPT_OUT, "secure-boot-blamed-said", "secure-boot-on", "module-untrusted-key"),
-            *([because(facts, "linux-kernel", "secure_boot")] if secure(facts) else []),
+            *(
+                because(facts, "linux-kernel", name)
+                for name in ("secure_boot", "lockdown")
+                if told(facts, "linux-kernel").get(name)
+            ),
             *more(facts),
         ),
         fix=_fix(facts),
         confidence=Confidence.CERTAIN if refused else Confidence.LIKELY if declined or blamed else Confidence.POSSIBLE,
     )
+
+
+def _title(facts: Facts) -> str:
+    kernel = told(facts, "linux-kernel")
+    if text(kernel, "lockdown") in LOCKED and flag(kernel, "secure_boot") is not True:
+        return "Kernel lockdown keeps the GPU's kernel module out: no key that the kernel trusts has signed it"
+    return "Secure Boot keeps the GPU's kernel module out: its signing key is not enrolled (MOK)"
 
 
 def _blamed(facts: Facts) -> bool:
@@ -90,7 +101,8 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         return
     module, log = told(facts, "nvidia.ko"), told(facts, "kernel-log")
     refused = [line for line in (*texts(log, "module_errors"), *texts(log, "nvrm")) if REFUSED.search(line)]
-    secure = flag(told(facts, "linux-kernel"), "secure_boot")
+    kernel = told(facts, "linux-kernel")
+    secure = flag(kernel, "secure_boot") or text(kernel, "lockdown") in LOCKED
     unread = flag(log, "readable") is not True
     kept_out = texts(module, "blacklisted") or texts(module, "competitors")
     suspect = secure and unread and on_disk(facts) and not kept_out
@@ -108,8 +120,12 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         severity=Severity.ERROR,
         layer=Layer.KERNEL_MODULE,
         component="nvidia.ko",
-        title="Secure Boot keeps NVIDIA's kernel module out: its signing key is not enrolled",
-        because=(*grounds, because(facts, "linux-kernel", "secure_boot"), because(facts, "nvidia.ko", "signer")),
+        title=_title(facts),
+        because=(
+            *grounds,
+            *(because(facts, "linux-kernel", name) for name in ("secure_boot", "lockdown") if kernel.get(name)),
+            because(facts, "nvidia.ko", "signer"),
+        ),
         fix=_fix(facts),
         confidence=sure,
     )

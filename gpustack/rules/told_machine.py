@@ -31,6 +31,7 @@ KERNELS = (
 )
 BUILDING = ("dkms-log", "dkms-install", "dkms-headers", "dkms-failed")
 CHIPS = {"GF": "Fermi", "GK": "Kepler", "GM": "Maxwell", "GP": "Pascal", "GV": "Volta"}
+LOCKED = frozenset({"integrity", "confidentiality"})  # kernel lockdown: unsigned modules are refused
 OURS = re.compile(r"(?:nvidia|amdgpu)", re.IGNORECASE)
 
 
@@ -140,8 +141,11 @@ def whole(said_: str | None, base: int = 10) -> int:
 
 
 def secure(facts: Facts) -> bool | None:
-    """Tell whether Secure Boot is on, None where nobody said."""
-    said_ = flag(told(facts, "linux-kernel"), "secure_boot")
+    """Tell whether Secure Boot is on, or the kernel locked down as it then is; None where nobody said."""
+    kernel = told(facts, "linux-kernel")
+    if text(kernel, "lockdown") in LOCKED:
+        return True
+    said_ = flag(kernel, "secure_boot")
     return True if said_ is None and heard(facts, "secure-boot-on") else said_
 
 

@@ -180,6 +180,18 @@ def test_where_the_log_is_closed_secure_boot_is_a_guess(signed: Component, confi
     assert finding.confidence is confidence
 
 
+@pytest.mark.parametrize(("mode", "fault"), [("integrity", True), ("confidentiality", True), ("none", False)])
+def test_a_kernel_that_is_locked_down_keeps_unsigned_modules_out_without_secure_boot(mode: str, *, fault: bool) -> None:
+    unread = seen("kernel-log", {"readable": False, "xids": [], "nvrm": [], "module_errors": []})
+    facts = out(kernel(secure_boot=False, lockdown=mode), unread, module(None, signer=None))
+    assert ("secure-boot-key-rejected" in ids(facts)) == fault
+    if fault:
+        finding = found(facts, "secure-boot-key-rejected")
+        assert finding
+        assert "lockdown" in finding.title
+        assert ("lockdown", mode) in [(one.fact, one.value) for one in finding.because]
+
+
 def test_secure_boot_by_itself_is_no_fault() -> None:
     assert "secure-boot-key-rejected" not in ids(out(kernel(secure_boot=True)))
     assert "secure-boot-key-rejected" not in ids(healthy(kernel(secure_boot=True), log(modules=[REFUSED])))
