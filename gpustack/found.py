@@ -35,14 +35,28 @@ BENCH = {
 
         Where a package is missing, the finding names the command that installs it.""",
 }
+TRACE = {
+    "trace-wrong-answer": """A model that was followed through the machine gave a wrong answer.
+
+        It was compared with the same model in float64 on the CPU, and differs by more than the precision explains. A
+        GPU, its memory or a library computes wrongly: no figure of that run counts, and no result of others either.
+
+        Compare every bit under load (gpustack stress), look for Xids and ECC errors (gpustack doctor), and trace
+        another model or precision: an error in one of them alone is a library's.""",
+    "trace-step-failed": """One of the seven steps of running a model did not work.
+
+        The finding gives the step and the words of what refused it. All later steps were not reached.
+
+        Let the doctor look for the cause (gpustack doctor --deep); gpustack explain takes the words of the error.""",
+}
 
 
 def ids() -> tuple[str, ...]:
     """Give the id of every finding that can be explained, in the order of the rules."""
-    return (*RULES, *AFTERWARDS, *BENCH)
+    return (*RULES, *AFTERWARDS, *BENCH, *TRACE)
 
 
 def text(finding: str) -> tuple[str, ...]:
     """Give the paragraphs of a finding's text, the first its title; none where there is no such finding."""
-    said = BENCH.get(finding) or explain(finding) or ""
+    said = BENCH.get(finding) or TRACE.get(finding) or explain(finding) or ""
     return tuple(" ".join(part.split()) for part in cleandoc(said).split("\n\n") if part.strip())

@@ -26,6 +26,7 @@ DOCTOR = ("gpustack doctor",)
 ASK = "gpustack doctor, on the machine, says whether its stack is behind it; if not, the program is."
 HERE = "Run the command below on the machine: where the finding holds, it names what to type there."
 BENCH = ("gpustack bench",)
+TRACE = ("gpustack trace",)
 CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
 
 
@@ -41,7 +42,7 @@ def of_finding(finding: str, matrix: Matrix) -> Meaning:
         says=tuple(says),
         fix=HERE,
         stands_on=(place.about,) if place and place.about else (),
-        see=BENCH if finding in found.BENCH else DOCTOR,
+        see=BENCH if finding in found.BENCH else TRACE if finding in found.TRACE else DOCTOR,
     )
 
 

@@ -1,4 +1,4 @@
-"""A saved report of the bench, read back as our types: the one place where a ``gpustack.bench/1`` is read whole."""
+"""JSON read back as our types: a saved report of the bench, which is read whole here, and what a child says."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def read(path: Path) -> BenchReport:
     if schema != SCHEMA:
         raise InputError(f"{path} is no report of gpustack bench: its schema is {schema or 'missing'}, not {SCHEMA}")
     try:
-        return _made(said, BenchReport)
+        return made(said, BenchReport)
     except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 
 
-def _made(said: Mapping[str, Any], kind: type[Made]) -> Made:
+def made(said: Mapping[str, Any], kind: type[Made]) -> Made:
     """Give one of our types from its JSON; raises TypeError or ValueError where they do not fit."""
     if not isinstance(said, dict):
         raise TypeError(f"{kind.__name__} is no object")
@@ -70,7 +70,7 @@ def _value(said: object, hint: Any) -> object:  # noqa: ANN401 - a hint has no t
 def _one(said: object, hint: type) -> object:
     """Give a value that is no list and no table of free names."""
     if is_dataclass(hint):
-        return _made(_checked(said, dict), hint)
+        return made(_checked(said, dict), hint)
     if issubclass(hint, Enum):
         return hint(said)
     if hint is float:

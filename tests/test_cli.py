@@ -177,7 +177,7 @@ def test_no_command_shows_the_help_and_help_shows_what_works() -> None:
         done = gpustack(*arguments)
         assert done.returncode == 0
         assert "doctor" in done.stdout
-        assert "trace" not in done.stdout
+        assert "trace" in done.stdout
 
 
 def test_ctrl_c_ends_with_130() -> None:

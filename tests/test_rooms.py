@@ -79,7 +79,7 @@ def test_typer_rich_and_the_gpu_libraries_stay_in_their_rooms(path: Path) -> Non
     name, seen = name_of(path), {module.partition(".")[0] for module in imported(path)}
     assert "typer" not in seen or within(name, {"gpustack.cli"})
     assert "rich" not in seen or within(name, {"gpustack.render", "gpustack.cli"})
-    assert not seen & GPU_LIBRARIES or within(name, {"gpustack.bench"})
+    assert not seen & GPU_LIBRARIES or within(name, {"gpustack.bench", "gpustack.tracing"})
     assert "pydantic" not in seen or within(name, {"gpustack.schemas"})
 
 

@@ -15,7 +15,7 @@ from gpustack import assets
 from gpustack.model.facts import Environment, Facts
 from gpustack.render.plain import render
 from gpustack.schemas.__main__ import ROOTS, write
-from tests.render import measurements, reports
+from tests.render import measurements, reports, traces
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:
@@ -55,6 +55,11 @@ def test_reports_keep_their_schema(name: str) -> None:
 @pytest.mark.parametrize("name", measurements.ALL)
 def test_bench_reports_keep_their_schema(name: str) -> None:
     validator("bench").validate(written(measurements.ALL[name]()))
+
+
+@pytest.mark.parametrize("name", traces.ALL)
+def test_traces_keep_their_schema(name: str) -> None:
+    validator("trace").validate(written(traces.ALL[name]()))
 
 
 def test_snapshots_keep_their_schema() -> None:

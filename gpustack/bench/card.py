@@ -114,6 +114,7 @@ class Card:
         told = self._device.properties
         self.multiprocessors: int = told.multiprocessor_count
         self.l2_bytes: int = told.l2_cache_size
+        self.threads: int = told.max_threads_per_multiprocessor
         self.capability: tuple[int, int] = (told.compute_capability_major, told.compute_capability_minor)
         self._kernels = Kernels(capability=self.capability, cuda=self.cuda, library=library)
         self._elapsed = ctypes.CDLL("libcuda.so.1").cuEventElapsedTime
@@ -185,6 +186,32 @@ class Card:
         config = LaunchConfig(grid=blocks, block=threads)
         given = [argument.buffer if isinstance(argument, Memory) else argument for argument in arguments]
         return lambda: enqueue(stream, config, kernel, *given)
+
+    def starter(
+        self,
+        kernel: Kernel,
+        sizes: tuple[tuple[int, int, int], tuple[int, int, int], int],
+        arguments: Sequence[ctypes.c_uint32 | ctypes.c_uint64 | ctypes.c_float],
+        stream: Stream | None = None,
+    ) -> Callable[[], None]:
+        """Give a function that enqueues a kernel of this grid, block and shared memory once; addresses are numbers."""
+        grid, block, shared = sizes
+        config, where = LaunchConfig(grid=grid, block=block, shmem_size=shared), stream or self._stream
+        return lambda: enqueue(where, config, kernel, *arguments)
+
+    def allocate(self, size: int) -> int:
+        """Give the address of so many bytes of device memory, in the order of the stream where there are pools."""
+        take = driver.cuMemAllocAsync(size, self.stream) if self.has_pools else driver.cuMemAlloc(size)
+        (address,) = _must(*take)
+        return int(address)
+
+    def release(self, address: int) -> None:
+        """Take back what was allocated by its address."""
+        _must(*(driver.cuMemFreeAsync(address, self.stream) if self.has_pools else driver.cuMemFree(address)))
+
+    def spoil(self, address: int, size: int) -> None:
+        """Enqueue the filling of so many bytes with ones: what is not written after this is no number."""
+        _must(*driver.cuMemsetD8Async(address, 0xFF, size, self.stream))
 
     def copy(self, to: Memory, source: Memory) -> None:
         """Enqueue a copy between two memories of one size, whichever sides they are on."""

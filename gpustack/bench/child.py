@@ -76,6 +76,7 @@ class Outlet:
 class Desk:
     """One GPU with everything for measuring on it."""
 
+    card: Card
     lab: Lab
     timer: Timer
     watch: Telemetry
@@ -126,7 +127,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
     lab = Lab(chosen, data=asked["data"], variants=variants, place=place, **libraries)
     ways = routes.Routes(handles, devices)
     wishes = Wishes(sustain=asked.get("sustain", 0.0), zeros=asked["data"] == "both")
-    return Desk(lab=lab, timer=timer, watch=watch, outlet=outlet, wishes=wishes, routes=ways)
+    return Desk(card=chosen, lab=lab, timer=timer, watch=watch, outlet=outlet, wishes=wishes, routes=ways)
 
 
 def run(asked: Mapping[str, Any], desk: Desk) -> bool:

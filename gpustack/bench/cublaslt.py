@@ -11,6 +11,7 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 # cudaDataType, cublasComputeType_t, cublasLtMatmulDescAttributes_t and cublasLtMatmulMatrixScale_t.
@@ -19,6 +20,15 @@ _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_32I, _COMPUTE_TF32 = 68, 70, 72, 77
 _TRANSPOSE = 1
 _DESC_TRANSA, _DESC_A_SCALE, _DESC_B_SCALE, _DESC_FAST, _DESC_A_MODE, _DESC_B_MODE = 3, 17, 18, 25, 31, 32
 _SCALES_OF_16 = 1
+_LAYOUT_BATCH, _LAYOUT_STRIDE = 5, 6
+_CONFIG_TILE, _CONFIG_SPLIT, _CAP_NUMERICS = 1, 2, 15
+_TENSOR_CORES = 0xFE
+# cublasLtMatmulTile_t from 1 on: rows x columns of the result that one block makes. Younger ones are told by number.
+TILES = (
+    *("8x8", "8x16", "16x8", "8x32", "16x16", "32x8", "8x64", "16x32", "32x16", "64x8", "32x32", "32x64", "64x32"),
+    *("32x128", "64x64", "128x32", "64x128", "128x64", "64x256", "128x128", "256x64", "64x512", "128x256", "256x128"),
+    *("512x64", "64x96", "96x64", "96x128", "128x160", "160x128", "192x128", "128x192", "128x96"),
+)
 _PREFERENCE_WORKSPACE = 1
 _Value: TypeAlias = ctypes.c_int8 | ctypes.c_int32 | ctypes.c_void_p
 
@@ -74,7 +84,8 @@ class CublasLtError(Exception):
 class Order:
     """D = A transposed x B, all stored column by column: A is k x m, B is k x n, D is m x n; and where it may work.
 
-    ``scales`` are the addresses of the scales of A and B on the device, for types that have scales.
+    ``scales`` are the addresses of the scales of A and B on the device, for types that have scales. A ``batch`` is of
+    so many such products, whose matrices lie one behind the other.
     """
 
     dtype: str
@@ -85,19 +96,31 @@ class Order:
     workspace: int
     workspace_bytes: int
     scales: tuple[int, int] | None = None
+    batch: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """What the library tells of an algorithm: its tile, into how many parts it cuts k, and whether by tensor cores."""
+
+    tile: str | None = None
+    split: int | None = None
+    tensor_cores: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
     """One way of the library to make a product: its place among those it thinks fastest, and how to enqueue it.
 
-    ``into`` takes the addresses of A, B and D, and gives the function that enqueues their product.
+    ``into`` takes the addresses of A, B and D, and gives the function that enqueues their product. ``tell`` asks the
+    library what kind of algorithm it is.
     """
 
     rank: int
     workspace: int
     waves: float
     into: Callable[[int, int, int], Callable[[], None]]
+    tell: Callable[[], Way] = Way
 
 
 @dataclass(slots=True)
@@ -130,12 +153,17 @@ class CublasLt:
             self._made("cublasLtMatrixLayoutCreate", data, *map(ctypes.c_uint64, shape), ctypes.c_int64(shape[0]))
             for data, shape in zip((kind.operand, kind.operand, kind.out), shapes, strict=True)
         ]
+        if order.batch > 1:
+            for layout, (rows, columns) in zip(layouts, shapes, strict=True):
+                self._lay(layout, _LAYOUT_BATCH, ctypes.c_int32(order.batch))
+                self._lay(layout, _LAYOUT_STRIDE, ctypes.c_int64(rows * columns))
         return [
             Product(
                 rank=rank,
                 workspace=way.workspace,
                 waves=way.waves,
                 into=self._ready(desc, layouts, order, way, stream),
+                tell=partial(self._told, way),
             )
             for rank, way in enumerate(self._heuristics(desc, layouts, order.workspace_bytes, most))
         ]
@@ -156,6 +184,29 @@ class CublasLt:
     def _describe(self, desc: ctypes.c_void_p, attribute: int, value: _Value) -> None:
         size = ctypes.c_size_t(ctypes.sizeof(value))
         self._must("cublasLtMatmulDescSetAttribute", desc, attribute, ctypes.byref(value), size)
+
+    def _lay(self, layout: ctypes.c_void_p, attribute: int, value: ctypes.c_int32 | ctypes.c_int64) -> None:
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        self._must("cublasLtMatrixLayoutSetAttribute", layout, attribute, ctypes.byref(value), size)
+
+    def _told(self, way: _Heuristic) -> Way:
+        tile = self._asked("cublasLtMatmulAlgoConfigGetAttribute", way, _CONFIG_TILE, ctypes.c_uint32())
+        split = self._asked("cublasLtMatmulAlgoConfigGetAttribute", way, _CONFIG_SPLIT, ctypes.c_int32())
+        numerics = self._asked("cublasLtMatmulAlgoCapGetAttribute", way, _CAP_NUMERICS, ctypes.c_uint64())
+        named = TILES[tile - 1] if tile and tile <= len(TILES) else f"number {tile}" if tile else None
+        return Way(tile=named, split=split, tensor_cores=bool(numerics & _TENSOR_CORES) if numerics else None)
+
+    def _asked(
+        self, function: str, way: _Heuristic, attribute: int, into: ctypes.c_uint32 | ctypes.c_int32 | ctypes.c_uint64
+    ) -> int | None:
+        """Ask for an attribute of an algorithm; None where this library does not know it."""
+        written, size = ctypes.c_size_t(), ctypes.c_size_t(ctypes.sizeof(into))
+        try:
+            call = getattr(self._library, function)
+        except AttributeError:
+            return None
+        code = call(ctypes.byref(way.algo), attribute, ctypes.byref(into), size, ctypes.byref(written))
+        return None if code or written.value != size.value else int(into.value)
 
     def _heuristics(
         self, desc: ctypes.c_void_p, layouts: list[ctypes.c_void_p], workspace: int, most: int

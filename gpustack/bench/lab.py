@@ -255,13 +255,15 @@ class Lab:
         workspace: Memory,
         scales: tuple[int, int] | None = None,
         most: int = 1,
+        *,
+        batch: int = 1,
+        stream: int | None = None,
     ) -> tuple[list[Product], Mapping[str, object]]:
-        """Give cuBLASLt's ways to make a product of sizes m, n, k, and which copy of it that is.
+        """Give cuBLASLt's ways to make a product (or a batch) of sizes m, n, k, and which copy of it that is.
 
-        ``types`` are those of A and B, and of D; ``scales`` the addresses of theirs. Skips where the library cannot be
-        had or has no such product.
+        ``types`` are those of A and B, and of D; ``scales`` the addresses of theirs. Skips where it cannot be made.
         """
-        library = self._cublaslt()
+        library, stream = self._cublaslt(), self._card.stream if stream is None else stream
         order = Order(
             dtype=types[0],
             out=types[1],
@@ -269,9 +271,10 @@ class Lab:
             workspace=workspace.address,
             workspace_bytes=workspace.size,
             scales=scales,
+            batch=batch,
         )
         try:
-            ways = library.products(order, max(1, most), self._card.stream)
+            ways = library.products(order, max(1, most), stream)
         except CublasLtError as error:
             self.skip(f"cuBLASLt {library.version} has no such product here ({error})")
         if not ways:
@@ -279,7 +282,7 @@ class Lab:
         return ways, {"library": library.path, "library_version": library.version}
 
     def skip(self, reason: str, remedy: str | None = None) -> NoReturn:
-        """Say that this cannot be run here, and the command that would change it."""
+        """Say that this cannot be run here, and what would change it."""
         raise SkipError(reason, remedy)
 
     def _cublaslt(self) -> CublasLt:

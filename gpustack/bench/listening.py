@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # sys.path goes along, so that a checkout, an editable install and a wheel all find the same gpustack.
 PROGRAM = """\
-import ctypes, json, os, sys
+import ctypes, importlib, json, os, sys
 asked = json.loads(sys.argv[1])
 try:
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL: whoever reads may be killed himself
@@ -26,8 +26,7 @@ except (OSError, AttributeError):
 if asked.get("bound", os.getppid()) != os.getppid():
     sys.exit(1)
 sys.path[:] = asked["path"]
-from gpustack.bench.child import main
-main(asked)
+importlib.import_module(asked["main"]).main(asked)
 """
 MOST_LINE = 4 << 20
 MOST_STDERR = 4096
@@ -112,10 +111,18 @@ class Ear:
         return f"said nothing for {silent:.1f} s ({did}){stays}"
 
 
-def start(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, patience: float, deadline: float) -> Ear:
-    """Start a child that measures what is asked; raises OSError where it cannot be started."""
-    argument = json.dumps({**asked, "bound": os.getpid(), "path": [entry for entry in sys.path if entry]})
-    child = door.start([sys.executable, "-c", PROGRAM, argument], environ)
+def start(
+    asked: Mapping[str, object],
+    environ: Mapping[str, str],
+    door: Door,
+    patience: float,
+    deadline: float,
+    *,
+    main: str = "gpustack.bench.child",
+) -> Ear:
+    """Start a child, whose work is the ``main`` of a module; raises OSError where it cannot be started."""
+    own = {"main": main, "bound": os.getpid(), "path": [entry for entry in sys.path if entry]}
+    child = door.start([sys.executable, "-c", PROGRAM, json.dumps({**asked, **own})], environ)
     return Ear(door, child, patience, deadline)
 
 

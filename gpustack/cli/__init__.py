@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, explaining, measuring, proving
+from gpustack.cli import asking, checking, examining, explaining, measuring, proving, tracing
 from gpustack.cli.outputs import Ordered
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.errors import GpustackError, OutputError
@@ -59,6 +59,7 @@ for command in (
     checking.check,
     measuring.bench,
     measuring.stress,
+    tracing.trace,
     explaining.explain,
     proving.selftest,
 ):

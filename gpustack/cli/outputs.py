@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import typer
 
     from gpustack.cli.options import Shape, Threshold
+    from gpustack.cli.tracing import Traced
     from gpustack.model.bench import BenchReport
     from gpustack.model.report import Report
     from gpustack.render.parts import Told
@@ -62,7 +63,9 @@ class Ordered(TyperCommand):
         return rest
 
 
-def places(context: typer.Context, written: Sequence[Shape] | None, outputs: Sequence[Path] | None) -> list[Place]:
+def places(
+    context: typer.Context, written: Sequence[Shape | Traced] | None, outputs: Sequence[Path] | None
+) -> list[Place]:
     """Give the results that are asked for: an -o belongs to the --format before it, the first one else to the next."""
     forms, files = iter(written or ()), iter(outputs or ())
     found: list[Place] = []

@@ -19,6 +19,7 @@ SCHEMAS = {
     "MatrixTables": "gpustack.matrix-show/1",
     "MatrixUpdate": "gpustack.matrix-update/1",
     "SelfTest": "gpustack.selftest/1",
+    "Trace": "gpustack.trace/1",
 }
 
 

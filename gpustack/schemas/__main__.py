@@ -21,6 +21,7 @@ from gpustack.model.policy import Policy
 from gpustack.model.report import Report
 from gpustack.model.selftest import SelfTest
 from gpustack.model.stack_map import StackMap
+from gpustack.model.trace import Trace
 from gpustack.render.plain import SCHEMAS
 from gpustack.schemas import editing
 
@@ -37,6 +38,7 @@ ROOTS = {
     "matrix-update": MatrixUpdate,
     "policy": Policy,
     "selftest": SelfTest,
+    "trace": Trace,
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NOISE = ("title", "default")

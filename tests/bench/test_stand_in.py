@@ -344,9 +344,8 @@ def test_nvml_that_will_not_speak_ends_no_measurement(driver: Path, nvml: Path, 
 
 
 def child(path: list[str], **asked: object) -> list[dict[str, object]]:
-    argument = json.dumps(
-        {"gpu": 0, "highest": 0, "names": [], "quick": True, "data": "random", "library": None, "path": path, **asked}
-    )
+    given = {"main": "gpustack.bench.child", "path": path, "library": None}
+    argument = json.dumps({"gpu": 0, "highest": 0, "names": [], "quick": True, "data": "random", **given, **asked})
     said = subprocess.run([sys.executable, "-c", PROGRAM, argument], capture_output=True, text=True, check=False)
     return [json.loads(line) for line in said.stdout.splitlines()]
 

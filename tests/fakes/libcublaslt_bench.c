@@ -15,7 +15,7 @@
 
 enum { F32 = 0, F64 = 1, F16 = 2, I8 = 3, I32 = 10, BF16 = 14, E4M3 = 28, E2M1 = 33, MOST = 4, FAST_TF32 = 77 };
 typedef struct { int compute, alpha, transpose_a, fast, modes; const float *scales[2]; } Desc;
-typedef struct { int type; uint64_t rows, columns; int64_t lead; } Layout;
+typedef struct { int type; uint64_t rows, columns; int64_t lead; int batch; int64_t stride; } Layout;
 typedef struct { uint64_t algo[8]; size_t workspace; int state; float waves; int reserved[4]; } Heuristic;
 
 static int is(const char *value) {
@@ -82,7 +82,22 @@ int cublasLtMatmulDescSetAttribute(Desc *d, int attribute, const void *from, siz
 }
 int cublasLtMatrixLayoutCreate(Layout **l, int type, uint64_t rows, uint64_t columns, int64_t lead) {
     *l = malloc(sizeof **l);
-    **l = (Layout){type, rows, columns, lead};
+    **l = (Layout){type, rows, columns, lead, 1, 0};
+    return 0;
+}
+int cublasLtMatrixLayoutSetAttribute(Layout *l, int attribute, const void *from, size_t size) {
+    if (attribute == 5) memcpy(&l->batch, from, 4);
+    if (attribute == 6) memcpy(&l->stride, from, 8);
+    return attribute == 5 ? size != 4 : attribute == 6 ? size != 8 : 7;
+}
+int cublasLtMatmulAlgoConfigGetAttribute(const Heuristic *way, int attribute, void *to, size_t size, size_t *written) {
+    *(uint32_t *)to = attribute == 1 ? 24 : 1; /* tile 256x128, k in one part */
+    *written = 4;
+    return 0;
+}
+int cublasLtMatmulAlgoCapGetAttribute(const Heuristic *way, int attribute, void *to, size_t size, size_t *written) {
+    *(uint64_t *)to = attribute == 15 ? 0x2 : 0;
+    *written = 8;
     return 0;
 }
 int cublasLtMatmulPreferenceCreate(void **p) { *p = malloc(8); return 0; }
@@ -97,7 +112,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, Desc *d, Layout *a, Layout *b, Layou
 static int is_number(const Desc *d, const void *alpha, int wanted) {
     return d->alpha == F64 ? *(const double *)alpha == wanted : d->alpha == I32 ? *(const int32_t *)alpha == wanted : *(const float *)alpha == wanted;
 }
-int cublasLtMatmul(void *h, Desc *d, const void *alpha, const void *A, Layout *a, const void *B, Layout *b, const void *beta,
+static int multiplied(void *h, Desc *d, const void *alpha, const void *A, Layout *a, const void *B, Layout *b, const void *beta,
                    const void *C, Layout *c, void *D, Layout *e, const Heuristic *way, void *workspace, size_t size, void *stream) {
     if (d->transpose_a != 1 || a->rows != b->rows || e->rows != a->columns || e->columns != b->columns || !is_number(d, alpha, 1) || !is_number(d, beta, 0)) return 7;
     float scale = a->type == E4M3 ? *d->scales[0] * *d->scales[1] : 1;
@@ -139,4 +154,14 @@ int cublasLtMatmul(void *h, Desc *d, const void *alpha, const void *A, Layout *a
     last = seconds();
     pass(work / (4 * rate * 1980e3) * 1e9 / part); /* of the stand-in GPU's limit */
     return 0;
+}
+static int wide(int type) { return type == F32 ? 4 : 2; }
+int cublasLtMatmul(void *h, Desc *d, const void *alpha, const void *A, Layout *a, const void *B, Layout *b, const void *beta,
+                   const void *C, Layout *c, void *D, Layout *e, const Heuristic *way, void *workspace, size_t size, void *stream) {
+    if (a->batch == 1) return multiplied(h, d, alpha, A, a, B, b, beta, C, c, D, e, way, workspace, size, stream);
+    int code = b->batch != a->batch || e->batch != a->batch ? 7 : 0;
+    for (int64_t i = 0; !code && i < a->batch; i++) /* batches are of fp32, fp16 and bf16 alone */
+        code = multiplied(h, d, alpha, (const char *)A + i * a->stride * wide(a->type), a, (const char *)B + i * b->stride * wide(b->type), b, beta,
+                          C, c, (char *)D + i * e->stride * wide(e->type), e, way, workspace, size, stream);
+    return code;
 }

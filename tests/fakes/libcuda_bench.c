@@ -16,6 +16,7 @@
  * FAKE_CUBIN   refused: the driver takes no machine code
  * FAKE_GATE    late: the gate gives up every time; once: the first time alone
  * FAKE_JITTER  percent by which times waver
+ * FAKE_KERNELS a library of kernels compiled for the host (trace_on_host.cpp), for those that are not written here
  * FAKE_CLOCK   part of the highest clock, in percent, that the multiprocessors hold (default 100)
  */
 #define _GNU_SOURCE
@@ -384,6 +385,29 @@ static const struct { const char *name; void (*run)(void **); } KERNELS[] = {
     {"mma_", mma_}, {NULL, NULL},
 };
 
+/* ---- kernels of another library: they run on the host block by block, and take 2 us and a little for each block ---- */
+static struct hosted { char name[64]; void *run; int arguments; } hosted[128];
+static int hosts;
+static void *hosted_kernel(const char *name) {
+    const char *path = getenv("FAKE_KERNELS");
+    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *(*find)(const char *, int *) = library ? (void *(*)(const char *, int *))dlsym(library, "host_kernel") : NULL;
+    for (int i = 0; i < hosts; i++)
+        if (!strcmp(hosted[i].name, name)) return &hosted[i];
+    struct hosted *one = &hosted[hosts];
+    if (!find || !(one->run = find(name, &one->arguments))) return NULL;
+    snprintf(one->name, sizeof one->name, "%s", name);
+    hosts++;
+    return one;
+}
+static struct hosted *is_hosted(void *f) { return (char *)f >= (char *)hosted && (char *)f < (char *)(hosted + 128) ? f : NULL; }
+static void run_hosted(struct hosted *one, const word *grid, const word *block, void **a) {
+    void *library = dlopen(getenv("FAKE_KERNELS"), RTLD_NOW | RTLD_LOCAL);
+    ((void (*)(void *, const word *, const word *, void **))dlsym(library, "host_launch"))(one->run, grid, block, a);
+    if (is("FAKE_WRONG", "layer")) ((float *)ARG(void *, 0))[0] = 77;
+    pass(2000 + 20.0 * grid[0] * grid[1] * grid[2], 1e9);
+}
+
 /* ---- code ---- */
 API int cuLibraryLoadData(char **l, const void *code, void *a, void *b, word c, void *d, void *e, word f) {
     ENTER;
@@ -420,6 +444,7 @@ API int cuLibraryGetKernel(void **k, char *l, const char *name) {
             return 0;
         }
     }
+    if (holds(l, name) && (*k = hosted_kernel(name))) return 0;
     return NOT_FOUND;
 }
 API int cuModuleLoadData(char **m, const void *code) { ENTER; return cuLibraryLoadData(m, code, NULL, NULL, 0, NULL, NULL, 0); }
@@ -427,6 +452,7 @@ API int cuModuleGetFunction(void **f, char *m, const char *name) { ENTER; return
 API int cuKernelGetFunction(void **f, void *k) { *f = k; return 0; }
 API int cuKernelGetLibrary(void **l, void *k) { *l = NULL; return 0; }
 static int noted(void *f, void **a);
+static int noted_hosted(struct hosted *one, const word *config, void **a);
 API int cuLaunchKernel(void *f, word gx, word gy, word gz, word bx, word by, word bz, word shared, void *s, void **a, void **e) {
     ENTER;
     if (noted(f, a)) return 0;
@@ -436,14 +462,23 @@ API int cuLaunchKernel(void *f, word gx, word gy, word gz, word bx, word by, wor
 }
 API int cuLaunchKernelEx(const word *config, void *f, void **a, void **e) {
     ENTER;
+    if (is_hosted(f)) return noted_hosted(f, config, a) ? 0 : (run_hosted(f, config, config + 3, a), 0);
     blocks = config[0], threads = config[3];
     ((void (*)(void **))f)(a);
     return 0;
 }
 
-/* ---- graphs: a list of launches of kernels with one argument of eight bytes; in a graph each takes 1 us ---- */
-struct graph { int count; struct { void *f; wide argument; } node[4096]; };
+/* ---- graphs: a list of launches; those of kernels with one argument of eight bytes take 1 us each in a graph ---- */
+struct graph { int count; struct node { void *f; wide argument; word config[7]; wide given[12]; } node[4096]; };
 static struct graph *capturing;
+static int noted_hosted(struct hosted *one, const word *config, void **a) {
+    if (!capturing) return 0;
+    struct node *node = &capturing->node[capturing->count++];
+    node->f = one;
+    memcpy(node->config, config, sizeof node->config);
+    for (int i = 0; i < one->arguments; i++) memcpy(&node->given[i], a[i], 8);
+    return 1;
+}
 static int noted(void *f, void **a) {
     if (!capturing) return 0;
     capturing->node[capturing->count].f = f;
@@ -456,6 +491,12 @@ API int cuGraphInstantiateWithFlags(void **e, void *g, wide flags) { ENTER; *e =
 API int cuGraphLaunch(struct graph *g, void *s) {
     ENTER;
     for (int i = 0; i < g->count; i++) {
+        if (is_hosted(g->node[i].f)) {
+            void *given[12];
+            for (int j = 0; j < 12; j++) given[j] = &g->node[i].given[j];
+            run_hosted(g->node[i].f, g->node[i].config, g->node[i].config + 3, given);
+            continue;
+        }
         void *argument = &g->node[i].argument;
         double before = now_ns;
         ((void (*)(void **))g->node[i].f)(&argument);
@@ -463,6 +504,22 @@ API int cuGraphLaunch(struct graph *g, void *s) {
     }
     return 0;
 }
+API int cuGraphGetNodes(struct graph *g, struct node **to, size_t *count) {
+    if (to) for (int i = 0; i < g->count; i++) to[i] = &g->node[i];
+    *count = g->count;
+    return 0;
+}
+API int cuGraphNodeGetType(struct node *n, int *kind) { *kind = 0; return 0; }
+API int cuGraphKernelNodeGetParams_v2(struct node *n, struct { void *f; word config[7]; void *a, *e, *k, *c; } *to) {
+    ENTER;
+    memset(to, 0, sizeof *to);
+    to->k = n->f; /* the function itself is not told: it must be asked for */
+    memcpy(to->config, n->config, sizeof n->config);
+    return 0;
+}
+API int cuFuncGetName(const char **to, struct hosted *f) { *to = f->name; return 0; }
+API int cuFuncGetAttribute(int *to, int which, void *f) { ENTER; *to = which == 4 ? 32 : which == 1 ? 128 : 1024; return 0; }
+API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *to, void *f, int size, size_t shared) { *to = 2048 / size; return 0; }
 API int cuGraphExecDestroy(void *e) { return 0; }
 API int cuGraphDestroy(void *g) { free(g); return 0; }
 

@@ -114,7 +114,7 @@ def leads() -> tuple[NumberLeads, ...]:
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
-    for finding in set(found.ids()) - set(found.BENCH):
+    for finding in set(found.ids()) - {*found.BENCH, *found.TRACE}:
         tree = ast.parse((RULES / f"{finding.replace('-', '_')}.py").read_text("utf-8"))
         inner = [
             node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
@@ -128,7 +128,7 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
 def test_what_findings_are_about_is_known_and_each_stands_once() -> None:
     assert {one.finding for one in places(MATRIX) if one.about and one.about not in NEEDS} == set()
     assert len({one.finding for one in places(MATRIX)}) == len(places(MATRIX))
-    assert all(place_of(MATRIX, finding) for finding in found.BENCH)
+    assert all(place_of(MATRIX, finding) for finding in (*found.BENCH, *found.TRACE))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)

@@ -1,0 +1,205 @@
+"""The command that follows a model through the machine: trace."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from gpustack.cli.examining import read
+from gpustack.cli.options import Origins, Outputs, Pythons, Timeout
+from gpustack.cli.outputs import places
+from gpustack.cli.results import INTERRUPTED, look, write
+from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from gpustack.cli.outputs import Place
+    from gpustack.model.trace import Trace
+    from gpustack.tracing.asked import Asked, Progress
+
+Named: TypeAlias = Literal["mlp", "convnet", "transformer"]
+Sized: TypeAlias = Literal["small", "medium", "large"]
+Precise: TypeAlias = Literal["fp32", "fp16", "bf16"]
+Framework: TypeAlias = Literal["torch", "jax", "onnxruntime"]
+SECONDS = 120.0
+ONNX = "onnxruntime"
+
+
+class Traced(str, Enum):
+    """The forms of a trace: for people, for programs, as a page, and for Perfetto or chrome://tracing."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+    PERFETTO = "perfetto"
+
+
+RENDERERS = {"text": "trace_text", "json": "plain", "html": "trace_html", "perfetto": "trace_perfetto"}
+FOR_OTHERS = frozenset({"html", "perfetto"})
+
+
+def trace(
+    context: typer.Context,
+    *,
+    model: Annotated[Named, typer.Option("--model", help="The model that is followed.")] = "mlp",
+    size: Annotated[Sized, typer.Option("--size", help="How large it is.")] = "small",
+    precision: Annotated[
+        Precise | None,
+        typer.Option("--precision", help="Of weights and tensors.", show_default="bf16 on a GPU, fp32 on a CPU"),
+    ] = None,
+    cpu: Annotated[
+        bool, typer.Option("--cpu", help="Run it on the CPU beside the GPU, or alone where there is none.")
+    ] = False,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number.")] = 0,
+    framework: Annotated[
+        Framework | None, typer.Option("--framework", help="Run it in this framework of the chosen Python instead.")
+    ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option("--onnx", metavar="FILE", help="Follow this ONNX model, by onnxruntime.")
+    ] = None,
+    origins: Origins = None,
+    pythons: Pythons = None,
+    written: Annotated[
+        list[Traced] | None,
+        typer.Option("--format", help="How the result is written (repeatable, each with its -o).", show_default="text"),
+    ] = None,
+    outputs: Outputs = None,
+    redacted: Annotated[
+        bool | None,
+        typer.Option(
+            "--redact/--no-redact",
+            help="Take names, serials, UUIDs and addresses out.",
+            show_default="redacted where the form is for others: html, perfetto",
+        ),
+    ] = None,
+    timeout: Timeout = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Show every kernel, and the layers on the CPU beside those on the GPU."),
+    ] = False,
+) -> None:
+    """Follow a small model through the seven steps of a GPU running it: what each does, how long, how near a limit."""
+    from gpustack.tracing.asked import Asked
+
+    wanted = places(context, written, outputs)
+    _refuse({"--from": origins, "--framework": framework, "--onnx": onnx, "--cpu": cpu, "--python": pythons})
+    if gpu and (framework or onnx):
+        raise UsageError("--gpu is for gpustack's own run; a framework takes the first that CUDA_VISIBLE_DEVICES shows")
+    if onnx is not None and framework not in {None, ONNX}:
+        raise UsageError(f"--onnx is run by {ONNX}, not by {framework}")
+    if onnx is not None and (own := _typed(context, "model", "size", "precision")):
+        raise UsageError(f"--onnx brings its own model: --{own} does not go with it")
+    if onnx is not None and not onnx.is_file():
+        raise InputError(f"{onnx} is not there, or no file")
+    asked = Asked(
+        model=model,
+        size=size,
+        precision=precision,
+        gpu=gpu,
+        pythons=tuple(str(path) for path in pythons or ()),
+        framework=ONNX if onnx else framework,
+        onnx=onnx,
+        timeout=timeout or SECONDS,
+    )
+    followed = _recorded(origins, asked) if origins else _followed(asked, cpu=cpu)
+    _deliver(followed, wanted, redacted, verbose=verbose)
+    stopped = followed.stop is not None and followed.stop.fails
+    failed = stopped or followed.failed is not None or bool(followed.findings and not followed.stop)
+    raise typer.Exit(INTERRUPTED if followed.interrupted == "Ctrl-C" else int(failed))
+
+
+def _refuse(given: dict[str, object]) -> None:
+    """Refuse options that contradict one another."""
+    named = [name for name, value in given.items() if value]
+    for one, others in (
+        ("--from", ("--framework", "--onnx", "--cpu", "--python")),
+        ("--cpu", ("--framework", "--onnx")),
+    ):
+        other = next((name for name in others if name in named), None)
+        if one in named and other:
+            why = "what is recorded is judged, not run" if one == "--from" else "a framework runs on what it finds"
+            raise UsageError(f"{one} and {other} do not go together: {why}")
+
+
+def _typed(context: typer.Context, *names: str) -> str | None:
+    """Give the first of these options that was given on the command line."""
+    return next((one for one in names if str(context.get_parameter_source(one)).endswith("COMMANDLINE")), None)
+
+
+def _recorded(origins: list[str], asked: Asked) -> Trace:
+    """Give at which step the recorded machine would fail."""
+    from gpustack.judging import judge
+    from gpustack.matrix import Matrix
+    from gpustack.tracing.counting import subject
+    from gpustack.tracing.failing import recorded
+    from gpustack.tracing.models import build
+
+    matrix = Matrix()
+    report = judge(read(origins, matrix), matrix)
+    return recorded(report, subject(build(asked.model, asked.size, asked.precision or "bf16")))
+
+
+def _followed(asked: Asked, *, cpu: bool) -> Trace:
+    """Give the trace of a run here: in a framework, on the GPU, on both, or on the CPU alone."""
+    progress = _progress()
+    try:
+        if asked.framework:
+            from gpustack.tracing import frameworks
+
+            return frameworks.follow(asked, progress)
+        return _beside(asked, progress) if cpu else _on_gpu(asked, progress)
+    finally:
+        progress.close()
+
+
+def _on_gpu(asked: Asked, progress: Progress) -> Trace:
+    from gpustack.tracing import gpu
+
+    return gpu.follow(asked, progress)
+
+
+def _beside(asked: Asked, progress: Progress) -> Trace:
+    """Give the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
+    from gpustack.tracing import beside, following, reference
+    from gpustack.tracing.models import build
+
+    reference.numpy()
+    batches = beside.batches(build(asked.model, asked.size, asked.precision or following.USUAL).batch)
+    try:
+        found = _on_gpu(replace(asked, batches=batches), progress)
+    except NothingSeenError as error:
+        return beside.alone(following.follow(asked, progress), str(error))
+    return beside.joined(found, asked, progress)
+
+
+def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose: bool) -> None:  # noqa: FBT001 - the flag
+    """Write each result; what cannot be written is told at the end, when the others are."""
+    from gpustack.redaction import redact
+
+    failed = []
+    for place in wanted:
+        hidden = place.written in FOR_OTHERS if redacted is None else redacted
+        try:
+            write(_rendered(redact(made) if hidden else made, place, verbose=verbose), place.output)
+        except OutputError as error:
+            failed.append(str(error))
+    if failed:
+        raise OutputError("; ".join(failed))
+
+
+def _rendered(made: Trace, place: Place, *, verbose: bool) -> str:
+    from importlib import import_module
+
+    render = import_module(f"gpustack.render.{RENDERERS[place.written]}").render
+    text: str = render(made, **({**look(place.output), "verbose": verbose} if place.written == "text" else {}))
+    return text
+
+
+def _progress() -> Progress:
+    from gpustack.tracing.telling import Live, Silent
+
+    return Live(sys.stderr) if sys.stderr.isatty() else Silent()

@@ -1,0 +1,241 @@
+"""A trace in words that every form shares: the whole in a sentence, the model, the ground, and figures with units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.trace import Bound, Ground, State
+
+if TYPE_CHECKING:
+    from gpustack.model.trace import Figure, KernelLaunch, Loaded, TensorLayer, Trace
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+WORK = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP"))
+LEAST = 1e-3  # of a limit or of the whole: what is less is no more than that
+FLAT = 0.999  # of the peak of the arithmetic: under the flat part of the roof
+BEYOND = 1.05  # of a limit: a twentieth is the noise of a clock
+RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s"))
+SCALES = {
+    "s": (1.0, UNITS),
+    "MB": (1e6, SIZES),
+    "GFLOP": (1e9, WORK),
+    "GFLOP/s": (1e9, RATES),
+    "TFLOP/s": (1e12, RATES),
+}
+STATES = {
+    State.DONE: ("ok", "done", "good"),
+    State.SKIPPED: ("none", "skipped", "dim"),
+    State.FAILED: ("bad", "failed", "error"),
+    State.NEEDS_GPU: ("none", "needs a GPU", "dim"),
+}
+GROUNDS = {
+    Ground.GPU: "on the GPU",
+    Ground.CPU: "on the CPU",
+    Ground.FRAMEWORK: "in a framework",
+    Ground.RECORDED: "recorded facts, nothing run",
+}
+BOUND = {Bound.MEMORY: "memory", Bound.COMPUTE: "compute", Bound.LAUNCH: "launch"}
+TERMS = ("kernel", "grid", "block", "warp", "stream", "event", "occupancy", "wave", "tensor core", "roofline")
+
+
+def state(trace: Trace) -> State:
+    """Give what came of the whole: failed, done, or not run."""
+    if trace.failed is not None or trace.findings:
+        limited = trace.failed is None and trace.stop is not None and not trace.stop.fails
+        return State.SKIPPED if limited else State.FAILED
+    return State.DONE if any(step.status is State.DONE for step in trace.steps) else State.SKIPPED
+
+
+def headline(trace: Trace) -> str:
+    """Give the whole in a sentence without its end."""
+    if trace.says:
+        return trace.says
+    failed = next((step for step in trace.steps if step.status is State.FAILED), None)
+    if failed:
+        return f"step {failed.number} failed, {failed.name}" + (f": {failed.why[0]}" if failed.why else "")
+    if trace.findings:
+        return trace.findings[0].title
+    done = [step.number for step in trace.steps if step.status is State.DONE]
+    right = ", and the answer is right" if trace.checks and all(one.passed for one in trace.checks) else ""
+    if len(done) == len(trace.steps):
+        return f"all {len(done)} steps are done{right}"
+    if not done:
+        return "no step was done"
+    rest = [step for step in trace.steps if step.number not in done]
+    why = "need a GPU" if all(step.status is State.NEEDS_GPU for step in rest) else "were not done"
+    steps = "step 1 is" if done == [1] else f"steps {_listed(done)} are"
+    return f"{steps} done{right}; {_listed([step.number for step in rest])} {why}"
+
+
+def model(trace: Trace) -> str:
+    """Give the model in a line."""
+    one = trace.subject
+    named = one.file or f"{one.name}, {one.size}"
+    shapes = f"{shape(one.input_shape)} in, {shape(one.output_shape)} out"
+    told = [f"{named}, {one.precision}", shapes]
+    if one.parameters:
+        told.append(f"{one.parameters:,} weights ({scaled(one.weight_bytes, SIZES)})")
+    if one.flops:
+        told.append(f"{scaled(one.flops, WORK)} a pass")
+    return ", ".join(told)
+
+
+def ground(trace: Trace) -> str:
+    """Give what it was run on in a line."""
+    device, cpu = trace.device, trace.processor
+    told = []
+    if device:
+        made = device.compute_capability.replace(".", "")
+        known = (made and f"sm_{made}", device.driver and f"driver {device.driver}")
+        told.append(f"GPU {device.index}: {', '.join(filter(None, (device.name, *known)))}")
+    if cpu:
+        library = f", {cpu.library}" if cpu.library else ""
+        told.append(f"CPU: {cpu.name}, {cpu.threads} thread{'s' * (cpu.threads != 1)}{library}")
+    if trace.framework:
+        told.insert(0, f"by {trace.framework}")
+    return "; ".join(told) or GROUNDS.get(trace.ground, "")
+
+
+def duration(seconds: float | None) -> str:
+    """Give a time with three digits in the unit that suits it."""
+    if seconds is None:
+        return ""
+    return scaled(seconds, UNITS) if seconds > 0 else "0 s"
+
+
+def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    """Give a value with three digits in the largest unit that leaves it above one."""
+    size, unit = next((pair for pair in units if abs(value) >= pair[0]), units[-1])
+    return f"{three(value / size)} {unit}"
+
+
+def three(value: float) -> str:
+    """Give a number with three digits, and no exponent where people would not write one."""
+    if value != value or value - value != 0:  # noqa: PLR0124 - not a number, or infinite
+        return "none"
+    if value and (abs(value) >= 1e6 or abs(value) < 1e-3):  # noqa: PLR2004 - where exponents begin to help
+        return f"{value:.3g}"
+    digits = max(0, 2 - len(f"{abs(value):.0f}") + 1) if abs(value) >= 1 else 3
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def amount(value: float, unit: str) -> str:
+    """Give a value with its unit: scaled where larger and smaller units have names, whole where it is a count."""
+    if unit in SCALES and value > 0:
+        size, units_ = SCALES[unit]
+        return scaled(value * size, units_)
+    if not unit and value >= 1 and value == int(value):
+        return f"{int(value):,}"
+    return f"{three(value)} {unit}".rstrip()
+
+
+def figure(one: Figure) -> str:
+    """Give a figure with its unit, its limit and the part of it that was reached."""
+    said = f"{one.name} {amount(one.value, one.unit)}"
+    if one.ceiling is None:
+        return said
+    return f"{said}, {percent(one.ratio)} of {three(one.ceiling)}"
+
+
+def limit(one: Figure | None) -> float | None:
+    """Give a ceiling: the physical limit where it is known, else what was measured to be possible."""
+    return (one.ceiling or one.value or None) if one else None
+
+
+def percent(ratio: float | None) -> str:
+    """Give a part in percent; what is no number is nothing."""
+    if ratio is None or ratio - ratio != 0:
+        return ""
+    if 0 < ratio < LEAST:
+        return f"<{LEAST:.1%}"
+    return f"{ratio:.0%}" if ratio >= 0.0995 or not ratio else f"{ratio:.1%}"  # noqa: PLR2004 - below ten a digit more
+
+
+def part_of(one: TensorLayer, trace: Trace) -> float:
+    """Give the part of what the roofline allows that a layer reached; 0 where nobody knows."""
+    if one.tflops and one.attainable:
+        return one.tflops / one.attainable
+    memory = limit(trace.memory_ceiling)
+    return one.gigabytes_a_second / memory if one.gigabytes_a_second and memory else 0.0
+
+
+def bounds(trace: Trace) -> str:
+    """Say what stands in the last column of the layers, or nothing where it is empty."""
+    if not any(one.bound for one in trace.layers):
+        return ""
+    launch = "; launch: at that limit the work is shorter than starting a kernel"
+    told = "bound by: what would limit the layer at best"
+    return told + launch * any(one.bound is Bound.LAUNCH for one in trace.layers)
+
+
+def cached(trace: Trace) -> bool:
+    """Tell whether a layer moved its bytes faster than the memory can: then they never left a cache."""
+    return any(one.bound is not Bound.COMPUTE and part_of(one, trace) > BEYOND for one in trace.layers)
+
+
+def rate(one: TensorLayer, trace: Trace) -> tuple[str, str]:
+    """Give what a layer reached and the part of what the roofline allows: operations, or bytes where it has few."""
+    part = percent(part_of(one, trace)) if part_of(one, trace) else ""
+    compute = limit(trace.compute_ceiling)
+    flat = one.attainable is not None and compute is not None and one.attainable >= compute * FLAT
+    if (one.bound is Bound.COMPUTE or flat) and one.tflops is not None:
+        return scaled(one.tflops * 1e12, RATES), part
+    return (f"{three(one.gigabytes_a_second)} GB/s" if one.gigabytes_a_second is not None else "", part)
+
+
+def intensity(one: TensorLayer, trace: Trace) -> str:
+    """Give the operations for each byte of a layer; nothing where no operations are told, as of a user's model."""
+    return three(one.intensity) if trace.subject.flops else ""
+
+
+def waves(one: KernelLaunch) -> str:
+    """Give how often a grid fills the GPU, to a thousandth; a question mark where nobody tells."""
+    return "?" if one.waves is None else three(max(round(one.waves, 3), 0.001))
+
+
+def units(one: KernelLaunch) -> str:
+    """Say which units of a multiprocessor a kernel computes on."""
+    return {True: "tensor", False: "CUDA", None: "not told"}[one.tensor_cores]
+
+
+def extent(three_: tuple[int, int, int] | None) -> str:
+    """Give a grid or block without the ones at its end; a question mark where nobody tells."""
+    if three_ is None:
+        return "?"
+    kept = list(three_)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "x".join(map(str, kept))
+
+
+def shape(one: tuple[int, ...]) -> str:
+    """Give the shape of a tensor."""
+    return " x ".join(map(str, one)) or "one number"
+
+
+def link(one: Loaded) -> str:
+    """Give one link of the chain."""
+    version = f" {one.version}" if one.version else ""
+    where = f", {one.file}" if one.file else ""
+    gone = f": {one.missing}" if one.missing else ""
+    return f"{one.name}{version}{where}{gone}"
+
+
+def share(seconds: float | None, whole: float | None) -> float | None:
+    """Give which part of the whole a time is; None where one of them is no number."""
+    part = seconds / whole if seconds is not None and whole else None
+    return part if part is None or part - part == 0 else None
+
+
+def whole(trace: Trace) -> float | None:
+    """Give the time of the seven steps together: by the clock, or as their sum."""
+    summed = sum(step.seconds for step in trace.steps if step.seconds is not None)
+    return max(trace.wall_seconds or 0.0, summed) or None
+
+
+def _listed(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return str(numbers[0])
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -1,0 +1,168 @@
+"""A built-in model as an ONNX graph: each layer is some nodes whose names begin with the layer's name and a bar.
+
+Images become channels-first at the beginning, as ONNX wants them, and so do the weights of convolutions. What comes in
+and goes out is float32, so that precisions that NumPy lacks can be run too: the first and the last nodes cast.
+"""
+
+import struct
+from typing import Any, Dict, List
+
+IMAGES = 4  # axes
+
+
+class Graph:
+    """Nodes and initializers while they are written down."""
+
+    def __init__(self, onnx: Any, np: Any, model: Any) -> None:
+        self.onnx, self.np, self.model = onnx, np, model
+        self.kind = onnx.TYPES[model["precision"]]
+        self.nodes: List[bytes] = []
+        self.initializers: List[bytes] = []
+        self.shapes = {one["name"]: one["shape"] for one in model["tensors"]}
+        self.count = 0
+
+    def add(self, layer: str, kind: Any, inputs: List[str], outputs: Any = None, **attributes: Any) -> Any:
+        """Add a node; give the name of what it writes."""
+        self.count += 1
+        outputs = outputs or ["%s|%d" % (layer, self.count)]
+        name = "%s|%s%d" % (layer, kind, self.count)
+        self.nodes.append(self.onnx.node(kind, inputs, outputs, name, **attributes))
+        return outputs[0]
+
+    def numbers(self, layer: str, *values: int) -> Any:
+        """Add whole numbers."""
+        self.count += 1
+        name = "%s|n%d" % (layer, self.count)
+        self.initializers.append(self.onnx.integers(name, values))
+        return name
+
+    def scalar(self, layer: str, value: float) -> Any:
+        """Add one number in the precision of the model."""
+        self.count += 1
+        name = "%s|s%d" % (layer, self.count)
+        self.initializers.append(self.onnx.tensor(name, self.kind, [], self.raw(self.np.float32(value))))
+        return name
+
+    def raw(self, array: Any) -> Any:
+        """Give float32 numbers as they lie in the precision of the model."""
+        np, kind = self.np, self.model["precision"]
+        array = np.ascontiguousarray(array, np.float32)
+        if kind == "bf16":
+            bits = array.view(np.uint32)
+            return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).tobytes()
+        return array.astype(np.float16 if kind == "fp16" else np.float32).tobytes()
+
+    def weight(self, name: str, array: Any) -> None:
+        """Add weights."""
+        self.initializers.append(self.onnx.tensor(name, self.kind, array.shape, self.raw(array)))
+
+    def gemm(self, op: Dict[str, Any]) -> None:
+        """Multiply: x times w transposed."""
+        self.add(op["name"], "Gemm", [op["source"], op["weight"]], [op["out"]], transB=1)
+
+    def bias(self, op: Dict[str, Any]) -> None:
+        """The bias, along the channels of an image or the last axis, and what is applied after it."""
+        layer, bias = op["name"], op["bias"]
+        if len(self.shapes[op["source"]]) == IMAGES:
+            bias = self.add(layer, "Reshape", [bias, self.numbers(layer, 1, -1, 1, 1)])
+        last = [op["out"]]
+        if op["activation"] == "none":
+            self.add(layer, "Add", [op["source"], bias], last)
+            return
+        out = self.add(layer, "Add", [op["source"], bias])
+        if op["activation"] == "relu":
+            self.add(layer, "Relu", [out], last)
+            return
+        square = self.add(layer, "Mul", [out, out])
+        cube = self.add(layer, "Mul", [self.add(layer, "Mul", [square, out]), self.scalar(layer, 0.044715)])
+        inner = self.add(layer, "Mul", [self.add(layer, "Add", [out, cube]), self.scalar(layer, 0.7978845608028654)])
+        more = self.add(layer, "Add", [self.add(layer, "Tanh", [inner]), self.scalar(layer, 1.0)])
+        half = self.add(layer, "Mul", [out, self.scalar(layer, 0.5)])
+        self.add(layer, "Mul", [half, more], last)
+
+    def conv2d(self, op: Dict[str, Any]) -> None:
+        """A convolution; its weights were turned when they were added."""
+        self.add(op["name"], "Conv", [op["source"], op["weight"]], [op["out"]], pads=[1, 1, 1, 1], kernel_shape=[3, 3])
+
+    def pool(self, op: Dict[str, Any]) -> None:
+        """The largest of 2 x 2, or the mean of a channel."""
+        if op["how"] == "mean":
+            out = self.add(op["name"], "GlobalAveragePool", [op["source"]])
+            self.add(op["name"], "Flatten", [out], [op["out"]])
+        else:
+            self.add(op["name"], "MaxPool", [op["source"]], [op["out"]], kernel_shape=[2, 2], strides=[2, 2])
+
+    def layernorm(self, op: Dict[str, Any]) -> None:
+        """Each row with mean 0 and variance 1."""
+        given = [op["source"], op["gamma"], op["beta"]]
+        self.add(op["name"], "LayerNormalization", given, [op["out"]], axis=-1, epsilon=float(op["epsilon"]))
+
+    def split_heads(self, op: Dict[str, Any]) -> None:
+        """q, k and v by head, v transposed."""
+        layer, depth = op["name"], self.shapes[op["q"]][2]
+        five = self.add(
+            layer, "Reshape", [op["source"], self.numbers(layer, -1, op["sequence"], 3, op["heads"], depth)]
+        )
+        turned = self.add(layer, "Transpose", [five], perm=[2, 0, 3, 1, 4])
+        for number, name in enumerate(("q", "k", "v")):
+            one = self.add(layer, "Gather", [turned, self.number(layer, number)], axis=0)
+            shape = self.numbers(layer, -1, op["sequence"], depth)
+            if name == "v":
+                self.add(layer, "Transpose", [self.add(layer, "Reshape", [one, shape])], [op["v"]], perm=[0, 2, 1])
+            else:
+                self.add(layer, "Reshape", [one, shape], [op[name]])
+
+    def number(self, layer: str, value: float) -> Any:
+        """Add one whole number that is no list."""
+        self.count += 1
+        name = "%s|i%d" % (layer, self.count)
+        self.initializers.append(self.onnx.tensor(name, self.onnx.INT64, [], struct.pack("<q", value)))
+        return name
+
+    def head_gemm(self, op: Dict[str, Any]) -> None:
+        """The products of attention."""
+        right = self.add(op["name"], "Transpose", [op["right"]], perm=[0, 2, 1])
+        self.add(op["name"], "MatMul", [op["left"], right], [op["out"]])
+
+    def softmax(self, op: Dict[str, Any]) -> None:
+        """Softmax of each row, without what lies after it."""
+        layer = op["name"]
+        scaled = self.add(layer, "Mul", [op["source"], self.scalar(layer, op["scale"])])
+        if op["causal"]:
+            rows, columns = self.shapes[op["source"]][1:]
+            name = layer + "|seen"
+            seen = self.np.tri(rows, columns, dtype=bool)
+            self.initializers.append(self.onnx.tensor(name, self.onnx.BOOL, [rows, columns], seen.tobytes()))
+            scaled = self.add(layer, "Where", [name, scaled, self.scalar(layer, float("-inf"))])
+        self.add(layer, "Softmax", [scaled], [op["out"]], axis=-1)
+
+    def merge_heads(self, op: Dict[str, Any]) -> None:
+        """The heads side by side again."""
+        layer = op["name"]
+        _, sequence, depth = self.shapes[op["source"]]
+        four = self.add(layer, "Reshape", [op["source"], self.numbers(layer, -1, op["heads"], sequence, depth)])
+        turned = self.add(layer, "Transpose", [four], perm=[0, 2, 1, 3])
+        shape = self.numbers(layer, -1, op["heads"] * depth)
+        self.add(layer, "Reshape", [turned, shape], [op["out"]])
+
+    def residual(self, op: Dict[str, Any]) -> None:
+        """The sum of two."""
+        self.add(op["name"], "Add", [op["left"], op["right"]], [op["out"]])
+
+
+def written(onnx: Any, np: Any, model: Any, weights: Dict[str, Any]) -> Any:
+    """Give the bytes of the model with these weights; its input is called x and its output y, both float32."""
+    graph = Graph(onnx, np, model)
+    images = {op["weight"] for op in model["ops"] if op["kind"] == "conv2d"}
+    for name, array in weights.items():
+        graph.weight(name, array.transpose(0, 3, 1, 2) if name in images else array)
+    entry = next(one for one in model["tensors"] if one["role"] == "input")
+    out = next(one for one in model["tensors"] if one["name"] == model["out"])
+    source = graph.add("input", "Cast", ["x"], None if images else [entry["name"]], to=graph.kind)
+    if images:
+        graph.add("input", "Transpose", [source], [entry["name"]], perm=[0, 3, 1, 2])
+    for op in model["ops"]:
+        getattr(graph, op["kind"].replace(" ", "_"))(op)
+    graph.add("output", "Cast", [model["out"]], ["y"], to=onnx.FLOAT)
+    ins = [onnx.value("x", onnx.FLOAT, entry["shape"])]
+    return onnx.model(graph.nodes, graph.initializers, ins, [onnx.value("y", onnx.FLOAT, out["shape"])])

@@ -1,0 +1,243 @@
+"""The model in ONNX Runtime, and any ONNX file: session, inputs bound to the device, and its own profile by node."""
+
+import importlib
+import json
+import os
+import tempfile
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+PASSES, LONG = 5, 2.0  # a pass that takes more seconds is enough
+GPU = ("CUDAExecutionProvider", "ROCMExecutionProvider", "MIGraphXExecutionProvider")
+WORDS = "Specified provider '%s' is not in available provider names. Available providers: '%s'"  # as it warns itself
+DEVICE_OF = {"CUDAExecutionProvider": "cuda", "ROCMExecutionProvider": "cuda", "MIGraphXExecutionProvider": "cuda"}
+
+
+class Run:
+    """One ONNX model in ONNX Runtime; ``given`` are its inputs by name."""
+
+    def __init__(self, asked: Dict[str, Any], teller: Any) -> None:
+        self.teller, self.asked = teller, asked
+        begun = time.perf_counter()
+        self.ort = importlib.import_module("onnxruntime")
+        self.np = importlib.import_module("numpy")
+        version = str(self.ort.__version__)
+        teller.figure("imported", time.perf_counter() - begun, "s", "onnxruntime " + version)
+        teller.say("framework", name="onnxruntime", version=version, file=self.ort.__file__)
+        self.available = list(self.ort.get_available_providers())
+        self.provider = next((one for one in GPU if one in self.available), None)
+        self.profile = tempfile.mkdtemp()
+
+    def session(self, model: Any, provider: Optional[str]) -> Any:
+        """Give a session on this provider, with its profile into a folder of ours."""
+        options = self.ort.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = os.path.join(self.profile, "profile")
+        options.log_severity_level = 3
+        plain = [provider, "CPUExecutionProvider"] if provider else ["CPUExecutionProvider"]
+        if provider == "CUDAExecutionProvider":
+            exact = [(provider, {"use_tf32": "0"}), "CPUExecutionProvider"]  # fp32 is fp32 here
+            try:
+                return self.ort.InferenceSession(model, options, providers=exact)
+            except (
+                RuntimeError,
+                ValueError,
+            ):  # before 1.18 it does not know the option; what else is wrong shows below
+                pass
+        return self.ort.InferenceSession(model, options, providers=plain)
+
+    def why_no_gpu(self) -> Any:
+        """Give why there is no GPU, or None where a provider for one is there."""
+        if self.provider is None:
+            return WORDS % (GPU[0], ", ".join(self.available))
+        return None
+
+    def bound(self, session: Any, given: Any, device: str) -> Any:
+        """Give a binding with the inputs on the device and the outputs where they are made."""
+        binding = session.io_binding()
+        for name, array in given.items():
+            value = self.ort.OrtValue.ortvalue_from_numpy(array, device, 0)
+            binding.bind_ortvalue_input(name, value)
+        for one in session.get_outputs():
+            binding.bind_output(one.name, device, 0)
+        return binding
+
+    def copies(self, given: Any) -> None:
+        """Step 2: the inputs go to the device; the weights follow when the session is made."""
+        size = sum(array.nbytes for array in given.values())
+        begun = time.perf_counter()
+        for array in given.values():
+            self.ort.OrtValue.ortvalue_from_numpy(array, "cuda", 0)
+        seconds = max(time.perf_counter() - begun, 1e-9)
+        self.teller.figure(
+            "input copied from pageable memory", size / seconds / 1e9, "GB/s", "by the clock of the host"
+        )
+        self.teller.why.append("the weights are copied in step 3, when the session is made")
+
+    def made(self, model: Any, provider: Optional[str]) -> Any:
+        """Make the session; fail where the provider that was asked for is not the one that is used."""
+        begun = time.perf_counter()
+        session, said = overheard(lambda: self.session(model, provider))
+        self.teller.figure(
+            "session made", time.perf_counter() - begun, "s", "graph optimised, kernels chosen, weights copied"
+        )
+        used = session.get_providers()
+        self.teller.say("providers", used=used, available=self.available)
+        if provider and provider not in used:
+            why = said or provider + " was asked for and is not used"
+            raise RuntimeError(why + "; onnxruntime fell back to " + ", ".join(used))
+        return session
+
+    def passes(self, session: Any, binding: Any, name: str = "one pass") -> Any:
+        """Run some passes; give the seconds of the middle one."""
+        times = []
+        for _ in range(PASSES):
+            begun = time.perf_counter()
+            session.run_with_iobinding(binding)
+            binding.synchronize_outputs()
+            times.append(time.perf_counter() - begun)
+            if times[-1] > LONG:
+                break
+        middle = sorted(times)[len(times) // 2]
+        self.teller.figure("first pass", times[0], "s", "by the clock of the host")
+        self.teller.figure(name, middle, "s", "by the clock of the host, median of %d" % len(times))
+        return middle
+
+    def nodes(self, session: Any) -> Any:
+        """Give the median time of each node from the profile, in the order in which they run."""
+        path = session.end_profiling()
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)
+        os.unlink(path)
+        times: Dict[str, List[float]] = {}
+        told: Dict[str, Any] = {}
+        for one in events:
+            if one.get("cat") == "Node" and one["name"].endswith("_kernel_time"):
+                name = one["name"][: -len("_kernel_time")]
+                times.setdefault(name, []).append(one["dur"] / 1e6)
+                told[name] = one.get("args", {})
+        return [
+            {
+                "name": name,
+                "seconds": sorted(each)[len(each) // 2],
+                "op": told[name].get("op_name", "?"),
+                "provider": told[name].get("provider", "?"),
+                "shapes_in": shapes(told[name].get("input_type_shape")),
+                "shapes_out": shapes(told[name].get("output_type_shape")),
+                "bytes_read": number(told[name].get("activation_size")) + number(told[name].get("parameter_size")),
+                "bytes_written": number(told[name].get("output_size")),
+            }
+            for name, each in times.items()
+        ]
+
+    def write(self, answer: Any) -> None:
+        """Write the numbers as float32."""
+        plain = self.np.ascontiguousarray(answer, self.np.float32)
+        with open(self.asked["output"], "wb") as file:
+            file.write(plain.tobytes())
+        self.teller.say("numbers", file=self.asked["output"], count=int(plain.size))
+
+
+def overheard(work: Callable[[], Any]) -> Any:
+    """Do some work; give what it gives, and the last error that the library wrote to standard error meanwhile."""
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            done = work()
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        file.seek(0)
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    errors = [line.strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
+    return done, (errors or [""])[-1][:500]
+
+
+def shapes(told: Any) -> Any:
+    """Give the shapes of a node's tensors from its profile: [{"float": [64, 256]}, ...]."""
+    if not isinstance(told, list):
+        return []
+    return [size for one in told if isinstance(one, dict) for size in one.values()]
+
+
+def number(told: Any) -> Any:
+    """Give a number that the profile writes as a text."""
+    return int(told) if str(told).isdigit() else 0
+
+
+def steps(run: Any, model: Any, given: Any, take: Callable[..., None]) -> None:
+    """Go steps 2 to 7 of any model; ``take`` is given the nodes, and then the outputs."""
+    teller = run.teller
+    teller.step(2)
+    why = run.why_no_gpu()
+    if why:
+        teller.why.append(why)
+        teller.done("no-gpu")
+    else:
+        run.copies(given)
+        teller.done()
+    teller.step(5 if why else 3)
+    session = run.made(model, None if why else run.provider)
+    if not why:
+        teller.done()
+        teller.step(4)
+    binding = run.bound(session, given, "cpu" if why else DEVICE_OF[run.provider])
+    run.passes(session, binding)
+    if not why:
+        teller.why.append("onnxruntime starts the kernels of its provider: their grids are not told")
+        teller.done()
+        teller.step(5)
+    take(run.nodes(session), None)
+    teller.done()
+    teller.step(6)
+    begun = time.perf_counter()
+    session.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    teller.figure("one pass", time.perf_counter() - begun, "s", "by the clock of the host")
+    teller.done()
+    if why:
+        take(None, binding.copy_outputs_to_cpu())
+        return
+    teller.step(7)
+    begun = time.perf_counter()
+    outputs = binding.copy_outputs_to_cpu()
+    seconds = max(time.perf_counter() - begun, 1e-9)
+    teller.figure("copied back", sum(one.nbytes for one in outputs) / seconds / 1e9, "GB/s", "this once")
+    take(None, outputs)
+    teller.done()
+
+
+def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) -> None:
+    """Go the seven steps with a built-in model."""
+    teller.step(1)
+    run = Run(asked, teller)
+    begun = time.perf_counter()
+    np, draws, model = run.np, sibling("traced_numbers"), asked["model"]
+    arrays = {
+        one["name"]: draws.with_numpy(one, model["seed"], np)
+        for one in model["tensors"]
+        if one["role"] in ("weight", "input")
+    }
+    entry = next(one["name"] for one in model["tensors"] if one["role"] == "input")
+    given = {"x": arrays.pop(entry)}
+    teller.figure("numbers made", time.perf_counter() - begun, "s")
+    begun = time.perf_counter()
+    data = sibling("traced_graph").written(sibling("traced_onnx"), np, model, arrays)
+    teller.figure("written as ONNX", time.perf_counter() - begun, "s", "%.1f MB" % (len(data) / 1e6))
+    teller.done()
+
+    def take(nodes: Any, outputs: Any) -> None:
+        if nodes is not None:
+            times: Dict[str, float] = {}
+            for one in nodes:
+                layer = one["name"].partition("|")[0]
+                times[layer] = times.get(layer, 0.0) + one["seconds"]
+            rows = [{"name": op["name"], "seconds": times.get(op["name"])} for op in model["ops"]]
+            teller.say("layers", rows=rows, device="cpu" if run.provider is None else "cuda", nodes=len(nodes))
+            if any(one["seconds"] is None for one in rows):
+                teller.why.append("onnxruntime joined layers: one without a time is in the node of another")
+        if outputs is not None:
+            run.write(outputs[0])
+
+    steps(run, data, given, take)
