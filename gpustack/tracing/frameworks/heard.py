@@ -77,6 +77,7 @@ class Heard:
     paths: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     check: Check | None = None
+    checking: Figure | None = None
     unchecked: str | None = None
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     why_not: str | None = None
@@ -123,12 +124,15 @@ class Heard:
         why = tuple(map(str, said["why"]))
         if number == (OUTPUT if self.gpu is None else BACK) and self.begun is not None:
             self.wall = self.clock() - self.begun
+        figures = tuple(made(row, Figure) for row in said["figures"])
+        if number == BACK and self.checking is not None:
+            seconds += self.checking.value
+            figures = (*figures, self.checking)
         begin = float(said["begin"])
         self.timeline.append(Moment(track="host", name=NAMES[number], begin=begin, seconds=seconds, step=number))
         if said["status"] == NO_GPU:
             self._without(number, why)
             return
-        figures = tuple(made(row, Figure) for row in said["figures"])
         step = Step(number=number, name=NAMES[number], status=State.DONE, seconds=seconds, figures=figures, why=why)
         self.steps[number] = step
 
@@ -172,8 +176,8 @@ class Heard:
         self.launching = Launching(**times, kernels=len(self.kernels) or int(said["kernels"]))
 
     def _numbers(self) -> None:
-        """Hold the output against the truth in float64, where numpy is here."""
-        model = self.model
+        """Hold the output against the truth in float64, where numpy is here: a part of the last step, done by us."""
+        model, begun = self.model, self.clock()
         try:
             answer = decode(self.output.read_bytes(), "fp32", model.output.shape)
             items = reference.sample(model)
@@ -183,6 +187,8 @@ class Heard:
             return
         got = reference.part(answer, model, items)
         self.check = checking.compare(got, wanted, model.precision, what="output", rows=len(answer))
+        took, of = self.clock() - begun, f"{self.check.compared} of {self.check.rows} rows"
+        self.checking = Figure(name="computed in float64 and compared", value=took, unit="s", note=of)
 
     def _loaded(self, said: Mapping[str, Any]) -> None:
         self.paths = tuple(map(str, said["paths"]))
