@@ -18,7 +18,7 @@ from gpustack.model.report import (
     Tool,
     Verdict,
 )
-from gpustack.rulebook import asked
+from gpustack.rulebook import asked, load
 from gpustack.rules import IN_ONE_PYTHON, amd, another_environment_works, intel, tried
 from gpustack.rules.alone import alone, each, inside
 from gpustack.rules.cards import whole
@@ -42,6 +42,11 @@ LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
+# Files of the matrix that a machine with an NVIDIA GPU and PyTorch is held against.
+USUAL = (
+    *("arch", "cuda_driver", "cuda_python", "cudnn", "driver_branches", "host_compiler", "jax", "known_bad", "memory"),
+    *("meta", "onnxruntime", "pci", "torch", "torch_wheels", "wheels"),
+)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
@@ -59,6 +64,13 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
         ("cuda-toolkit-missing", "cuda-toolkit"): Severity.WARNING,
     },
 }
+
+
+def ready(matrix: Matrix) -> None:
+    """Load the rules that are asked of any machine, and what they mostly ask of the matrix, while there is time."""
+    load()
+    for name in USUAL:
+        matrix.table(name)
 
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:

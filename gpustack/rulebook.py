@@ -27,6 +27,13 @@ def asked(facts: Facts) -> Iterator[Judge]:
             yield rule(finding)
 
 
+def load() -> None:
+    """Import the rules that are asked of any machine."""
+    for finding in RULES:
+        if finding not in FROM_MESSAGES:
+            rule(finding)
+
+
 def explain(finding: str) -> str | None:
     """Give what a finding means, why it hurts and what to do; None where no rule has this id."""
     return import_module(module_of(finding)).__doc__ if finding in (*RULES, *AFTERWARDS) else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from gpustack import judging
+from gpustack.matrix import Matrix
 from gpustack.model.facts import Environment, Facts, Unseen
 from gpustack.model.report import Finding, Health, Kept, Severity
 from gpustack.rules import nccl_version_clash
@@ -38,9 +38,6 @@ from tests.build import (
 )
 from tests.checked import LOW
 
-if TYPE_CHECKING:
-    from gpustack.matrix import Matrix
-
 FAILED = judging.failed  # tests are ended by it otherwise (conftest.py)
 RAN = {"ran": True, "ok": True, "device": "cuda:0"}
 
@@ -53,6 +50,13 @@ def test_a_machine_where_all_is_well_is_healthy() -> None:
     assert {contract.status for contract in made.contracts} == {Kept.OK}
     assert made.tool.name == "gpustack"
     assert made.tool.matrix_date == "2026-11-21"
+
+
+def test_what_is_made_ready_is_all_that_a_healthy_machine_asks_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = Matrix()
+    judging.ready(matrix)
+    monkeypatch.setattr(Matrix, "_read", lambda _matrix, name: pytest.fail(f"{name} is read afterwards"))
+    assert judging.judge(healthy(torch(), jax(), onnxruntime()), matrix).verdict.status is Health.HEALTHY
 
 
 def test_a_rule_that_fails_costs_what_it_alone_would_have_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -68,11 +67,16 @@ def doctor(
     verbose: Verbose = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that mend it."""
-    from gpustack.judging import judge
+    from gpustack.judging import judge, ready
     from gpustack.matrix import Matrix
     from gpustack.model.report import Purpose
 
     matrix, wanted = Matrix(), places(context, written, outputs)
+
+    def early() -> None:
+        prepare(wanted)
+        ready(matrix)
+
     given = {"--from": origins, "--container": image, "--python": pythons, "--deep": deep, "--all-envs": everywhere}
     alone({**given, "--container-env": variables})
     if origins:
@@ -80,7 +84,6 @@ def doctor(
     elif image:
         facts = unpacked(image, variables, timeout)
     else:
-        early = partial(prepare, wanted)
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
