@@ -57,10 +57,9 @@ def encode(numbers: Floats, precision: str) -> Raw:
     if precision == "bf16":
         halves: NDArray[np.uint16] = (_nearest(numbers) >> np.uint32(16)).astype(np.uint16)
         return halves
-    plain: NDArray[np.float32] | NDArray[np.float16] = np.ascontiguousarray(
-        numbers, np.float16 if precision == "fp16" else np.float32
-    )
-    return plain
+    if precision == "fp16":
+        return np.ascontiguousarray(numbers, np.float16)
+    return np.ascontiguousarray(numbers, np.float32)
 
 
 def decode(raw: bytes | bytearray | memoryview, precision: str, shape: tuple[int, ...]) -> Floats:
