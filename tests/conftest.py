@@ -37,6 +37,8 @@ NOT_COUNTED = (
     "tests/asking/test_plan.py::test_what_is_offered_works",
     "tests/asking/test_speaking.py",
     "tests/asking/test_why.py",
+    "tests/bench/test_several.py",
+    "tests/bench/test_stress.py",
     "tests/benchmarks/",
     "tests/faults/",
     "tests/imports/test_import_any_text.py",
@@ -55,6 +57,7 @@ NOT_COUNTED = (
     "tests/test_images.py",
     "tests/test_outputs.py",
     "tests/test_packaging.py",
+    "tests/trace/test_command.py",
 )
 
 

@@ -24,7 +24,7 @@ PACKAGES = (
 )
 IDS = ("cuda-core", "cuda-bindings", "cuda-coop", "cuda-compute", "nvmath-python", "triton", "numba-cuda")
 
-pytestmark = [pytest.mark.timeout(SECONDS + 120), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(SECONDS + 120), pytest.mark.packages]
 
 
 @pytest.fixture(scope="module")
