@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +12,8 @@ from gpustack.model.trace_figures import BatchTime, Crossover
 from gpustack.render import trace_charts, trace_picture
 from gpustack.render.trace_html import render
 from gpustack.tracing.steps import NAMES
-from tests.render import chromium, readers, traces
+from tests.render import chromium, looks, readers, traces
 
-PHONE, DESK = 375, 1280
-TOUCH = 2  # pixels that the boxes of two lines may share: letters do not fill theirs
-LEAST_VARIANCE = 100
 # All words as [left, top, right, bottom, text], cut where a scrolling command cuts them.
 BOXES = """(() => {
   const boxes = [];
@@ -59,15 +55,6 @@ BEYOND = """(() => {
   }
   return found;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
-    """Give a tab of this machine's Chromium."""
-    if chromium.program() is None:
-        pytest.skip("no Chromium here (chromium, chromium-browser, google-chrome): how the page looks cannot be seen")
-    with chromium.opened(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: bool = False) -> None:
@@ -131,7 +118,7 @@ def test_the_times_of_batches_are_two_lines_or_nothing() -> None:
     assert trace_charts.times(traces.cpu()) == ""
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
 @pytest.mark.parametrize("name", traces.ALL)
 def test_nothing_is_cut_or_lies_on_other_words(browser: chromium.Page, tmp_path: Path, name: str, width: int) -> None:
     shown(browser, tmp_path, name, width)
@@ -140,41 +127,26 @@ def test_nothing_is_cut_or_lies_on_other_words(browser: chromium.Page, tmp_path:
     boxes = [tuple(box) for box in browser.ask(BOXES)]
     assert len(boxes) > 30
     assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
-    assert overlapping(boxes) == []
+    assert looks.overlapping(boxes) == []
     assert browser.ask(OUTSIDE) == []
     assert browser.ask(BEYOND) == []
     assert browser.ask("performance.getEntriesByType('resource').length") == 0
     assert browser.ask("[...document.querySelectorAll('.machine svg')].filter(one => one.clientWidth).length") == 1
 
 
-def overlapping(boxes: list[tuple[float, float, float, float, str]]) -> list[tuple[str, str]]:
-    """Give the words that lie on other words."""
-    boxes = sorted(boxes, key=lambda box: box[1])
-    found = []
-    for number, (left, _, right, bottom, said) in enumerate(boxes):
-        for other in boxes[number + 1 :]:
-            if other[1] >= bottom - TOUCH:
-                break
-            across = min(right, other[2]) - max(left, other[0])
-            if across > TOUCH and min(bottom, other[3]) - other[1] > TOUCH:
-                found.append((said, other[4]))
-    return found
-
-
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
 def test_it_is_not_blank_and_follows_light_and_dark(
     browser: chromium.Page, tmp_path: Path, width: int, *, dark: bool
 ) -> None:
     shown(browser, tmp_path, "gpu", width, dark=dark)
-    values = chromium.pixels(browser.shot(width, 1600, scale=0.25))
-    mean = sum(values) / len(values)
-    assert sum((value - mean) ** 2 for value in values) / len(values) > LEAST_VARIANCE
+    mean, variance = looks.light(browser, width)
+    assert variance > looks.LEAST_VARIANCE
     assert (mean < 128) is dark
 
 
 def test_words_on_words_and_beyond_a_box_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
-    shown(browser, tmp_path, "gpu", DESK)
+    shown(browser, tmp_path, "gpu", looks.DESK)
     browser.ask("document.querySelector('.machine .wide .name').textContent = 'far too long for its box '.repeat(9)")
     assert browser.ask(BEYOND) != []
-    assert browser.ask(OUTSIDE) != [] or overlapping([tuple(box) for box in browser.ask(BOXES)]) != []
+    assert browser.ask(OUTSIDE) != [] or looks.overlapping([tuple(box) for box in browser.ask(BOXES)]) != []
