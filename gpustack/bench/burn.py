@@ -76,11 +76,11 @@ def burn(desk: Desk, seconds: float) -> None:
         runs, sums = fitting(LONG, desk.timer.train(ring.runs[0], 1).seconds), ring.sums()
         sizes = {"memory": ring.memory.size, "result": ring.load.size}
         facts = {**job.method, **sizes, "dtype": dtype, "amount": job.amount, "way": job.label}
-        begun = time.monotonic()
-        while time.monotonic() < begun + seconds:
-            told = _told(desk, ring, runs, begun + seconds)
-            state = {"spent": time.monotonic() - begun, "changed": ring.sums() != sums}
-            desk.outlet.say("state", {**facts, **told, **state})
+        begun, spent = time.monotonic(), 0.0
+        while spent < seconds:
+            told = {**_told(desk, ring, runs, begun + seconds), "changed": ring.sums() != sums}
+            spent = time.monotonic() - begun
+            desk.outlet.say("state", {**facts, **told, "spent": spent})
 
 
 def _told(desk: Desk, ring: Ring, runs: int, until: float) -> dict[str, Any]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count, cycle, islice
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from gpustack.bench import sustain
 from gpustack.bench.spread import settled
 from gpustack.bench.timing import Plan, Train, gather
+
+if TYPE_CHECKING:
+    from gpustack.bench.lab import Job
+    from gpustack.bench.telemetry import Telemetry
+    from gpustack.bench.timing import Timer
 
 
 def taken(seconds: list[float], plan: Plan) -> list[float]:
@@ -39,3 +47,41 @@ def test_what_never_agrees_ends_with_its_time(budget: float) -> None:
 def test_what_drifts_is_sampled_until_the_most() -> None:
     rising = iter([1.0 + 0.003 * number for number in range(50)])
     assert len(gather(lambda: Train(next(rising), None), 1, Plan(budget=60.0, most=50), lambda _: None).trains) == 50
+
+
+@dataclass
+class Hall:
+    """A card that slows down as it works on, and the time there: it passes only while the card works."""
+
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def run(self) -> None:
+        raise AssertionError("the timer runs the work")
+
+    def train(self, _run: object, runs: int) -> Train:
+        each = 0.010 if self.now < 101.0 else 0.0125
+        self.now += runs * each
+        return Train(each, 1980.0)
+
+    def window(self, begun: float, ended: float) -> list[dict[str, float]]:
+        return [{"begun": begun, "ended": ended}]
+
+    def counters(self) -> dict[str, float]:
+        return {"at": self.now}
+
+
+def test_work_without_rest_never_sleeps_and_tells_of_its_last_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    hall = Hall()
+    monkeypatch.setattr(sustain, "time", hall)  # it has no sleep
+    parts: list[float] = []
+    said = sustain.hold(cast("Job", hall), 4.0, cast("Timer", hall), cast("Telemetry", hall), parts.append)
+    assert set(said["seconds"]) == {0.0125}
+    assert sum(said["seconds"]) * 20 == pytest.approx(2.0, abs=0.3)  # 20 products make a train of 0.2 s
+    (window,) = said["readings"]
+    assert (window["begun"], window["ended"]) == (said["before"]["at"], said["after"]["at"])
+    assert window["begun"] == pytest.approx(102.0, abs=0.3)
+    assert said["asked"] == 4.0
+    assert parts[-1] == pytest.approx(1.0, abs=0.1)
