@@ -6,6 +6,7 @@ import gc
 import os
 import posix
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -66,7 +67,9 @@ def pytest_configure() -> None:
     """Let a fork leave at once: coverage's own exit would first write down all that was counted before the fork.
 
     Rows and facts by the ten thousand are kept by the tests, and garbage is seldom made: it is looked for less often.
+    A shell starts what it runs in the background deaf to Ctrl-C, and children inherit that: ours are to hear it.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
