@@ -30,7 +30,10 @@ LOCKDOWN = re.compile(
     r"|\bkernel lockdown(?: mode| is|[ :=`'\"]){1,6}(?P<words>integrity|confidentiality)\b"
 )
 OS = re.compile(r'^PRETTY_NAME="?(?P<os>[^"\n]+)"?', re.MULTILINE)
-NVCC = re.compile(r"Cuda compilation tools, release (?P<cuda>\d+\.\d+)(?:, V(?P<version>[\d.]+\d))?")
+NVCC = re.compile(
+    r"Cuda compilation tools, release (?P<cuda>\d+\.\d+)(?:, V(?P<version>[\d.]+\d))?"
+    r"|(?<!Build )\bcuda_(?P<build>\d+\.\d+)\.r\d+\.\d+/compiler\."
+)
 GCC = re.compile(
     r"^(?:[-*] )?(?P<name>gcc|g\+\+|cc|clang)(?:-\d+)?(?: version)? (?:\([^)\n]*\) )?(?P<version>\d+\.\d+(?:\.\d+)?)\b",
     re.MULTILINE,
@@ -71,9 +74,11 @@ LINK = re.compile(
     r"(?P<width>\d{1,2})"
 )
 LSPCI = re.compile(
-    r"^(?P<pci>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d)?[ \t]*(?P<kind>VGA compatible controller"
+    r"^(?P<pci>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d)?[ \t]*(?:(?P<kind>VGA compatible controller"
     r"|3D controller|Display controller|Processing accelerators)"
-    r"(?: \[(?P<class>[0-9a-f]{4})\])?: (?P<name>[^\n]+)$",
+    r"(?: \[(?P<class>[0-9a-f]{4})\])?: (?P<name>[^\n]+)"
+    r"|(?P<bare>Advanced Micro Devices, Inc\. \[AMD/ATI\] (?![^\n]*(?:Audio|HDMI|USB|Bridge))[^\n]*"
+    r"\[1002:[0-9a-f]{4}\][^\n]*))$",
     re.MULTILINE,
 )
 IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]|Device (?P<plain>[0-9a-f]{4})\b")
@@ -150,9 +155,8 @@ def _machine(origin: str, text: str, into: Gathered) -> None:
 
 def _compilers(origin: str, text: str, into: Gathered) -> None:
     for match in NVCC.finditer(text):
-        into.tell(
-            "cuda-toolkit", origin, f"nvcc {match['cuda']}", version=match["version"] or match["cuda"], in_use=True
-        )
+        cuda = match["cuda"] or match["build"]
+        into.tell("cuda-toolkit", origin, f"nvcc {cuda}", version=match["version"] or cuda, in_use=True)
     loaded = MODULE_LOADED.search(text)
     if loaded and not into.knows("cuda-toolkit"):
         into.tell("cuda-toolkit", f"{origin} (in words)", version=loaded["cuda"], as_told=True)
@@ -216,8 +220,9 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
     for number, match in enumerate(matches):
         end = matches[number + 1].start() if number + 1 < len(matches) else match.end() + 2000
         below = text[match.end() : end]
-        ids, driver = IDS.search(match["name"]), IN_USE.search(below)
-        vendor = VENDORS.get((ids["vendor"] or "") if ids else "") or _maker(match["name"])
+        name = match["name"] or match["bare"]
+        ids, driver = IDS.search(name), IN_USE.search(below)
+        vendor = VENDORS.get((ids["vendor"] or "") if ids else "") or _maker(name)
         if vendor is None:
             continue
         device = (ids["device"] or ids["plain"]) if ids else None
@@ -227,10 +232,10 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
             platforms.pci(match["pci"]) if match["pci"] else f"device {number}",
             vendor=vendor,
             device_id=f"0x{device}" if device else None,
-            name=match["name"].strip(),
+            name=name.strip(),
             driver=driver["driver"] if driver else None,
             link=_link(below),
-            also={"class": CLASSES.get(match["kind"][:3], "0x038000")},
+            also={"class": CLASSES.get((match["kind"] or "")[:3], "0x038000")},
         )
 
 

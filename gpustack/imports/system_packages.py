@@ -53,6 +53,7 @@ DRIVER = re.compile(
 )
 
 
+TOOLKIT = re.compile(r"(?:nvidia-)?cuda-toolkit(?:-\d+(?:-\d+)?)?|cuda")  # as NVIDIA, Debian and Arch name it
 # Kernels and their headers, of which several may be installed: by dnf and rpm, and by dpkg.
 KERNELS = re.compile(
     r"^kernel(?:-lt|-ml|-uek)?(?:-core)?(?:\.\w+[ \t]+|-)"
@@ -94,6 +95,9 @@ def _package(origin: str, name: str, version: str, into: Gathered) -> None:
     release = re.match(r"\d{3}\.\d+(?:\.\d+)?", plain)
     if DRIVER.match(name) and release:
         into.tell("nvidia-driver", origin, package=f"{name} {plain}", package_version=release[0])
+    toolkit = re.match(r"\d{1,2}\.\d{1,2}", plain) if TOOLKIT.fullmatch(name) else None
+    if toolkit:
+        into.tell("cuda-toolkit", origin, f"package {name}", version=toolkit[0])
     kind = re.match(r"libcudnn(\d+)?", name)
     if kind:
         into.tell("cudnn", origin, f"package {name}", version=plain.partition("-")[0])

@@ -36,7 +36,11 @@ OF_DRIVER = re.compile(
     r"(?:that )?(?:the )?(?:up to )?$",
     re.IGNORECASE,
 )
+OF_TOOLKIT = re.compile(r"(?: is| was|,)? (?:the |an? |my |our )?(?:only |installed )?toolkit\b", re.IGNORECASE)
+CHANGED = re.compile(r" (?:was|were|is|has been|got) (?:up|down)(?:dated|graded)\b", re.IGNORECASE)
 LINK = (
+    r"(?: (?:was|were|is|has been|got) (?:updated|upgraded|downgraded)(?: from [\d.]+)? to| that (?:is|was) installed"
+    r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version))?"
     r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
     r"(?:NVIDIA-Linux-(?:x86_64|aarch64)-)?"  # the installer's name
 )
@@ -102,14 +106,16 @@ def _lines(text: str, passed: set[str]) -> Iterator[str]:
 
 
 def _claims(line: str) -> Iterator[tuple[str, str, str]]:
-    """Give component, version and what follows of each thing that a line says is here."""
-    for match in CLAIM.finditer(line):
+    """Give component, version and what follows of each thing that a line says is here, what was changed last first."""
+    for match in sorted(CLAIM.finditer(line), key=lambda one: not CHANGED.match(line, one.end())):
         value = VALUE.match(line, match.end())
         if value is None or not here(line[: match.start()]):
             continue
         component = NAMED[int((match.lastgroup or "n0")[1:])][1]
         if component == "cuda" and OF_DRIVER.search(line[: match.start()]):
             component = "driver-cuda"
+        if component == "cuda" and OF_TOOLKIT.match(line[value.end() :]):
+            component = "cuda-toolkit"
         if component == "linux-kernel":
             value = RELEASE.match(line, match.end()) or value
         after = line[value.end() : value.end() + 40]
@@ -179,6 +185,14 @@ def _cuda(said: str, version: str, after: str, into: Gathered) -> None:
         into.tell("cuda-toolkit", said, version=version, as_told=True, whose="driver" if of_driver else None)
     elif into.fact("cuda-toolkit", "as_told") and not f"{into.version('cuda-toolkit')}.".startswith(f"{version}."):
         next(iter(into.copies["cuda-toolkit"].values())).facts.setdefault("also_told", version)
+
+
+def _toolkit(said: str, version: str, after: str, into: Gathered) -> None:
+    """Take in a CUDA version that somebody gives for the toolkit itself, and not for anything of CUDA."""
+    first = not into.knows("cuda-toolkit")
+    _cuda(said, version, after, into)
+    if first and into.knows("cuda-toolkit"):
+        next(iter(into.copies["cuda-toolkit"].values())).facts["by_name"] = True
 
 
 def _driver_cuda(said: str, version: str, _after: str, into: Gathered) -> None:
@@ -253,6 +267,7 @@ MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {
     "libraries": _libraries,
     "driver-package": _package,
     "cuda": _cuda,
+    "cuda-toolkit": _toolkit,
     "driver-cuda": _driver_cuda,
     "pytorch": _torch,
     "torch-cuda": _torch_cuda,

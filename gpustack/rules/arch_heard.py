@@ -24,8 +24,8 @@ from gpustack.rules.frameworks import (
 from gpustack.rules.reading import because, version
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.seen import capabilities, driver_cuda
+from gpustack.subjects import tensorflow, vllm
 from gpustack.subjects import torch as wheels
-from gpustack.subjects import vllm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,7 @@ BARE = ("no-kernel-image", "invalid-device-function")
 OTHERS = ("ggml-arch", "trt-sm-unsupported")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
 INSTALL = "python -m pip install --force-reinstall"
+INVALID = "kernel-image-invalid"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 
 
@@ -62,7 +63,7 @@ class Complaint:
 
 def finding(facts: Facts, matrix: Matrix) -> Finding | None:
     """Give the finding that programs' words lead to, or None where they complain of nothing."""
-    if not _complaints(facts) or _runs_all_the_same(facts):
+    if not (_complaints(facts) or _of_older_cuda(facts, matrix)) or _runs_all_the_same(facts):
         return None
     gpu = _gpu(facts)
     cc = ComputeCapability.parse(gpu.digits)
@@ -75,8 +76,8 @@ def finding(facts: Facts, matrix: Matrix) -> Finding | None:
         layer=Layer.FRAMEWORK,
         component="pytorch" if what.startswith("PyTorch") else "cuda-runtime",
         title=f"{what} has no code for {gpu_words(gpu.name, gpu.digits)}",
-        detail=" ".join(_details(facts, matrix, cc)),
-        because=(*grounds(facts, *COMPLAINTS, *RANGES, most=6), *because_torch(facts), *_gpu_ground(facts)),
+        detail=" ".join(filter(None, _details(facts, matrix, cc))),
+        because=(*grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6), *because_torch(facts), *_gpu_ground(facts)),
         row=known.row if known else None,
         confidence=Confidence.CERTAIN if gpu.sure else Confidence.LIKELY,
         fix=_fix(facts, matrix, cc),
@@ -103,6 +104,20 @@ def _has_code(facts: Facts, cc: ComputeCapability | None) -> bool:
     build = torch(facts)
     named = heard(facts, *NAMED, "arch-minimum", "arch-supported")
     return bool(cc and build and not named and any(one.kind == "sm" and one.runs_on(cc) for one in build.archs))
+
+
+def _of_older_cuda(facts: Facts, matrix: Matrix) -> bool:
+    """Tell whether CUDA takes the code of a TensorFlow for invalid whose CUDA did not know the GPU that is here."""
+    cuda = _tensorflow_cuda(facts, matrix)
+    known = [matrix.arch(gpu.capability) for gpu in named_gpus(facts) if gpu.capability]
+    firsts = [one.first_toolkit for one in known if one and one.first_toolkit]
+    return heard(facts, INVALID) and cuda is not None and bool(firsts) and cuda < min(firsts)
+
+
+def _tensorflow_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Give the CUDA version that TensorFlow here was built with, where no PyTorch is told of."""
+    made = tensorflow.release_of(matrix, version(facts, "tensorflow") or "0")
+    return made.cuda if made and torch(facts) is None else None
 
 
 def _runs_all_the_same(facts: Facts) -> bool:
@@ -146,7 +161,7 @@ def _short(digits: str) -> str:
 
 def _what(facts: Facts, cc: ComputeCapability | None) -> str:
     release, server = torch_version(facts), version(facts, "vllm")
-    if heard(facts, "tf-ignores-gpu", "tf-no-binary"):
+    if heard(facts, "tf-ignores-gpu", "tf-no-binary") or (heard(facts, INVALID) and not release):
         return f"TensorFlow {version(facts, 'tensorflow') or ''}".strip()
     if heard(facts, "container-gpu-unsupported"):
         return "This image"
@@ -173,7 +188,9 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Iter
         yield f"It supports compute capability {low} to {high}."
     elif least:
         yield f"The oldest that it supports is compute capability {least}."
-    yield from _toolkit(matrix.arch(cc) if cc else None, torch_cuda(facts))
+    cuda = torch_cuda(facts) or _tensorflow_cuda(facts, matrix)
+    yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
+    yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
     floor = vllm.floor_of(matrix, version(facts, "vllm") or "0")
     if _has_code(facts, cc):
         yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."

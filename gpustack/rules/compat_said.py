@@ -9,7 +9,7 @@ from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 from gpustack.rules import fixes, naming
 from gpustack.rules.reading import copies, number, told
-from gpustack.rules.saying import grounds, heard, value
+from gpustack.rules.saying import grounds, heard, holding, said, value
 from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MOUNTED = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib"  # where the container
 
 def finding(slug: str, code: int, facts: Facts, matrix: Matrix) -> Finding | None:
     """Give the finding on this error, or None where no program said it."""
-    if not heard(facts, f"cuda-{code}"):
+    if not heard(facts, f"cuda-{code}") and not (code == PAIR and of_compat(facts)):
         return None
     row = matrix.cuda_codes.get(code)
     return Finding(
@@ -35,10 +35,21 @@ def finding(slug: str, code: int, facts: Facts, matrix: Matrix) -> Finding | Non
         title=_title(code, facts, matrix),
         detail=_detail(code, facts, matrix),
         confidence=Confidence.CERTAIN if code == HARDWARE else Confidence.LIKELY,
-        because=(*grounds(facts, f"cuda-{code}", "compat-folder"), *_smi(facts, matrix), *naming.of_driver(facts)),
+        because=(
+            *grounds(facts, f"cuda-{code}", "compat-folder", "tf-driver-mismatch"),
+            *_smi(facts, matrix),
+            *naming.of_driver(facts),
+        ),
         row=row.row if row else None,
         fix=_without_compat(facts) if code == PAIR else _newer(facts, matrix),
     )
+
+
+def of_compat(facts: Facts) -> bool:
+    """Tell whether TensorFlow or JAX names a libcuda of another release than the module, and a compat package is it."""
+    short = (one.values["client"].rpartition(".")[0] for one in holding(facts, "tf-driver-mismatch", "client"))
+    spoken = [one.line for one in said(facts, "compat-folder")]
+    return any(release in line for release in short if release for line in spoken)
 
 
 def _title(code: int, facts: Facts, matrix: Matrix) -> str:

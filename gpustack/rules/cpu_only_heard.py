@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.builds_with_cuda import called
+from gpustack.rules.cpu_only_others import others_heard
 from gpustack.rules.frameworks import (
-    because_package,
     because_torch,
     embedded,
     gpu_unused,
-    gpu_used,
-    installed,
     torch,
     torch_version,
 )
-from gpustack.rules.reading import because, copies, flag, table, text, told, version
-from gpustack.rules.saying import because_said, grounds, heard, holding, said, value
-from gpustack.rules.seen import from_text, gpus, nvidia_here, on_windows
+from gpustack.rules.reading import because, copies, flag, text, version
+from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.seen import from_text, nvidia_here, on_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +25,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
 
-ORT_GPU = ("onnxruntime-gpu", "ort-nightly-gpu", "onnxruntime-rocm", "onnxruntime-directml")
-TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
-# What else than a build for the CPU leaves JAX without a GPU.
-JAX_ELSE = (
-    *("jax-plugin-version", "jax-pjrt-version", "jax-plugin-interface", "jaxlib-version", "jaxlib-too-old"),
-    *("no-device", "init-error", "cuda-fails-said", "insufficient-driver", "cuda-unknown-error", "visible-devices"),
-)
 KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
 KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
 
@@ -46,10 +35,7 @@ def heard_builds(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from _jetson(facts)
     yield from _other_maker(facts, matrix)
     yield from _nixpkgs(facts)
-    yield from _jax(facts)
-    yield from _tensorflow(facts)
-    yield from _onnxruntime(facts)
-    yield from _others(facts)
+    yield from others_heard(facts, matrix)
 
 
 def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -179,98 +165,3 @@ def _jetson(facts: Facts) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         fix=fixes.jetson(build),
     )
-
-
-def _jax(facts: Facts) -> Iterator[Finding]:
-    plugins = table(told(facts, "jax"), "plugins")
-    alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
-    told_ = bool(version(facts, "jax") or installed(facts, "jaxlib") or alone)
-    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and told_
-    if plugins or not (heard(facts, "jax-cpu-only") or fell):
-        return
-    yield _plain(
-        facts,
-        "jax",
-        f"JAX {version(facts, 'jax') or installed(facts, 'jax') or ''}".strip(),
-        ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
-        Fix(
-            text="Install JAX with its CUDA plugin.",
-            commands=('python -m pip install --upgrade "jax[cuda12]"',),
-            verify='python -c "import jax; print(jax.devices())"',
-        ),
-    )
-
-
-def _tensorflow(facts: Facts) -> Iterator[Finding]:
-    cpu = installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU)
-    without = any(one.values.get("answer") == "False" for one in said(facts, "tf-built-with-cuda"))
-    if without and not cpu and on_windows(facts) and not facts.host.wsl:
-        return  # no TensorFlow after 2.10 has CUDA there
-    if heard(facts, "tf-cpu-build") or without or (cpu and nvidia_here(facts)):
-        release = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-cpu") or ""
-        yield _plain(
-            facts,
-            "tensorflow",
-            f"TensorFlow {release}".strip(),
-            ("tf-cpu-build", "tf-built-with-cuda"),
-            Fix(
-                text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
-                commands=("python -m pip uninstall -y tensorflow-cpu", 'python -m pip install "tensorflow[and-cuda]"'),
-                verify="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
-            ),
-        )
-
-
-def _onnxruntime(facts: Facts) -> Iterator[Finding]:
-    missing = [one for one in said(facts, "ort-provider-unavailable") if "CUDA" in one.values.get("provider", "")]
-    taken = {one.values["package"] for one in holding(facts, "ort-installed", "package")}
-    plain = taken == {"onnxruntime"} or (not taken and bool(installed(facts, "onnxruntime")))
-    lacking = plain and (heard(facts, "ort-cuda-absent-said") or (bool(gpus(facts)) and _offers_no_gpu(facts)))
-    if installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
-        return
-    if not (missing or lacking):
-        return
-    yield _plain(
-        facts,
-        "onnxruntime",
-        f"onnxruntime {version(facts, 'onnxruntime') or ''}".strip(),
-        ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
-        Fix(
-            text="Install onnxruntime-gpu in the place of onnxruntime.",
-            commands=("python -m pip uninstall -y onnxruntime", "python -m pip install onnxruntime-gpu"),
-            verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
-        ),
-    )
-
-
-def _offers_no_gpu(facts: Facts) -> bool:
-    """Tell whether ONNX Runtime lists its providers without CUDA's, and somebody wants that one."""
-    listed = holding(facts, "ort-providers", "providers")
-    wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
-    return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
-
-
-def _others(facts: Facts) -> Iterator[Finding]:
-    for one in said(facts, "not-built-for-gpu")[:1]:
-        program = called(one.values.get("program", ""))
-        yield _plain(facts, program.name.lower(), program.name, ("not-built-for-gpu",), program.fix())
-
-
-def _plain(facts: Facts, component: str, name: str, kinds: tuple[str, ...], fix: Fix) -> Finding:
-    because_ = (*grounds(facts, *kinds), *because_package(facts, component))
-    likely = Confidence.LIKELY if gpu_used(facts) else Confidence.CERTAIN
-    return Finding(
-        id="cpu-only-build",
-        instance=component,
-        severity=Severity.ERROR if _complaint(facts, kinds) else Severity.WARNING,
-        layer=Layer.FRAMEWORK,
-        component=component,
-        title=f"{name} is a CPU-only build: it has no CUDA inside and does not use the GPU",
-        because=because_,
-        confidence=likely,
-        fix=fix,
-    )
-
-
-def _complaint(facts: Facts, kinds: tuple[str, ...]) -> Message | None:
-    return next(iter(said(facts, *kinds)), None)

@@ -14,6 +14,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
 from gpustack.rules import fixes, naming
+from gpustack.rules.compat_said import of_compat
 from gpustack.rules.reading import because, number, text, told
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.seen import DRIVER, disk_release, from_text, loaded_release, nvidia_here, user_release
@@ -35,7 +36,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where NVML says so, or where the releases differ and NVML does not show that all is well."""
     code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
     seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
-    if facts.host.wsl or not (seen or complained):
+    if facts.host.wsl or not (seen or complained) or of_compat(facts):
         return
     row = matrix.nvml_codes.get(MISMATCH)
     yield Finding(

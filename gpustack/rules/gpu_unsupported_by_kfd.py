@@ -8,6 +8,7 @@ is newer than the kernel.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -15,17 +16,19 @@ from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import amd
 from gpustack.rules.reading import because_of, flag, number, text, told
 from gpustack.rules.saying import because_said, grounds, heard, said
-from gpustack.rules.seen import nvidia_here, on_bus
+from gpustack.rules.seen import from_text, nvidia_here, on_bus
 from gpustack.rules.told_machine import kernel, machine, more
+from gpustack.subjects import rocm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Message
+    from gpustack.model.facts import Facts, Instance, Message
 
 
 DRIVERS = frozenset({"amdgpu", "radeon"})
+FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -33,6 +36,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from _seen(facts)
     refused = said(facts, "kfd-not-supported", "kfd-pcie-atomics")
     if not refused:
+        yield from _known(facts, matrix)
         return
     names = [name for copy in on_bus(facts, "amd") if (name := text(copy.facts, "name"))]
     chip = next((one.values["gpu"] for one in refused if one.values.get("gpu")), None)
@@ -50,6 +54,32 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=_fix(refused, facts, atomics=atomics),
         confidence=Confidence.CERTAIN,
     )
+
+
+def _known(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Give the GPU whose chip KFD has no entry for, where ROCm does not start and no other GPU of AMD is there."""
+    bus = on_bus(facts, "amd")
+    old = [(copy, one) for copy in bus for one in rocm.without_kfd(matrix) if one.never and _is(copy, one.chips)]
+    if not from_text(facts) or not old or len(old) < len(bus) or not heard(facts, *FAILS) or heard(facts, "kfd-added"):
+        return
+    copy, chips = old[0]
+    yield Finding(
+        id="gpu-unsupported-by-kfd",
+        severity=Severity.ERROR,
+        layer=Layer.HARDWARE,
+        component="amdgpu.ko",
+        title=f"KFD, the kernel's compute driver for AMD GPUs, does not support {text(copy.facts, 'name')}",
+        detail=machine(facts, matrix, "ROCm cannot use a GPU without KFD."),
+        because=(because_of(facts, "pci-display", copy, "name"), *grounds(facts, *FAILS, most=2), *more(facts)),
+        row=chips.row,
+        fix=_fix((), facts, atomics=False),
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _is(copy: Instance, chips: tuple[str, ...]) -> bool:
+    name = text(copy.facts, "name") or ""
+    return any(re.search(rf"\b{chip}\b", name) for chip in chips)
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
-from gpustack.rules.saying import because_said, grounds, said
+from gpustack.rules.gsp_timeout import RAN
+from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.told_machine import branch_of, machine, more, release, whole, works
 from gpustack.subjects.spans import numbers
 
@@ -31,7 +32,7 @@ FIRMWARE = frozenset({0x62, 0x63})
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where the log says that GSP did not start; likely where another release is said to work."""
     failed = (*said(facts, "gsp-boot-failed"), *(one for one in said(facts, "rminit-failed") if _at_firmware(one)))
-    if not failed or works(facts):
+    if not failed or works(facts) or heard(facts, RAN):
         return
     driver = release(facts)
     works_ = (found for one in said(facts, "release-works") if (found := one.values.get("driver")) and found != driver)

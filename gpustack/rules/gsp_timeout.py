@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 TIMEOUT, ERROR = 119, 120
+RAN = "gsp-heartbeat"  # it had started, whatever failed after it
 ADVICE = (
     "Reset the GPU, or switch the machine off and on; then bring the driver up to date. Before Blackwell, the "
     "proprietary module can do without GSP (NVreg_EnableGpuFirmware=0)."
@@ -42,8 +43,9 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a text tells it without the kernel's own line."""
     numbered = xids_named(facts, TIMEOUT, ERROR)
-    timeouts = () if heard(facts, "gsp-boot-failed") else said(facts, "gsp-rpc-timeout")
-    if not (numbered or timeouts):
+    stopped = said(facts, RAN)
+    timeouts = said(facts, "gsp-rpc-timeout") if stopped or not heard(facts, "gsp-boot-failed") else ()
+    if not (numbered or stopped or timeouts):
         return
     code = whole(numbered[0].values.get("code")) if numbered else TIMEOUT
     row = matrix.xids.get(code)
@@ -54,7 +56,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         component="nvidia-driver",
         title=f"The GSP firmware of a GPU stopped answering (Xid {code})",
         detail=machine(facts, matrix),
-        because=(*map(because_said, (*numbered, *timeouts)[:4]), *more(facts)),
+        because=(*map(because_said, (*numbered, *stopped, *timeouts)[:4]), *more(facts)),
         row=row.row if row else None,
         fix=Fix(
             text=f"{fixes.place(facts)}{ADVICE}",

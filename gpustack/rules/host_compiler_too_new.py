@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Row
 
 REFUSED = ("gcc-too-new", "clang-too-new", "msvc-unsupported", "torch-compiler-bounds", "msvc-needs-cuda")
-SAID, HEADER = "compiler-too-new-said", "gcc-header-error"
+SAID, HEADER, FAILED = "compiler-too-new-said", "gcc-header-error", "extension-build-failed"
 VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*$", re.ASCII)
 CLANG, MSVC = "clang", "Visual Studio"
 # What nvcc makes of a C++ library that it cannot read.
@@ -61,7 +61,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the compiler that a build refused, or whose C++ library nvcc could not read."""
     one = _compiler(facts, matrix)
     plain = heard(facts, *REFUSED)
-    if not (plain or _said_so(facts, one) or _unreadable(facts, one)):
+    if not (plain or _said_so(facts, one) or _unreadable(facts, one) or _failed(facts, one)):
         return
     toolkit = used(facts)
     yield Finding(
@@ -73,7 +73,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=_detail(facts, one, matrix),
         confidence=Confidence.CERTAIN if plain else Confidence.LIKELY,
         because=(
-            *grounds(facts, *REFUSED, SAID, HEADER),
+            *grounds(facts, *REFUSED, SAID, HEADER, FAILED),
             *([because(facts, one.name.lower(), "version")] if version(facts, one.name.lower()) else []),
             *([toolkit.because] if toolkit else []),
         ),
@@ -125,6 +125,12 @@ def _unreadable(facts: Facts, one: Compiler) -> bool:
     newer = bool(one.newest and one.found and numbers(one.found)[:1] > (one.newest,))
     packs = any(UNREADABLE[0] in word for word in words)
     return cuda_code and (packs or (newer and any(mark in word for word in words for mark in UNREADABLE)))
+
+
+def _failed(facts: Facts, one: Compiler) -> bool:
+    """Tell whether a build failed with a compiler that is known to be newer than the toolkit accepts."""
+    newer = bool(one.newest and one.found and numbers(one.found)[:1] > (one.newest,))
+    return newer and heard(facts, FAILED)
 
 
 def _detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:

@@ -96,7 +96,7 @@ def _made_with(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     held = [CudaVersion.parse(copy.version) for copy in copies(facts, "cuda-toolkit")]
     held += [CudaVersion.parse(text(copy.facts, "also_told")) for copy in copies(facts, "cuda-toolkit")]
     held += [*(build.cuda for build in builds(facts)), *driver_complaints.spoken(facts, matrix)]
-    return next((one for one in held if one and highest and one > highest), None)
+    return next((one for one in held if one and (highest is None or one > highest)), None)
 
 
 def _detail(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> str:

@@ -30,7 +30,7 @@ KERNELS = (
     *(("dkms-install", ("kernel",)), ("installer-kernel", ("kernel",))),
 )
 BUILDING = ("dkms-log", "dkms-install", "dkms-headers", "dkms-failed")
-CHIPS = {"GF": "Fermi", "GK": "Kepler", "GM": "Maxwell", "GP": "Pascal", "GV": "Volta"}
+CHIPS = {"GT": "Tesla", "GF": "Fermi", "GK": "Kepler", "GM": "Maxwell", "GP": "Pascal", "GV": "Volta"}
 LOCKED = frozenset({"integrity", "confidentiality"})  # kernel lockdown: unsigned modules are refused
 OURS = re.compile(r"(?:nvidia|amdgpu)", re.IGNORECASE)
 

@@ -25,17 +25,18 @@ MUCH = 2.0  # times slower with peer access than without it
 HELPS = "p2p-off-helps-said"
 SET = re.compile(r"iommu(?:\.passthrough)?=(?:pt|off|soft|1)\b")  # of the kernel's command line
 WAYS = ("acs-redirect", "io-page-fault", "iommu-passthrough", "iommu-on", "acs-on")
+DIRECT = ("peer-copy-wrong", "direct-only-said")  # copies fail on the straight way alone
 
 
 def told_peers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where IOMMU or ACS is on and work of several GPUs fails, or the library itself warns."""
     several = heard(facts, "gpus-talk") or len(gpus(facts)) >= SEVERAL
-    fails = heard(facts, "gpus-fail-together") and several
+    fails = (heard(facts, "gpus-fail-together") and several) or heard(facts, "peer-copy-wrong")
     warned = heard(facts, "iommu-passthrough")
     turned_away = heard(facts, "io-page-fault") and several
     slower = _slower(facts)
     booted = fails and _booted_without(facts)
-    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS))):
+    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, *DIRECT))):
         return
     acs = heard(facts, "acs-redirect", "acs-on")
     way = "ACS redirection (PCI Express access control)" if acs else "the IOMMU"
@@ -55,7 +56,7 @@ def told_peers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." if booted else "",
         ),
         because=(
-            *grounds(facts, *WAYS, HELPS, "p2p-bandwidth", "p2p-speeds-said"),
+            *grounds(facts, *WAYS, HELPS, *DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
             *grounds(facts, "gpus-fail-together", most=2),
             *more(facts),
         ),

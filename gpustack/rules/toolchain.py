@@ -24,7 +24,7 @@ NAMES = ("cuda", "cuda2", "cuda3", "cuda4", "cuda5", "cuda6", "image", "home", "
 class Toolkit:
     """One CUDA toolkit of which something speaks, its version as it was said, and the ground.
 
-    ``sure`` is false where a person named a CUDA version: that may be the one of the driver.
+    ``sure`` is false where a person named a CUDA version and no toolkit: that may be the one of the driver.
     """
 
     version: str
@@ -69,7 +69,7 @@ def _told(facts: Facts) -> Iterator[Toolkit]:
             ground = Because(
                 component=TOOLKIT, fact="version", value=copy.version, source=found.source if found else ""
             )
-            yield Toolkit(version=copy.version, cuda=cuda, because=ground, sure=False)
+            yield Toolkit(version=copy.version, cuda=cuda, because=ground, sure=flag(copy.facts, "by_name") is True)
 
 
 def _in_messages(facts: Facts, kind: str) -> Iterator[Toolkit]:

@@ -22,7 +22,7 @@ INSTEAD = re.compile(r"\b(?:instead of|rather than) (?:that of |the one in )?/us
 START = "cuinit-no-device"
 SMI, WINDOWS, CRASH = "smi-version", "windows-driver", "crash-said"
 HELPS = "wsl-path-helps-said"
-APART = 20  # branches between an nvidia-smi of WSL and its driver are fewer
+APART = 4  # the nvidia-smi that Windows puts into WSL is of the driver's branch, whose number there is 0 to 3 more
 NO_GPU = ("no-device", "no-driver-found")
 FAILS = (
     *(*NO_GPU, "cuda-available-false", "insufficient-driver", "cuda-unknown-error"),
@@ -47,10 +47,10 @@ def linux_driver(facts: Facts) -> bool:
 
 
 def foreign_smi(facts: Facts) -> tuple[str, str] | None:
-    """Give the releases of nvidia-smi inside WSL and of Windows' driver, where the first is of a far older branch."""
+    """Give the releases of nvidia-smi inside WSL and of Windows' driver, where they are of two branches."""
     inside = value(facts, SMI, "smi", "smi2")
     outside = value(facts, WINDOWS, "driver") or value(facts, SMI, "driver")
-    if not inside or not outside or int(outside[:3]) - int(inside[:3]) < APART:
+    if not inside or not outside or 0 <= int(outside[:3]) - int(inside[:3]) < APART:
         return None
     return inside, outside
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpustack.tables import Line
 
 _NOISE = re.compile(r"\((?:tm|r)\)|[®™]")
+NEVER = "has no entry"
 _TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
@@ -76,6 +77,15 @@ class Override:
     row: Row
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipsWithoutKfd:
+    """Chips that the kernel's compute driver does not take; ``never``: under no condition."""
+
+    chips: tuple[str, ...]
+    never: bool
+    row: Row
+
+
 def targets(matrix: Matrix) -> tuple[GfxTarget, ...]:
     """Give every target, oldest first."""
     return matrix.rows("rocm", "gpus", _target)
@@ -105,6 +115,11 @@ def torch_build_of(matrix: Matrix, torch: str, rocm: str) -> TorchRocmBuild | No
     """Give the build of a torch (2.4.1) for a ROCm (6.1), or None where no row states it."""
     minor = ".".join(torch.split(".")[:2])
     return next((one for one in torch_builds(matrix) if (one.torch, one.rocm) == (minor, rocm)), None)
+
+
+def without_kfd(matrix: Matrix) -> tuple[ChipsWithoutKfd, ...]:
+    """Give the chips that the kernel's compute driver takes not at all, or under a condition."""
+    return matrix.rows("rocm", "without_kfd", _chips)
 
 
 def driver_windows(matrix: Matrix) -> tuple[DriverWindow, ...]:
@@ -170,6 +185,13 @@ def _window(line: Line) -> DriverWindow:
 def _module(line: Line) -> DriverModule:
     text = f"amdgpu driver {line['driver']} brings module {line['module']}"
     return DriverModule(driver=line["driver"], module=line["module"], row=row("rocm", text, line))
+
+
+def _chips(line: Line) -> ChipsWithoutKfd:
+    chips = tuple(line["chips"])
+    return ChipsWithoutKfd(
+        chips=chips, never=NEVER in line["rule"], row=row("rocm", f"{', '.join(chips)}: {line['rule']}", line)
+    )
 
 
 def _override(line: Line) -> Override:
