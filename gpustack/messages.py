@@ -105,7 +105,8 @@ def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -
     data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}
-    for pattern in (*patterns(matrix), *also):
+    words = lower.decode("utf-8", "ignore")
+    for pattern in (one for one in (*patterns(matrix), *also) if one.has in words):
         for place, one in _of(pattern, data, lower, origin):
             found.setdefault((one.message.kind, tuple(sorted(one.message.values.items()))), (place, one))
     return tuple(one for _, one in sorted(found.values(), key=lambda held: held[0]))

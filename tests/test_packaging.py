@@ -48,6 +48,11 @@ def install(python: Path, *what: str | Path) -> None:
     pip(python, "install", "-q", "--no-compile", *what)
 
 
+def quickly(python: Path, *what: str) -> None:
+    """Install what a test needs and does not ask about."""
+    run(sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, *what)
+
+
 def site_packages(python: Path) -> Path:
     return next((python.parent.parent / "lib").glob("python*/site-packages"))
 
@@ -68,7 +73,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the wheel that is built from the source distribution."""
     out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", out, source)
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, source)
     (built,) = out.glob("*.whl")
     return built
 
@@ -117,10 +122,10 @@ def test_uv_sync_works(source: Path, tmp_path: Path) -> None:
 def test_the_bench_extra_leaves_the_bindings_of_the_patient_where_they_are(wheel: Path, tmp_path: Path) -> None:
     """The metapackage cuda-python would move them: docs/decisions/0002."""
     python = fresh(tmp_path / "env")
-    install(python, "cuda-bindings==12.9.4")
+    quickly(python, "cuda-bindings==12.9.4")
     install(python, f"{wheel}[bench]")
     assert "cuda-bindings==12.9.4\n" in pip(python, "freeze")
     assert run(python, "-c", "import cuda.core; print(cuda.core.__version__)").startswith("1.")
-    install(python, "pytest", "pytest-timeout", "hypothesis")
+    quickly(python, "pytest", "pytest-timeout", "hypothesis")
     stand_in = ("-m", "pytest", "-p", "no:cacheprovider", "tests/bench/test_stand_in.py")
     assert "passed" in run(python, *stand_in, "-v", "-k", "older_drivers or all_nine", cwd=REPO)

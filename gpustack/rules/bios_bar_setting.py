@@ -52,6 +52,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         (f"{one.values['bar']} is {one.values.get('size', '0')}M" for one in invalid if "bar" in one.values), ""
     )
     sizes = next((f"{whole(one.values['size'], 16) >> 20} MiB" for one in large if one.values.get("size")), "")
+    amd = any("amdgpu" in one.line for one in large)
     shown = named or (f"a window of {sizes} found no space" if sizes else "")
     yield Finding(
         id="bios-bar-setting",
@@ -66,10 +67,13 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"{fixes.place(facts)}In the machine's firmware (BIOS), switch Above 4G Decoding and Resizable BAR on "
             "and CSM off; bring the firmware up to date. Where there is none, start the kernel with pci=realloc.",
-            commands=("sudo dmesg | grep -iE 'BAR|nvrm'", "lspci -vv -d 10de: | grep -i region"),
+            commands=(
+                f"sudo dmesg | grep -iE 'BAR|{'amdgpu' if amd else 'nvrm'}'",
+                f"lspci -vv -d {'1002' if amd else '10de'}: | grep -i region",
+            ),
             needs_root=True,
             needs_reboot=True,
-            verify="nvidia-smi",
+            verify="rocm-smi" if amd else "nvidia-smi",
         ),
         confidence=Confidence.CERTAIN if invalid else Confidence.LIKELY,
     )

@@ -44,7 +44,11 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         component="nvidia-driver",
         title=f"The image asks for {_wanted(facts)}, and the machine has {driver}",
         detail=f"It needs {_needs(cuda, facts, matrix)}." + _gpus(facts),
-        because=(*grounds(facts, *SAID, ENVIRONMENT, TOLD), *naming.of_driver(facts)),
+        because=(
+            *grounds(facts, *SAID, ENVIRONMENT, TOLD),
+            *naming.of_driver(facts),
+            *naming.known(facts, ("cuda-toolkit", "version")),
+        ),
         row=_row(cuda, matrix),
         fix=_fix(cuda, facts, matrix),
     )

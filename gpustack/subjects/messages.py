@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpustack import tables
@@ -28,6 +29,11 @@ def _spaced(found: re.Match[str]) -> str:
     return r"\s*" if found["many"] in {"?", "*"} else r"\s+"
 
 
+@cache  # there are more of them than re itself keeps
+def _compiled(match: str) -> re.Pattern[str]:
+    return re.compile(_SPACE.sub(_spaced, match), re.IGNORECASE | re.MULTILINE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
     """How something is said: a word that stands in it in lower case, and the expression that takes it apart.
@@ -45,7 +51,7 @@ class Wording:
 
         What stands before (a look-behind) has one width, so a space in it is one white space.
         """
-        return re.compile(_SPACE.sub(_spaced, self.match), re.IGNORECASE | re.MULTILINE)
+        return _compiled(self.match)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ _COMPARES: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 }
 
 
+@lru_cache(2048)
 def numbers(version: str | None) -> tuple[int, ...]:
     """Give the numbers at the start of a version, to compare: 8.6.1.post1+x is (8, 6, 1), and no version has none."""
     match = _NUMBERS.match((version or "").strip())
     return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
+@lru_cache(2048)
 def minor(version: str | None) -> str:
     """Give major and minor of a version: 2.11.0+cu130 is 2.11, and no version is empty."""
     return ".".join(str(part) for part in numbers(version)[:2])
