@@ -1,7 +1,8 @@
 """There is a GPU whose stack gpustack has not examined.
 
 The bus shows a GPU of AMD or Intel, and nothing was learnt of its kernel driver, libraries and frameworks: these facts
-are of a version that did not look at them, or the look failed. So nothing can be said of them, well or ill.
+are of a version that did not look at them, the look failed, or a text tells of the bus alone. So nothing can be said of
+them, well or ill.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Severity
 from gpustack.rules.reading import because_of, copies, text
-from gpustack.rules.seen import nvidia_here, on_bus
+from gpustack.rules.seen import from_text, nvidia_here, on_bus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,9 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             severity=Severity.INFO if nvidia_here(facts) else Severity.UNKNOWN,
             layer=Layer.HARDWARE,
             component="pci-display",
-            title=f"The stack of the {maker} GPU at {copy.key} is not examined by this version",
+            title=f"Nothing is told of the {maker} GPU at {copy.key} but its place on the bus"
+            if from_text(facts)
+            else f"The stack of the {maker} GPU at {copy.key} is not examined by this version",
             because=(
                 because_of(facts, "pci-display", copy, "vendor_id"),
                 because_of(facts, "pci-display", copy, "driver"),
