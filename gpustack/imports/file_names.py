@@ -37,7 +37,8 @@ OTHER = re.compile(
 )
 PYTHON = re.compile(
     r"(?:[/\\](?:lib/)?python(?P<dotted>3\.\d{1,2})[/\\](?:site|dist)-packages\b|[/\\]Python3(?P<short>\d{1,2})[/\\]"
-    r"|\.cpython-3(?P<tag>\d{1,2})-|\.cp3(?P<windows>\d{1,2})-win)"
+    r"|\.cpython-3(?P<tag>\d{1,2})-|\.cp3(?P<windows>\d{1,2})-win"
+    r"|\b(?:Using cached|Downloading) \S{1,200}-cp3(?P<wheel>\d{1,2})-cp3(?P=wheel)m?-)"
 )
 IMAGE = re.compile(
     r"(?<![\w./-])(?:docker\.io/)?(?P<image>pytorch/pytorch|tensorflow/tensorflow|vllm/vllm-openai|lmsysorg/sglang"
@@ -169,7 +170,7 @@ def _wheels(origin: str, text: str, into: Gathered) -> None:
 
 def _pythons(text: str) -> Iterator[str]:
     for match in islice(PYTHON.finditer(text), MOST):
-        yield match["dotted"] or f"3.{match['short'] or match['tag'] or match['windows']}"
+        yield match["dotted"] or f"3.{match['short'] or match['tag'] or match['windows'] or match['wheel']}"
 
 
 def _image(origin: str, image: str, tag: str, into: Gathered) -> None:

@@ -59,6 +59,7 @@ def system(origin: str, said: str, into: Gathered) -> None:
         return
     plain = re.sub(r" \((?:x86_64|aarch64|arm64|AMD64|64-bit)\)", "", said.partition(";")[0])[:120]
     plain = re.sub(r"^(?:GNU/)?Linux (?=[A-Z])", "", plain)
+    plain = re.sub(r"^([Uu]buntu) ?(\d\d)(04|10)$", r"\1 \2.\3", plain)  # as NVIDIA's repositories are called
     plain = re.sub(r"^(?:Microsoft )?[Ww]in(?:dows)?[ _-]?(?=1[01]\b|[78]\b)", "Windows ", plain)
     if into.host.get("os") == "Windows" and "windows" in plain.lower():
         into.host["os"] = plain

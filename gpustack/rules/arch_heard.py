@@ -21,7 +21,7 @@ from gpustack.rules.frameworks import (
     torch_cuda,
     torch_version,
 )
-from gpustack.rules.reading import because, version
+from gpustack.rules.reading import because, table, text, told, version
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.seen import capabilities, driver_cuda
 from gpustack.subjects import tensorflow, vllm
@@ -48,7 +48,7 @@ BARE = ("no-kernel-image", "invalid-device-function")
 OTHERS = ("ggml-arch", "trt-sm-unsupported")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
 INSTALL = "python -m pip install --force-reinstall"
-INVALID = "kernel-image-invalid"
+INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 
 
@@ -89,7 +89,10 @@ def _complaints(facts: Facts) -> bool:
 
     PyTorch prints what it has code for only where the GPU needs other code, so that list alone is a complaint as well.
     """
-    return any("HIP" not in one.line for one in said(facts, *COMPLAINTS)) or _lists_others(facts)
+    named = [one.line for one in said(facts, "ggml-kernel-needs")]  # the build has code for this GPU, that kernel none
+    return any("HIP" not in one.line and one.line not in named for one in said(facts, *COMPLAINTS)) or _lists_others(
+        facts
+    )
 
 
 def _lists_others(facts: Facts) -> bool:
@@ -108,10 +111,12 @@ def _has_code(facts: Facts, cc: ComputeCapability | None) -> bool:
 
 def _of_older_cuda(facts: Facts, matrix: Matrix) -> bool:
     """Tell whether CUDA takes the code of a TensorFlow for invalid whose CUDA did not know the GPU that is here."""
+    if not heard(facts, INVALID):
+        return False
     cuda = _tensorflow_cuda(facts, matrix)
     known = [matrix.arch(gpu.capability) for gpu in named_gpus(facts) if gpu.capability]
     firsts = [one.first_toolkit for one in known if one and one.first_toolkit]
-    return heard(facts, INVALID) and cuda is not None and bool(firsts) and cuda < min(firsts)
+    return cuda is not None and bool(firsts) and cuda < min(firsts)
 
 
 def _tensorflow_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
@@ -177,6 +182,9 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
 def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Iterator[str]:
     """Give what the build does have, and which CUDA knows the GPU."""
     listed = value(facts, "arch-supported", "archs") or value(facts, "ggml-arch", "archs")
+    asked = text(table(told(facts, "environment"), "variables"), ASKED)
+    if asked:
+        yield f"{ASKED} asked for {asked} when it was built."
     low, high = value(facts, "arch-range", "low"), value(facts, "arch-range", "high")
     least = value(facts, "arch-minimum", "low") or value(facts, "tf-ignores-gpu", "needs")
     build = torch(facts)

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.extensions import FRAMEWORKS, MODULES, SERVING, Extension, listed, of_file, of_name, requirement
+from gpustack.rules.extensions import (
+    FRAMEWORKS,
+    MODULES,
+    SERVING,
+    Extension,
+    listed,
+    of_file,
+    of_name,
+    other_cuda_alone,
+    requirement,
+)
 from gpustack.rules.fixes import TORCH_INDEX, either
 from gpustack.rules.frameworks import (
     because_package,
@@ -30,6 +40,7 @@ from gpustack.rules.linking import cuda_majors, soname_library
 from gpustack.rules.other_cuda import other_cuda
 from gpustack.rules.reading import text, version
 from gpustack.rules.saying import because_said, heard, holding, said
+from gpustack.rules.toolchain import toolkits
 from gpustack.rules.wanting import missing
 from gpustack.subjects import torch as wheels
 
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
 
 ID = "cuda-major-mismatch-wheel"
 OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
+PIP = "python -m pip install --force-reinstall"
 ASK = 'python -c "import torch; print(torch.__version__, torch.version.cuda)"'
 
 
@@ -59,6 +71,10 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not facts.messages:
         yield from (_on_disk(one, facts, matrix) for one in other_cuda(facts, matrix))
         return
+    for message in said(facts, "xformers-built-for", "torch-built-for"):
+        if other_cuda_alone(message):
+            yield _built_for(message, facts, matrix)
+            return
     own = None if _wheels_of_two_majors(facts) and _guessed(facts) else torch_cuda(facts)
     if heard(facts, "bnb-missing-binary"):
         return
@@ -85,6 +101,29 @@ def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
         row=wheel.row,
         confidence=Confidence.LIKELY,
         fix=_fix(wheel, own, one.major, facts, matrix),
+    )
+
+
+def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    """Give the extension that says itself for which torch it was built: this release, with another CUDA."""
+    built, have = message.values["built"], message.values["have"]
+    wheel = of_name(message.values.get("package", "xformers").replace("_", "-"), facts, matrix)
+    return Finding(
+        id=ID,
+        instance=wheel.name,
+        severity=Severity.ERROR,
+        layer=Layer.FRAMEWORK,
+        component=wheel.name,
+        title=f"{wheel.words} is built for torch {built}, and torch {have} is here: the release is the same, "
+        "the CUDA another",
+        detail="Its own kernels cannot be loaded: without them it is slow or fails.",
+        because=(because_said(message), *because_package(facts, wheel.name)),
+        row=wheel.row,
+        fix=Fix(
+            text=f"Take the build of {wheel.name} for the CUDA of torch {have}.",
+            commands=(f"{PIP} --no-deps {wheel.name} --index-url {TORCH_INDEX}/{have.partition('+')[2]}",),
+            verify=f"python -m {wheel.name}.info",
+        ),
     )
 
 
@@ -159,7 +198,12 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         title=f"{wheel.words} is built for CUDA {major} ({found.soname}), and {beside} beside it brings none of it",
         detail=f"{wheel.name} loads torch first, whose wheels bring the CUDA libraries of their own major alone."
         + (f" This release asks for torch {wheel.torch}." if wheel.torch else ""),
-        because=(because_said(message), *because_torch(facts), *because_package(facts, wheel.name)),
+        because=(
+            because_said(message),
+            *because_torch(facts),
+            *because_package(facts, wheel.name),
+            *(one.because for one in toolkits(facts)[:1]),
+        ),
         row=wheel.row,
         confidence=Confidence.LIKELY,
         fix=Fix(
@@ -241,7 +285,7 @@ def _fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Ma
     if wheel and wanted:
         pinned = f"{wanted}=={wheel.version}" if wheel.version else wanted
         tag = f"cu{own.replace('.', '')}"
-        commands.append(f"python -m pip install --force-reinstall {pinned} --extra-index-url {TORCH_INDEX}/{tag}")
+        commands.append(f"{PIP} {pinned} --extra-index-url {TORCH_INDEX}/{tag}")
     if tags:
         torch_command = (
             f"python -m pip install --force-reinstall torch=={release} --index-url {TORCH_INDEX}/{tags[-1].tag}"

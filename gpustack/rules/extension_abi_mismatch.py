@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.extensions import SERVING, SOURCES, Extension, listed, of_file, of_name, requirement
+from gpustack.rules.extensions import (
+    SERVING,
+    SOURCES,
+    Extension,
+    listed,
+    of_file,
+    of_name,
+    other_cuda_alone,
+    requirement,
+)
 from gpustack.rules.fixes import either
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
@@ -35,7 +44,7 @@ COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the extension that does not fit this torch, by the symbol that it misses or by its own words."""
     for message in said(facts, "xformers-built-for", "torch-built-for"):
-        if not message.values.get("have", "+cpu").endswith("+cpu"):
+        if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):
             yield _built_for(message, facts, matrix)
             return
     found = _missing(facts)

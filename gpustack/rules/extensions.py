@@ -12,7 +12,7 @@ from gpustack.subjects.spans import is_version
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
+    from gpustack.model.facts import Facts, Message
     from gpustack.model.report import Row
 
 # How modules of compiled extensions begin, and the distribution that brings them.
@@ -126,6 +126,12 @@ def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
         if found:
             return of_name(found, facts, matrix)
     return of_name((inside[1] if inside else stem) or file, facts, matrix)
+
+
+def other_cuda_alone(message: Message) -> bool:
+    """Tell whether an extension says that it was built for this very release of torch with another CUDA major."""
+    built, have = (message.values.get(name, "").partition("+cu") for name in ("built", "have"))
+    return built[0] == have[0] and bool(built[2] and have[2]) and built[2][:2] != have[2][:2]
 
 
 def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:

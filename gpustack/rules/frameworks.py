@@ -92,8 +92,8 @@ def gpu_name(facts: Facts) -> str | None:
 
 
 def capability(digits: str | None) -> str | None:
-    """Give a compute capability as people write it, from 8.0, 80, sm_80, 800 or 0x601."""
-    found = (digits or "").strip().removeprefix("sm_")
+    """Give a compute capability as people write it, from 8.0, 80, sm_80, 800, 0x601 or (8, 0)."""
+    found = re.sub(", ?", ".", (digits or "").strip().removeprefix("sm_"))
     if re.fullmatch(r"\d{1,2}\.\d", found):
         return found
     if re.fullmatch(r"\d{2,3}", found):

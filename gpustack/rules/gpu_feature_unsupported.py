@@ -75,7 +75,14 @@ COMPILE = Feature(
     instead="Run without torch.compile (eager).",
     commands=("export TORCHDYNAMO_DISABLE=1",),
 )
+TENSOR = Feature(
+    name="this kernel of llama.cpp",
+    needs=None,
+    instead="Run without what asks for it: --flash-attn needs tensor cores in most builds.",
+    commands=("# llama.cpp: leave out --flash-attn (-fa)",),
+)
 KINDS = {
+    "ggml-kernel-needs": TENSOR,
     "bf16-unsupported": BF16,
     "bf16-not-supported": BF16,
     "flash-attention-gpu": FLASH,

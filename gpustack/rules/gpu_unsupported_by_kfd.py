@@ -59,8 +59,10 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _known(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the GPU whose chip KFD has no entry for, where ROCm does not start and no other GPU of AMD is there."""
     bus = on_bus(facts, "amd")
+    if not from_text(facts) or not bus or not heard(facts, *FAILS) or heard(facts, "kfd-added"):
+        return
     old = [(copy, one) for copy in bus for one in rocm.without_kfd(matrix) if one.never and _is(copy, one.chips)]
-    if not from_text(facts) or not old or len(old) < len(bus) or not heard(facts, *FAILS) or heard(facts, "kfd-added"):
+    if len(old) < len(bus):
         return
     copy, chips = old[0]
     yield Finding(

@@ -41,7 +41,10 @@ KNOWN = frozenset(
         *("transformer-engine", "tensorrt", "tensorrt-llm", "open3d", "xinference"),
     }
 )
-OF_NVIDIA = re.compile(r"nvidia-[a-z]+(?:-[a-z]+)*-cu\d+|jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|jax-cuda\d+-.*")
+OF_NVIDIA = re.compile(
+    r"nvidia-[a-z]+(?:-[a-z]+)*-cu\d+|jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|jax-cuda\d+-.*"
+    r"|nvidia-(?:cublas|cuda-runtime|cuda-nvrtc|cufft|cufile|curand|cusolver|cusparse|nvjitlink)"  # from CUDA 13 on
+)
 VALUED = ("--index-url", "--extra-index-url", "--no-binary", "-i", "-f")
 # Packages that no distribution but Arch has itself, and Ubuntu those of the driver.
 NVIDIAS = re.compile(
