@@ -23,7 +23,7 @@ SYSTEM = re.compile(
 )
 WSL = re.compile(r"(?<![\w./-])(?:WSL|Wsl|wsl)[ -]?[12]?\b(?!/|\.exe)")
 JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
-COMPILER = re.compile(r"#\d+ |\b(?:gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
+COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
 
 
 # What is done in a system is done here, where it is not said that it works there.

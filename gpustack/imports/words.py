@@ -38,6 +38,7 @@ OF_DRIVER = re.compile(
 )
 OF_TOOLKIT = re.compile(r"(?: is| was|,)? (?:the |an? |my |our )?(?:only |installed )?toolkit\b", re.IGNORECASE)
 CHANGED = re.compile(r" (?:was|were|is|has been|got) (?:up|down)(?:dated|graded)\b", re.IGNORECASE)
+OF_IMAGE = re.compile(r"-cuda\d")  # as in the tag of an image: 1.9.1-cuda11.1
 LINK = (
     r"(?: (?:was|were|is|has been|got) (?:updated|upgraded|downgraded)(?: from [\d.]+)? to| that (?:is|was) installed"
     r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version))?"
@@ -146,7 +147,7 @@ def _dotted(version: str) -> str:
 
 
 def _distribution(said: str, component: str, version: str, into: Gathered) -> None:
-    if component not in DISTRIBUTIONS:
+    if component not in DISTRIBUTIONS or OF_IMAGE.search(version):
         return
     held = into.fact("packages", "distributions")
     known = held if isinstance(held, dict) else {}

@@ -17,6 +17,7 @@ from gpustack.rules import fixes
 from gpustack.rules.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import nvidia_here
+from gpustack.rules.toolchain import toolkits
 from gpustack.subjects import ranges, training
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def _finding(facts: Facts, matrix: Matrix, severity: Severity, confidence: Confi
             *grounds(facts, MISSING, *WEAK, DETECTED),
             *because_package(facts, "bitsandbytes"),
             *because_torch(facts),
+            *(one.because for one in toolkits(facts)[:1]),
         ),
         row=release.row if release else None,
         confidence=confidence,

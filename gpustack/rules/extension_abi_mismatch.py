@@ -25,9 +25,10 @@ from gpustack.rules.extensions import (
 from gpustack.rules.fixes import either
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
-from gpustack.rules.saying import because_said, heard, said
+from gpustack.rules.saying import because_said, heard, holding, said
 from gpustack.rules.seen import python_of
 from gpustack.rules.unfitting import unfitting
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 ID, UNNAMED = "extension-abi-mismatch", "a compiled extension"
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
+PYG = "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
 COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 
 
@@ -51,12 +53,46 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if found:
         yield _finding(found, facts, matrix)
         return
+    page = _other_page(facts)
+    if page:
+        yield _of_page(page, facts)
+        return
     yield from (_on_disk(one, facts) for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS)
     for message in said(facts, "pip-torch-conflict"):
         package = message.values.get("package", "").replace("_", "-")
         if package and package not in COMPANIONS:
             yield _pinned(message, package, facts, matrix)
             return
+
+
+def _other_page(facts: Facts) -> Message | None:
+    """Give the page of PyTorch Geometric's wheels that is of another torch, where a symbol is said to be missing."""
+    here = numbers(torch_version(facts))[:2]
+    pages = holding(facts, "pyg-page", "torch")
+    other = next((one for one in pages if here and numbers(one.values["torch"])[:2] != here), None)
+    return other if heard(facts, "undefined-symbol", "undefined-symbol-said") else None
+
+
+def _of_page(page: Message, facts: Facts) -> Finding:
+    release = torch_version(facts) or ""
+    plain, _, tag = release.partition("+")
+    return Finding(
+        id=ID,
+        instance="torch-scatter",
+        severity=Severity.ERROR,
+        layer=Layer.LIBRARY,
+        component="torch-scatter",
+        title=f"Wheels of PyTorch Geometric for torch {page.values['torch']} were installed, and torch {release} is "
+        "here",
+        detail="torch-scatter, torch-sparse and their like fit one release of torch alone.",
+        because=(because_said(page), *because_torch(facts)),
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text="Install them from the page of the torch that is here.",
+            commands=(f"{PYG} -f https://data.pyg.org/whl/torch-{plain}+{tag or page.values.get('cuda', 'cpu')}.html",),
+            verify='python -c "import torch_sparse"',
+        ),
+    )
 
 
 def _missing(facts: Facts) -> Message | None:

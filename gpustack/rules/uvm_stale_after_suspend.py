@@ -29,7 +29,7 @@ FAILS = (
     *("cuinit-999", "cuda-unknown-error", "init-error", "cuinit-3", "no-device", "cuda-launch-failure"),
     *("cuda-fails-said", "gpu-unused-said", "cuda-available-false"),
 )
-OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver")
+OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "image-wants-driver")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

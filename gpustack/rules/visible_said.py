@@ -69,7 +69,7 @@ def finding(facts: Facts) -> Finding | None:
     few = None if wrong else next((one for one in settings(facts) if _too_few(one, facts)), None)
     if wrong is None and few is None and not (heard(facts, ABSENT) and heard(facts, *NO_GPU, "invalid-ordinal")):
         return None
-    many = count(facts)
+    many = 0 if wrong and _renumbered(wrong, facts) else count(facts)  # in a container they are counted anew
     hides = wrong is not None and wrong.devices in HIDING
     return Finding(
         id="cuda-visible-devices-invalid",
@@ -144,9 +144,16 @@ def _wrong(one: Setting, facts: Facts) -> bool:
         return heard(facts, *NO_GPU)
     if one.devices.startswith("GPU-") and heard(facts, *NO_GPU):
         return _unlisted(one.devices.partition(",")[0], facts)
+    if _renumbered(one, facts):
+        return True
     if many:
         return one.highest is not None and one.highest >= many
     return bool(one.first) and heard(facts, *NO_GPU)
+
+
+def _renumbered(one: Setting, facts: Facts) -> bool:
+    """Tell whether a container was handed its machine's numbers: in it GPUs are counted from 0."""
+    return bool(one.first) and heard(facts, "container-inside-said") and heard(facts, *NO_GPU)
 
 
 def _unlisted(uuid: str, facts: Facts) -> bool:
