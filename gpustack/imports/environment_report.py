@@ -24,7 +24,10 @@ LINE = re.compile(
     re.MULTILINE,
 )
 HEADING = re.compile(
-    r"^#{1,4} +(?P<name>[A-Za-z][\w /?'-]{1,60}?)[ \t]*\n\s{0,8}(?P<value>[^#\s][^\n]{0,400})$", re.MULTILINE
+    r"^(?:#{1,4} +(?P<name>[A-Za-z][\w /?'-]{1,60}?)|(?P<form>Tensor[Ff]low [Vv]ersion|Python version"
+    r"|CUDA/cuDNN version|OS [Pp]latform and [Dd]istribution|GPU model and memory))"
+    r"[ \t]*\n\s{0,8}(?P<value>[^#\s][^\n]{0,400})$",
+    re.MULTILINE,
 )
 UNKNOWN = re.compile(r"(?:could not collect|n/?a|none|not (?:installed|available|found)|unknown)\b|^$", re.IGNORECASE)
 BUILD = re.compile(r"\+(?P<tag>(?:cu|rocm|cpu|xpu)[\w.]*)")
@@ -41,7 +44,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
     """Take in what such a report says of this machine; a value that could not be collected says nothing."""
     said: dict[str, str] = {}
     for match in (*islice(LINE.finditer(text), MOST), *islice(HEADING.finditer(text), MOST)):
-        name = " ".join(match["name"].replace("`", "").split()).lower()
+        name = " ".join((match["name"] or match["form"]).replace("`", "").split()).lower()
         name = name if name in WITH_BRACKETS else re.sub(r" ?\(.*\)$", "", name)
         value = (match["value"] or "").strip()
         if name not in said:

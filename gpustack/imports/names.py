@@ -12,6 +12,7 @@ NAMED = (
     (r"(?:user[- ]?space|userland|user[- ]mode) (?:driver |nvidia )?(?:librar(?:y|ies)|driver|parts?)", "libraries"),
     (r"(?:loaded|running) (?:nvidia )?(?:kernel )?module(?: version)?", "nvidia.ko"),
     (r"(?:nvidia )?(?:kernel )?module in memory(?: still)?", "nvidia.ko"),
+    (r"nixglnvidia-?", "libraries"),
     (r"(?:lib)?nvidia-(?:driver|utils|compute|gl)-\d{3}(?:-server|-open){0,2}", "driver-package"),
     (
         r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi)",

@@ -17,6 +17,7 @@ NOT_HERE = re.compile(
 )
 # Words before a thing that make it one of this machine, where the words above would not.
 HERE = re.compile(
+    r"\b(?:some|my|an|our|this) older $|"
     r"(?:\b(?:I|we|I'm|we're|am|are|is) (?:also |now |currently )?us(?:e|ing)|(?:^|[,;] )(?:currently |now )?using"
     r"|\b(?:upgraded|updated) to)\s+(?:the "
     r"|a |an )?$",

@@ -24,6 +24,7 @@ from gpustack.rules.frameworks import (
 from gpustack.rules.reading import because, table, text, told, version
 from gpustack.rules.saying import grounds, heard, said, value
 from gpustack.rules.seen import capabilities, driver_cuda
+from gpustack.rules.toolchain import toolkits
 from gpustack.subjects import tensorflow, vllm
 from gpustack.subjects import torch as wheels
 
@@ -77,7 +78,12 @@ def finding(facts: Facts, matrix: Matrix) -> Finding | None:
         component="pytorch" if what.startswith("PyTorch") else "cuda-runtime",
         title=f"{what} has no code for {gpu_words(gpu.name, gpu.digits)}",
         detail=" ".join(filter(None, _details(facts, matrix, cc))),
-        because=(*grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6), *because_torch(facts), *_gpu_ground(facts)),
+        because=(
+            *grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6),
+            *because_torch(facts),
+            *_gpu_ground(facts),
+            *_toolkit_ground(facts),
+        ),
         row=known.row if known else None,
         confidence=Confidence.CERTAIN if gpu.sure else Confidence.LIKELY,
         fix=_fix(facts, matrix, cc),
@@ -218,6 +224,12 @@ def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[s
 
 def _arch(kind: str, sm: str) -> str:
     return f"{kind}_{sm.removeprefix('sm_')}"
+
+
+def _toolkit_ground(facts: Facts) -> Iterator[Because]:
+    """Give the toolkit that a program which is no PyTorch was built with."""
+    if torch(facts) is None:
+        yield from (one.because for one in toolkits(facts)[:1])
 
 
 def _gpu_ground(facts: Facts) -> Iterator[Because]:

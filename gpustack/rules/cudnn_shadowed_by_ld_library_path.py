@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
-from gpustack.rules.foreign import OWN, cudnn_number, lacking, loaded, off_path, path_grounds, place, shadowing
+from gpustack.rules.foreign import (
+    OWN,
+    cudnn_number,
+    lacking,
+    loaded,
+    off_path,
+    path_blamed,
+    path_grounds,
+    place,
+    shadowing,
+)
 from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, own_version, used
 from gpustack.rules.reading import table, text, told, version
 from gpustack.rules.saying import because_said, grounds, heard, value
@@ -45,7 +55,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give what PyTorch itself says of the cuDNN that it found, or a symbol that this one lacks."""
     yield from _older_first(facts)
-    blamed = heard(facts, "ld-library-path-blamed-said")
+    blamed = path_blamed(facts, *(one.file for one in lacking(facts, "cudnn")))
     lack = [one for one in lacking(facts, "cudnn") if _of_the_path(one, blamed=blamed)]
     if not heard(facts, REFUSED, SPOKEN) and not lack:
         yield from _taken(facts)

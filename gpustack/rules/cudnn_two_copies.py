@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
-from gpustack.rules.foreign import OWN, lacking, off_path, path_grounds
+from gpustack.rules.foreign import OWN, lacking, off_path, path_blamed, path_grounds
 from gpustack.rules.libraries import LD_LIBRARY_PATH, evidence, used
 from gpustack.rules.reading import because_of, copies, flag, items, table, text, texts
 from gpustack.rules.saying import because_said, grounds, heard, holding
@@ -43,7 +43,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _said(facts: Facts) -> Iterator[Finding]:
     """Give what cuDNN itself says, or a symbol that one of its parts lacks, with the versions that are spoken of."""
     parts = [one for one in lacking(facts, "cudnn") if "cudnn" in one.asking]
-    if heard(facts, "ld-library-path-blamed-said"):
+    if path_blamed(facts, *(one.file for one in parts)):
         parts = [one for one in parts if OWN.search(one.file) or not one.file.startswith("/")]
     apart = _loaded_apart(facts)
     if not heard(facts, *REFUSED) and not parts and not apart:

@@ -25,7 +25,7 @@ from gpustack.rules.extensions import (
 from gpustack.rules.fixes import either
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
-from gpustack.rules.saying import because_said, heard, holding, said
+from gpustack.rules.saying import because_said, grounds, heard, holding, said
 from gpustack.rules.seen import python_of
 from gpustack.rules.unfitting import unfitting
 from gpustack.subjects.spans import numbers
@@ -127,7 +127,12 @@ def _finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         component=extension.name,
         title=f"{_first(extension.words)} was built for another torch than {_torch(release)}",
         detail=f"In it, {lacks}.{abi}{_asks(extension)}",
-        because=(because_said(message), *because_torch(facts), *because_package(facts, extension.name)),
+        because=(
+            because_said(message),
+            *because_torch(facts),
+            *because_package(facts, extension.name),
+            *grounds(facts, "pyg-page", most=1),
+        ),
         row=extension.row,
         confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
         fix=_fix(extension, release, facts),

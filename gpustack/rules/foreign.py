@@ -11,7 +11,7 @@ from gpustack.model.report import Because, Fix
 from gpustack.rules import fixes
 from gpustack.rules.linking import soname_library, symbol_owner
 from gpustack.rules.reading import because, table, text, told
-from gpustack.rules.saying import because_said, grounds, holding
+from gpustack.rules.saying import because_said, grounds, heard, holding, said
 from gpustack.rules.seen import on_windows
 from gpustack.rules.toolchain import toolkits
 from gpustack.subjects.spans import numbers
@@ -25,6 +25,8 @@ OLDER_CUDNN = ("cudnn-loaded-older", "cudnn-outdated-jax")
 OF_A_FRAMEWORK = re.compile(r"libtorch|/torch/lib/|/nvidia/\w+/lib|^libcu|/libcu|libnv|site-packages/nvidia")
 OF_CUDA = re.compile(r"cuda|cudnn|nccl|nvidia|hpc_sdk|tensorrt", re.IGNORECASE)
 OWN = re.compile("site-packages|dist-packages|\\$")
+FOLDER = re.compile(r"/[\w./+-]{4,200}\w")
+BLAMED = "ld-library-path-blamed-said"
 FIRST_PACKED, PACKED, LONG_PACKED = 1000, 10_000, 100_000
 
 
@@ -115,6 +117,12 @@ def path_grounds(facts: Facts) -> tuple[Because, ...]:
         source = one.source if (one := facts.find("environment")) else ""
         return (Because(component="environment", fact=LD_LIBRARY_PATH, value=":".join(held), source=source),)
     return grounds(facts, "ld-library-path-said", "cudnn-path-blamed", most=1)
+
+
+def path_blamed(facts: Facts, *files: str) -> bool:
+    """Tell whether LD_LIBRARY_PATH is said to be to blame, or to name a folder above one of these files."""
+    named = [part for one in said(facts, "ld-library-path-said") for part in FOLDER.findall(one.line)]
+    return heard(facts, BLAMED) or any(file.startswith(f"{folder}/") for file in files for folder in named)
 
 
 def place(facts: Facts, library: str, older_than: CudaVersion | None = None) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 SAID = ("legacy-gpu", "driver-ignores-gpu")
+QUIET = frozenset({"driver-named", "driver-branch-named"})
 FAILS = (
     *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "no-driver-found"),
     *("module-out-said", "legacy-gpu-said", "gpu-unused-said", "cuda-fails-said", "insufficient-driver"),
@@ -53,7 +54,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
     last = branch_of(told_branch) or (span.last if span else _last_of_either(facts, matrix))
     left = last is not None and (branch_of(release) or 0) > last
-    suspect = left and not on_windows(facts) and heard(facts, *FAILS, "gpu-not-in-release")
+    suspect = left and not on_windows(facts) and (heard(facts, *FAILS, "gpu-not-in-release") or _alone(facts, matrix))
     if not (heard(facts, *SAID) or suspect):
         return
     gpu = value(facts, "legacy-gpu", "gpu") or ", ".join(cards(facts, matrix)) or (f"{arch} GPU" if arch else "GPU")
@@ -79,6 +80,12 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         confidence=Confidence.CERTAIN if heard(facts, *SAID) else Confidence.LIKELY,
     )
+
+
+def _alone(facts: Facts, matrix: Matrix) -> bool:
+    """Tell whether all that is told is one NVIDIA GPU and a driver: nothing else then is asked about."""
+    others = facts.messages and any(one.kind not in QUIET for one in facts.messages)
+    return len(gpus(facts)) == 1 and not others and not products.ambiguity_of(matrix, gpus(facts)[0].name)
 
 
 def _last_of_either(facts: Facts, matrix: Matrix) -> int | None:

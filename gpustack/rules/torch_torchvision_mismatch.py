@@ -60,7 +60,9 @@ def _sources(facts: Facts, matrix: Matrix) -> bool:
 
 def _complained(facts: Facts, package: str) -> bool:
     kinds = {"torchvision": VISION, "torchaudio": AUDIO}.get(package, ())
-    named = [one for one in said(facts, "torchvision-cuda-mismatch") if one.values.get("package") == package]
+    named = [
+        one for one in said(facts, "torchvision-cuda-mismatch") if one.values.get("package", "").lower() == package
+    ]
     conflict = any(
         one.values.get("package", "").replace("_", "-") == package for one in said(facts, "pip-torch-conflict")
     )

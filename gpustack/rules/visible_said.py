@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpustack.model.facts import Facts
 
-NO_GPU = ("no-device", "cuda-available-false", "no-driver-found", "no-hip-device")
+NO_GPU = ("no-device", "cuda-available-false", "no-driver-found", "no-hip-device", "visible-change-helps")
 ABSENT = "no-such-gpu"
 MISSED = (*NO_GPU, "invalid-ordinal", ABSENT)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
