@@ -54,7 +54,6 @@ NOT_COUNTED = (
     "tests/test_check_command.py",
     "tests/test_cli.py",
     "tests/test_rooms.py",
-    "tests/test_cases.py",
     "tests/test_command_blocks.py",
     "tests/test_images.py",
     "tests/test_outputs.py",
