@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
 
 GFX = re.compile(r"\b(?P<gfx>gfx\d[0-9a-f]{2,4})\b(?!-generic)")
+APU = re.compile(
+    r"^[ \t]*(?:Marketing )?Name: +AMD [^\n]{0,60}? w/ (?P<name>Radeon (?:\w+ )?\d{3,4}\w?)\b", re.MULTILINE
+)
 AGENT = re.compile(r"^Agent +\d+[ \t*]*\n", re.MULTILINE)
 DEVICE_TYPE = re.compile(r"^[ \t]*Device Type:[ \t]*(?P<kind>\w+)", re.MULTILINE)
 # Where a tool begins to speak of one GPU: amd-smi in words and JSON, rocm-smi in JSON.
@@ -88,6 +91,10 @@ def _rocminfo(origin: str, text: str, into: Gathered) -> int:
         if gfx or (kind and kind["kind"] == "GPU"):
             _amd(origin, str(found), said, into)
             found += 1
+    inside = APU.search(text) if starts and not found else None
+    if inside:  # the list was cut before its GPU, and the processor's own name tells of it
+        _amd(origin, "0", f"Marketing Name: {inside['name']}", into)
+        found = 1
     return found
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.imports.gathered import HERE
+from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,10 @@ def _package(origin: str, name: str, version: str, into: Gathered) -> None:
     held["packages"] = {**(known if isinstance(known, dict) else {}), name: plain}
     release = re.match(r"\d{3}\.\d+(?:\.\d+)?", plain)
     if DRIVER.match(name) and release:
-        into.tell("nvidia-driver", origin, package=f"{name} {plain}", package_version=release[0])
+        known = into.fact("nvidia-driver", "package_version")
+        into.tell("nvidia-driver", origin)
+        if not isinstance(known, str) or numbers(known) < numbers(release[0]):  # of several the newest is in use
+            into.copies["nvidia-driver"][HERE].facts.update(package=f"{name} {plain}", package_version=release[0])
     toolkit = re.match(r"\d{1,2}\.\d{1,2}", plain) if TOOLKIT.fullmatch(name) else None
     if toolkit:
         into.tell("cuda-toolkit", origin, f"package {name}", version=toolkit[0])

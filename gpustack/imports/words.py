@@ -31,7 +31,7 @@ UPDATED = re.compile(
     re.IGNORECASE,
 )
 OF_DRIVER = re.compile(
-    r"(?:nvidia-smi`?|\bdriver)(?: [2-9]\d\d[\d.]*)?"
+    r"(?:nvidia-smi`?(?: on (?:the |my )?(?:host|machine))?|\bdriver)(?: [2-9]\d\d[\d.]*)?"
     r"(?: (?:shows?|says?|reports?|with|prints?|lists?|gives?|has|supports?|is))?[ :=(]*"
     r"(?:that )?(?:the )?(?:up to )?$",
     re.IGNORECASE,

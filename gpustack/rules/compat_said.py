@@ -8,7 +8,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 from gpustack.rules import fixes, naming
-from gpustack.rules.reading import copies, number, told
+from gpustack.rules.reading import copies, number, text, told
 from gpustack.rules.saying import grounds, heard, holding, said, value
 from gpustack.rules.seen import builds
 
@@ -61,7 +61,8 @@ def _title(code: int, facts: Facts, matrix: Matrix) -> str:
 
 
 def _detail(code: int, facts: Facts, matrix: Matrix) -> str:
-    own, wanted = naming.own_cuda(facts, matrix), _wanted(facts, matrix)
+    own = naming.own_cuda(facts, matrix) or _told_of_driver(facts)
+    wanted = _wanted(facts, matrix)
     if code == PAIR:
         parts = [f"An image brings a libcuda of its own (mostly in {USUAL}), which is found before the driver's."]
         parts += ["The same is said after an update of the driver, until the module is loaded again."]
@@ -70,6 +71,12 @@ def _detail(code: int, facts: Facts, matrix: Matrix) -> str:
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
     parts += [f"The driver itself is of CUDA {own}."] if own else []
     return " ".join(parts)
+
+
+def _told_of_driver(facts: Facts) -> CudaVersion | None:
+    """Give the CUDA version that somebody names as that of the driver."""
+    named = (copy.version for copy in copies(facts, "cuda-toolkit") if text(copy.facts, "whose") == "driver")
+    return next((CudaVersion.parse(one) for one in named if one), None)
 
 
 def _smi(facts: Facts, matrix: Matrix) -> tuple[Because, ...]:
