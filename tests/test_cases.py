@@ -2,7 +2,8 @@
 
 Each folder of ``tests/cases`` holds what was pasted and ``expected.toml``: the thread it comes from, the cause found
 there, and the facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input
-narrows the cause down without settling it; then it is enough to list the cause.
+narrows the cause down without settling it; then it is enough to list the cause. What programs printed stands as it was
+printed, cut where it says nothing more; people's own sentences are shortened, or told anew in few words.
 """
 
 from __future__ import annotations

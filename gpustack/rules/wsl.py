@@ -21,7 +21,7 @@ ELSEWHERE, SMI_FAILS = "wsl-other-libcuda-said", "smi-fails-said"
 INSTEAD = re.compile(r"\b(?:instead of|rather than) (?:that of |the one in )?/usr/lib/wsl\b")
 START = "cuinit-no-device"
 SMI, WINDOWS, CRASH = "smi-version", "windows-driver", "crash-said"
-HELPS = "wsl-path-helps-said"
+HELPS, STUB = "wsl-path-helps-said", "stub-driver"
 APART = 4  # the nvidia-smi that Windows puts into WSL is of the driver's branch, whose number there is 0 to 3 more
 NO_GPU = ("no-device", "no-driver-found")
 FAILS = (
@@ -67,7 +67,7 @@ def shadowed(facts: Facts) -> bool:
     """Tell whether another libcuda than that of Windows is found: by its path, or since nvidia-smi alone works."""
     if not facts.host.wsl or linux_driver(facts):
         return False
-    if unread(facts) or heard(facts, HELPS) or any(INSTEAD.search(one.line) for one in said(facts, ELSEWHERE)):
+    if unread(facts) or heard(facts, HELPS, STUB) or any(INSTEAD.search(one.line) for one in said(facts, ELSEWHERE)):
         return True
     if not heard(facts, *FAILS, SMI_FAILS):
         return False

@@ -43,6 +43,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 facts,
                 *(
                     wsl.HELPS,
+                    wsl.STUB,
                     *wsl.FAILS,
                     wsl.SMI_FAILS,
                     wsl.ELSEWHERE,
