@@ -44,7 +44,6 @@ NOT_COUNTED = (
     "tests/benchmarks/",
     "tests/faults/",
     "tests/imports/test_import_any_text.py",
-    "tests/imports/test_import_own_reports.py",
     "tests/integrations/",
     "tests/rules/test_any_message.py",
     "tests/rules/test_fixes.py",
