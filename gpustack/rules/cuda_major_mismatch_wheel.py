@@ -71,7 +71,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not facts.messages:
         yield from (_on_disk(one, facts, matrix) for one in other_cuda(facts, matrix))
         return
-    for message in said(facts, "xformers-built-for", "torch-built-for"):
+    for message in said(facts, "xformers-built-for"):
         if other_cuda_alone(message):
             yield _built_for(message, facts, matrix)
             return
@@ -105,17 +105,16 @@ def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
 
 
 def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
-    """Give the extension that says itself for which torch it was built: this release, with another CUDA."""
+    """Give xFormers, which says itself for which torch it was built: this release, with another CUDA."""
     built, have = message.values["built"], message.values["have"]
-    wheel = of_name(message.values.get("package", "xformers").replace("_", "-"), facts, matrix)
+    wheel = of_name("xformers", facts, matrix)
     return Finding(
         id=ID,
         instance=wheel.name,
         severity=Severity.ERROR,
         layer=Layer.FRAMEWORK,
         component=wheel.name,
-        title=f"{wheel.words} is built for torch {built}, and torch {have} is here: the release is the same, "
-        "the CUDA another",
+        title=f"{wheel.words} is built for torch {built}, and torch {have} is here: of another CUDA",
         detail="Its own kernels cannot be loaded: without them it is slow or fails.",
         because=(because_said(message), *because_package(facts, wheel.name)),
         row=wheel.row,

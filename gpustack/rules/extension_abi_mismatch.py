@@ -45,7 +45,7 @@ COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the extension that does not fit this torch, by the symbol that it misses or by its own words."""
-    for message in said(facts, "xformers-built-for", "torch-built-for"):
+    for message in said(facts, "xformers-built-for"):
         if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):
             yield _built_for(message, facts, matrix)
             return
@@ -190,7 +190,7 @@ def _asks(extension: Extension) -> str:
 
 def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
     values = message.values
-    extension = of_name(values.get("package", "xformers").replace("_", "-"), facts, matrix)
+    extension = of_name("xformers", facts, matrix)
     built = values.get("built")
     return Finding(
         id=ID,

@@ -68,6 +68,23 @@ def test_an_extension_for_another_torch_is_named(text: str, mentions: tuple[str,
     assert all(one in told(text) for one in mentions)
 
 
+def test_xformers_for_another_cuda_of_the_same_torch_is_had_from_the_index_of_that_cuda() -> None:
+    text = "xFormers was built for:\n    PyTorch 2.1.0+cu121 with CUDA 1201 (you have 2.1.0+cu118)"
+    assert roots(text) == ("cuda-major-mismatch-wheel",)
+    (finding,) = (one for one in report(text).findings if one.id == "cuda-major-mismatch-wheel")
+    assert finding.fix
+    assert finding.fix.commands[0].endswith("xformers --index-url https://download.pytorch.org/whl/cu118")
+    assert roots(text.replace("+cu118", "+cu124")) == ("extension-abi-mismatch",)
+
+
+def test_wheels_of_pytorch_geometric_for_another_torch_are_named_where_a_symbol_is_missing() -> None:
+    text = "pip install torch-sparse -f https://data.pyg.org/whl/torch-1.11.0+cu115.html\ntorch 1.12.1\n"
+    assert roots(f"{text}undefined symbol, _spmm_cpu.so") == ("extension-abi-mismatch",)
+    assert "torch-1.12.1+cu115.html" in told(f"{text}undefined symbol, _spmm_cpu.so")
+    assert roots(text) == ()
+    assert roots(text.replace("1.11.0", "1.12.0") + "undefined symbol, _spmm_cpu.so") == ()
+
+
 @pytest.mark.parametrize("symbol", ["ncclMemFree", "__nvJitLinkComplete_12_4", "cublasLtGetStatusString"])
 def test_symbols_of_libraries_accuse_no_extension(symbol: str) -> None:
     assert "extension-abi-mismatch" not in roots(f"ImportError: /x/libtorch_cuda.so: undefined symbol: {symbol}")
