@@ -19,6 +19,7 @@ from gpustack.model.facts import Environment, Unseen
 from gpustack.probing import look as look_at_machine
 from gpustack.surroundings import MOST, Surroundings
 from tests.build import machine, seen
+from tests.patience import in_time
 
 REAL = Path(sys.executable).resolve()
 
@@ -160,6 +161,7 @@ def test_a_python_whose_base_is_gone_or_too_old_is_told_once_with_what_to_do(tmp
     ]
 
 
+@in_time
 def test_loops_pipes_scripts_and_folders_in_the_place_of_files_stop_nothing(tmp_path: Path) -> None:
     (tmp_path / "venv").symlink_to("venv")
     (tmp_path / "a").symlink_to(tmp_path)

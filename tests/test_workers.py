@@ -15,9 +15,12 @@ from gpustack.door import Door
 from gpustack.model.facts import Layer
 from gpustack.probing import look
 from gpustack.workers import Reply, Task, ask
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     import subprocess
+
+pytestmark = in_time
 
 PROGRAM = """
 import json, os, signal, sys, time

@@ -13,9 +13,12 @@ import pytest
 
 from gpustack.bench.listening import Line, start
 from gpustack.door import Door
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     import subprocess
+
+pytestmark = in_time
 
 PREFACE = """
 import json, os, signal, sys, time

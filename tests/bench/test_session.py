@@ -18,6 +18,9 @@ from gpustack.model.bench import BenchReport, Mark
 from gpustack.model.report import Severity
 from tests.bench import lines
 from tests.bench.test_listening import Scripted
+from tests.patience import in_time
+
+pytestmark = in_time
 
 PCIE = json.dumps(lines.measured("pcie.h2d.pinned", 55.5e9, 1.0))
 BACK = json.dumps(lines.measured("pcie.d2h.pinned", 55.4e9, 1.0))

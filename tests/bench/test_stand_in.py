@@ -19,6 +19,7 @@ from gpustack import bench
 from gpustack.bench.listening import PROGRAM
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.bench import BenchReport, Mark, NvLink, Result
+from tests.patience import in_time
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,9 +40,12 @@ LITTLE = "1000000"
 LIST = "nvmlDeviceGetComputeRunningProcesses_v3"
 ELSEWHERE = {"gemm.fp4", "p2p.bandwidth", "p2p.latency", "nccl.all_reduce"}  # what one stand-in GPU cannot do
 REPO = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(
-    find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
-)
+pytestmark = [
+    in_time,
+    pytest.mark.skipif(
+        find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
+    ),
+]
 
 
 @pytest.fixture

@@ -22,12 +22,16 @@ from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport, Mark
 from gpustack.model.versions import ComputeCapability
 from tests.bench.lines import COUNTERS, OPENED, READING
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     class Load(Protocol):
         def __call__(self, seconds: float = ..., gpus: tuple[int, ...] = ..., **fakes: str) -> BenchReport: ...
+
+
+pytestmark = in_time
 
 
 standing_in = pytest.mark.skipif(

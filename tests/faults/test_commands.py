@@ -12,12 +12,15 @@ from gpustack.answers import parse
 from gpustack.tasks import Reply
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR, whole
+from tests.patience import in_time
 from tests.told import ToldHost, load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.faults.machine import Shop
+
+pytestmark = in_time
 
 COMMANDS = ("uname", "modinfo", "rpm", "dmesg", "journalctl", "nvidia-persistenced", "nv-fabricmanager", "nvidia-ctk",
             "tritonserver", "icpx")  # fmt: skip

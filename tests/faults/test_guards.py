@@ -21,12 +21,15 @@ from gpustack.rulebook import asked
 from gpustack.rules import component_not_seen
 from tests.faults import machine, tree
 from tests.faults.rows import Row, libraries
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     import pytest
 
     from gpustack.catalogue import System
     from tests.faults.machine import Shop
+
+pytestmark = in_time
 
 MATRIX = Matrix()
 NAMED: Mapping[str, Row] = {row.name: row for row in libraries()}

@@ -16,10 +16,13 @@ import pytest
 from gpustack import assets, catalogue
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR
+from tests.patience import in_time
 from tests.test_schemas import validator
 
 if TYPE_CHECKING:
     from tests.faults.machine import Shop
+
+pytestmark = in_time
 
 HUNG = "NV_SICK", "cuInit=hang;nvmlInit=spin;zeInit=stop;cudnnGetVersion=hang;rsmi_init=hang"
 CRASHED = "NV_SICK", "cuInit=segv;nvmlInit=abort;zeInit=exit0;cudnnGetVersion=smash;rsmi_init=deep;ncclGetVersion=bus"
@@ -43,7 +46,6 @@ def crashed(environ: dict[str, str]) -> command.Ran:
     return command.run(DOCTOR, sick(environ, CRASHED))
 
 
-@pytest.fixture(scope="module")
 def cut(environ: dict[str, str]) -> command.Ran:
     """Give what came of a machine where all hangs, and somebody pressed Ctrl-C."""
     return command.run(DOCTOR, sick(environ, HUNG), 0.5, children=8)
@@ -71,9 +73,10 @@ def test_a_machine_where_all_crashes_is_reported_whole(crashed: command.Ran) -> 
     assert command.left(crashed.mark) == []
 
 
-def test_ctrl_c_gives_what_is_known_within_a_second(cut: command.Ran) -> None:
-    _interrupted(cut)
-    assert cut.out, "nothing was told of what was known by then"
+def test_ctrl_c_gives_what_is_known_within_a_second(environ: dict[str, str]) -> None:
+    ran = cut(environ)
+    _interrupted(ran)
+    assert ran.out, "nothing was told of what was known by then"
 
 
 def test_ctrl_c_while_the_children_are_started_gives_what_is_known(environ: dict[str, str]) -> None:
@@ -113,8 +116,9 @@ def test_whoever_ends_the_command_leaves_no_child_behind(environ: dict[str, str]
     assert command.left(mark, 3.0) == []
 
 
-@pytest.mark.usefixtures("crashed", "cut")
+@pytest.mark.usefixtures("crashed")
 def test_no_file_is_left(environ: dict[str, str]) -> None:
+    cut(environ)
     names = [path.name for path in Path(environ["HOME"]).rglob("*")]
     assert [name for name in names if not name.startswith("tmpxft_")] == []  # nvcc's own, where it is ended at its work
 

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR, whole
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.faults.machine import Shop
+
+pytestmark = in_time
 
 SLOW = 5.0
 PLAN = {"cuInit": "libcuda", "nvmlSystemGetDriverVersion": "nvml", "nvmlDeviceGetName": "gpu", "zeInit": "level-zero"}

@@ -23,9 +23,12 @@ from gpustack.model.facts import Facts, Host
 from gpustack.redaction import redact
 from gpustack.render.plain import render
 from tests.imports.reading import MATRIX
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = in_time
 
 CASES = Path(__file__).parent.parent / "cases"
 SECONDS = 20.0  # far more than any text of these sizes takes; what grows without bounds takes minutes

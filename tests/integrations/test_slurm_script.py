@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import in_time
+
 HOOKS = Path(__file__).resolve().parents[2] / "integrations/slurm"
 SLURM_ENDS_AT = 60  # slurm.conf(5), HealthCheckProgram
 
@@ -26,6 +28,7 @@ def hooks(folder: Path, gpustack: str) -> Path:
     return folder / "hooks"
 
 
+@in_time
 @pytest.mark.parametrize("mode", ["health", "prolog", "epilog"])
 @pytest.mark.parametrize(
     "gpustack", ["exec /bin/sleep 1000", "trap '' TERM; /bin/sleep 1000; /bin/sleep 1000", "exit 3", "echo nonsense"]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import in_time
 from tests.told import Host, ToldHost, load
 
 PROBES = Path(__file__).resolve().parents[2] / "probes"
@@ -45,6 +46,7 @@ def test_what_is_denied_is_not_missing() -> None:
     assert (host.why("/secret"), host.why("/bad")) == ("denied", "[Errno 5] Input/output error")
 
 
+@in_time
 def test_no_file_is_read_beyond_its_limit_or_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
@@ -88,6 +90,7 @@ def tool(folder: Path, name: str, body: str) -> str:
     return str(path)
 
 
+@in_time
 def test_a_command_is_found_bounded_and_ended(tmp_path: Path) -> None:
     tool(tmp_path, "says", "echo out; echo err >&2; exit 3")
     tool(tmp_path, "hangs", "sleep 60")

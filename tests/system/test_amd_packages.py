@@ -45,9 +45,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     there = [name for name in PACKAGES if _known(cache, name)]
     if not {*HIP} & {*there}:
         leave_out("this distribution has no package libamdhip64-5 to -7, or its lists are not fetched")
-    told = subprocess.run(
-        [apt, "download", *there], cwd=folder, capture_output=True, text=True, check=False, timeout=240
-    )
+    wanted = [apt, "download", "-o", "Acquire::Retries=3", *there]
+    told = subprocess.run(wanted, cwd=folder, capture_output=True, text=True, check=False, timeout=240)
     if told.returncode:
         leave_out(f"apt-get could not fetch the packages: {told.stderr.strip()[-200:]}")
     for package in folder.glob("*.deb"):

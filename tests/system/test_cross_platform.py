@@ -40,7 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if told.returncode or not {*PACKAGES} <= {name for name, _ in rows}:
         leave_out(f"apt-get knows no such packages, or its lists are not fetched: {told.stderr.strip()[-200:]}")
     assert sum(int(size) for _, size in rows) < MOST_BYTES
-    fetched = _run(apt, "download", "-q", *(name for name, _ in rows), folder=folder)
+    fetched = _run(apt, "download", "-q", "-o", "Acquire::Retries=3", *(name for name, _ in rows), folder=folder)
     if fetched.returncode:
         leave_out(f"apt-get could not fetch the packages: {fetched.stderr.strip()[-200:]}")
     for package in folder.glob("*.deb"):

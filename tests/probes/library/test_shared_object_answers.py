@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import in_time
 from tests.told import REPO, Host, load
 
 PROBE = load("library/shared_object.py")
@@ -120,6 +121,7 @@ def test_every_library_is_asked_in_its_own_way(
     assert (copy["soname"], copy["found_by"], copy["error"]) == (name, ["LD_LIBRARY_PATH"], None)
 
 
+@in_time
 def test_copies_that_crash_hang_leave_or_lie_cost_their_own_answer_alone(stand_in: Callable[..., Path]) -> None:
     kinds = {
         "good": ["-DONE=22809"],
