@@ -126,6 +126,6 @@ def test_the_bench_extra_leaves_the_bindings_of_the_patient_where_they_are(wheel
     install(python, f"{wheel}[bench]")
     assert "cuda-bindings==12.9.4\n" in pip(python, "freeze")
     assert run(python, "-c", "import cuda.core; print(cuda.core.__version__)").startswith("1.")
-    quickly(python, "pytest", "pytest-timeout", "hypothesis")
+    quickly(python, "pytest", "pytest-rerunfailures", "pytest-timeout", "hypothesis")
     stand_in = ("-m", "pytest", "-p", "no:cacheprovider", "tests/bench/test_stand_in.py")
     assert "passed" in run(python, *stand_in, "-v", "-k", "older_drivers or all_nine", cwd=REPO)
