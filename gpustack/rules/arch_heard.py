@@ -46,7 +46,12 @@ NAMED = (
     "container-gpu-unsupported",
 )
 BARE = ("no-kernel-image", "invalid-device-function")
-OTHERS = ("ggml-arch", "trt-sm-unsupported")
+OTHERS = {
+    "ggml-arch": "This build of llama.cpp (ggml-cuda)",
+    "trt-sm-unsupported": "TensorRT here",
+    "paddle-arch": "This build of PaddlePaddle",
+}
+LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
 INSTALL = "python -m pip install --force-reinstall"
 INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
@@ -149,7 +154,8 @@ def _gpu(facts: Facts) -> Complaint:
         if digits or name:
             return Complaint(name=name or None, digits=digits or (str(found.capability) if found else None), sure=True)
     for one in said(facts, *OTHERS):
-        digits = capability(one.values.get("arch") or one.values.get("arch2") or _hex(one.values.get("hex")))
+        values = one.values
+        digits = capability(values.get("cc") or values.get("arch") or values.get("arch2") or _hex(values.get("hex")))
         if digits:
             return Complaint(name=None, digits=_short(digits), sure=True)
     gpus = named_gpus(facts)
@@ -176,8 +182,9 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
         return f"TensorFlow {version(facts, 'tensorflow') or ''}".strip()
     if heard(facts, "container-gpu-unsupported"):
         return "This image"
-    if heard(facts, *OTHERS):
-        return "TensorRT here" if heard(facts, "trt-sm-unsupported") else "This build of llama.cpp (ggml-cuda)"
+    other = said(facts, *OTHERS)
+    if other:
+        return OTHERS[other[0].kind]
     if _has_code(facts, cc) and not embedded(facts):
         return f"The vLLM wheel {server}" if server else "A compiled extension beside PyTorch"
     if release or heard(facts, *NAMED):
@@ -187,7 +194,7 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
 
 def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Iterator[str]:
     """Give what the build does have, and which CUDA knows the GPU."""
-    listed = value(facts, "arch-supported", "archs") or value(facts, "ggml-arch", "archs")
+    listed = next((found for kind in LISTS if (found := value(facts, kind, "archs"))), None)
     asked = text(table(told(facts, "environment"), "variables"), ASKED)
     if asked:
         yield f"{ASKED} asked for {asked} when it was built."

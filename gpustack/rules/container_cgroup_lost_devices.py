@@ -62,7 +62,7 @@ def _said(facts: Facts) -> Finding:
         detail="The container worked until systemd wrote its device rules anew (systemctl daemon-reload, or an update "
         "that does the same): nodes that systemd was not told of are refused since. The machine itself is well.",
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
-        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "host-smi-works"),
+        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works"),
         fix=_fix(),
     )
 

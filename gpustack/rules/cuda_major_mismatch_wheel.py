@@ -202,6 +202,7 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
             *because_torch(facts),
             *because_package(facts, wheel.name),
             *(one.because for one in toolkits(facts)[:1]),
+            *(because_said(one) for one in said(facts, "library-file") if "libcudart" in one.line),
         ),
         row=wheel.row,
         confidence=Confidence.LIKELY,

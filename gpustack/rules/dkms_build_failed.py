@@ -7,6 +7,8 @@ or start an older kernel. The build's log names the line.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Layer
@@ -16,7 +18,7 @@ from gpustack.rules import fixes
 from gpustack.rules.dkms_headers_missing import dkms_modules
 from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, because_of, flag, text
-from gpustack.rules.saying import because_said, grounds, heard, said, value
+from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import nvidia_here
 from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, release, works
 from gpustack.subjects import drivers
@@ -34,6 +36,9 @@ SAID = ("dkms-failed", "kernel-compile-error", "nvidia-installer-build", "dkms-p
 CONTEXT = ("kernel-compiler-differs", "dkms-install", "dkms-log")
 OTHERS = ("pytorch", "python", "gcc", "cuda-toolkit")  # of which a build that fails may be, where they are told of
 BUILDS_NOT, API_GONE = "module-build-said", "kernel-api-gone"
+NVIDIA = "nvidia"
+IN_TREE = {"amdgpu": "amdgpu", "i915": "i915 or xe", "xe": "xe"}  # what drives the GPU without the package of DKMS
+AMD_SOURCE = re.compile(r"(?:^|/)amd/")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -44,12 +49,14 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the finding where a text has a failed build of the driver's module."""
-    driver, running = release(facts), kernel(facts)
-    failed = mine(facts, *SAID) or (_in_words(facts) if driver and running else ())
+    running = kernel(facts)
+    failed = mine(facts, *SAID) or (_in_words(facts) if release(facts) and running else ())
     if not failed or works(facts):
         return
-    module = value(facts, "dkms-log", "module") or value(facts, "dkms-install", "module") or "nvidia"
-    known = _known(driver, running, matrix)
+    module, version = _module(facts, failed)
+    ours = module.startswith(NVIDIA)
+    driver = release(facts) if ours else version
+    known = _known(driver, running, matrix) if ours else None
     yield Finding(
         id="dkms-build-failed",
         severity=Severity.ERROR,
@@ -57,12 +64,21 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         component="dkms",
         title=f"The module of {' '.join(part for part in (module, driver) if part)} does not build"
         f" for {f'kernel {running}' if running else 'this kernel'}",
-        detail=machine(facts, matrix, _why(driver, running, known, matrix)),
+        detail=machine(facts, matrix, _why(driver if ours else None, running, known, matrix)),
         because=(*map(because_said, failed[:4]), *grounds(facts, *CONTEXT, most=2), *more(facts)),
         row=known,
-        fix=_fix_told(facts, driver, matrix),
+        fix=_fix_told(facts, driver, matrix) if ours else _fix_other(facts, module),
         confidence=Confidence.CERTAIN,
     )
+
+
+def _module(facts: Facts, failed: tuple[Message, ...]) -> tuple[str, str | None]:
+    """Give the module whose build failed, NVIDIA's where nothing names another, and its version as far as told."""
+    of_amd = any(AMD_SOURCE.search(one.values.get("file", "")) for one in failed)
+    for one in (*failed, *said(facts, "dkms-log", "dkms-install")):
+        if one.values.get("module"):
+            return one.values["module"], one.values.get("version")
+    return "amdgpu" if of_amd else NVIDIA, None
 
 
 def _in_words(facts: Facts) -> tuple[Message, ...]:
@@ -111,6 +127,20 @@ def _fix_told(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
         *fixes.driver(facts, matrix),
         f"sudo dkms autoinstall -k {fixes.kernel(facts, kernel(facts))}",
     )
+
+
+def _fix_other(facts: Facts, module: str) -> Fix:
+    """Give what to do about a module of AMD's or Intel's, which the kernel itself also has."""
+    own = next((name for word, name in IN_TREE.items() if word in module), module)
+    package = module if module.endswith("-dkms") else f"{module}-dkms"
+    fix = fixes.rebuild(
+        facts,
+        f"Install a release of {package} that knows this kernel, or start a kernel that it is made for. Or do without: "
+        f"the kernel's own {own} drives the GPU where {package} is not installed.",
+        f"tail -n 40 /var/lib/dkms/{module}/*/build/make.log",
+        f"sudo apt-get remove {package}",
+    )
+    return replace(fix, verify="dkms status")
 
 
 def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:

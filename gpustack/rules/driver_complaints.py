@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Row
 
 # Nothing but too old a driver makes programs say this; the others are also said where no driver is found at all.
-OUTRIGHT = ("torch-driver-too-old", "runtime-above-driver", "nvenc-driver")
+OUTRIGHT = ("torch-driver-too-old", "runtime-above-driver", "nvenc-driver", "libcuda-lacks-function")
 MAYBE = ("insufficient-driver", "needs-newer-driver")
 COMPLAINTS = (*OUTRIGHT, *MAYBE, "driver-older-than-needed")
 NO_DRIVER_AT_ALL = ("no-driver-found", "ngc-no-gpu", "smi-missing", "nvml-missing", "nvml-not-loaded")
@@ -33,7 +33,8 @@ def finding(facts: Facts, matrix: Matrix) -> Finding | None:
     """Give what these complaints lead to where no build was seen that is too new for the driver."""
     if not complained(facts):
         return None
-    wanted, driver = wanted_cuda(facts, matrix), naming.driver_name(facts, matrix) or "the driver"
+    wanted, loaded = wanted_cuda(facts, matrix), value(facts, "libcuda-lacks-function", "found")
+    driver = naming.driver_name(facts, matrix) or (f"driver {loaded}" if loaded and "." in loaded else "the driver")
     by_name = value(facts, "nvenc-driver", "needs") or value(facts, "driver-older-than-needed", "needs")
     needs = f"driver {by_name} or newer" if by_name else naming.needed_driver(wanted, facts, matrix) if wanted else ""
     what = f"what runs here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"

@@ -15,7 +15,7 @@ from gpustack.rules.seen import driver_release, gpus, user_release
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
-SAID = ("cuda-802", "fabric-waiting", "fabric-manager-failed")
+SAID = ("cuda-802", "fabric-waiting", "fabric-config", "fabric-manager-failed")
 # GPUs that sit on NVSwitch boards, by their names. Source: NVIDIA Fabric Manager user guide, "Supported Platforms".
 SWITCHED = re.compile(
     r"\b(?:A100|A800|H100|H800)[- ](?:SXM|80GB HBM)|\b(?:H200|H20|H800|B200|B300)\b(?! (?:NVL|PCIe))|\b(?:HGX|DGX)\b"
@@ -26,8 +26,8 @@ NO_GPU = ("cuda-available-false", "no-device", "init-error", "cuda-fails-said", 
 
 
 def refused(facts: Facts) -> bool:
-    """Tell whether CUDA said 802, or the fabric manager failed where the GPUs need it and CUDA does not start."""
-    if heard(facts, "cuda-802", "fabric-waiting"):
+    """Tell whether CUDA waits for the fabric manager, or it failed where the GPUs need it and CUDA does not start."""
+    if heard(facts, "cuda-802", "fabric-waiting", "fabric-config"):
         return True
     named = gpus(facts)
     spoken = any(SWITCHED.search(one.line) for one in facts.messages)

@@ -15,7 +15,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
 from gpustack.rules.frameworks import because_torch, capability, gpu_name, gpu_words, named_gpus, torch
-from gpustack.rules.reading import because, version
+from gpustack.rules.reading import because, because_of, copies, text, version
 from gpustack.rules.saying import because_said, said
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ BY_ITSELF = re.compile(
     re.IGNORECASE,
 )
 AGED = re.compile(r"\b(?:amd|gfx\d+|rocm|intel|xpu|mps|cpu)\b", re.IGNORECASE)
+
+
+# Source: ROCm/ROCm: docs/reference/precision-support.rst: CDNA 3 (gfx942), CDNA 4 (gfx950) and RDNA 4 (gfx12) have FP8.
+OLD_AMD = re.compile(r"gfx(?:8\w\w|90[0-9a]|10\d\d|11\d\d)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give the first feature that a program asked for in vain on a GPU that is too old for it."""
     build = torch(facts)
     if build and build.accelerator in {"cpu", "rocm", "xpu"}:
+        yield from _of_amd(facts)
         return
     for message in sorted(said(facts, *KINDS), key=lambda one: ("cc" not in one.values, "needs" not in one.values)):
         feature, found = _feature(message), _found(message, facts)
@@ -106,6 +111,25 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         if not _young_enough(found[1], feature.needs):
             yield _finding(message, feature, found, facts)
             return
+
+
+def _of_amd(facts: Facts) -> Iterator[Finding]:
+    """Give the FP8 that was asked of an AMD GPU whose generation has none."""
+    asked = said(facts, "fp8-unsupported")
+    old = next((one for one in copies(facts, "amd-gpu") if OLD_AMD.match(text(one.facts, "gfx") or "")), None)
+    if not asked or old is None:
+        return
+    gfx = text(old.facts, "gfx")
+    yield Finding(
+        id=ID,
+        severity=Severity.ERROR,
+        layer=Layer.SERVING if version(facts, "vllm") else Layer.FRAMEWORK,
+        component="gpu",
+        title=f"{text(old.facts, 'name') or 'The GPU'} ({gfx}) is too old for FP8, which begins with gfx942 (MI300)",
+        detail="Nothing in the stack is broken, and no other build changes this.",
+        because=(because_said(asked[0]), because_of(facts, "amd-gpu", old, "gfx"), *because_torch(facts)),
+        fix=Fix(text=FP8.instead, commands=FP8.commands),
+    )
 
 
 def _feature(message: Message) -> Feature:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OFF = "machine-gone-said"
 GONE = ("fallen-off-bus", "gpu-lost", "pcie-dead", "gpu-vanishes")
 DENIED = re.compile(
-    r"\b(?:no|not|never|isn't|wasn't|aren't|without|rul(?:es?|ed|ing) out)\b[^.;\n]{0,40}"
+    r"\b(?:no|not|never|isn't|wasn't|aren't|without|rul(?:es?|ed|ing) out|incorrectly|wrongly|falsely)\b[^.;\n]{0,40}"
     r"(?:overheat|hot\b|therm|temperature|throttl)"
     r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
     re.IGNORECASE,

@@ -27,12 +27,12 @@ RELEASES = (
 )
 KERNELS = (
     *(("dkms-failed", ("kernel",)), ("dkms-headers", ("kernel", "kernel2", "kernel3", "kernel4", "kernel5"))),
-    *(("dkms-install", ("kernel",)), ("installer-kernel", ("kernel",))),
+    *(("dkms-install", ("kernel",)), ("installer-kernel", ("kernel", "kernel2"))),
 )
 BUILDING = ("dkms-log", "dkms-install", "dkms-headers", "dkms-failed")
 CHIPS = {"GT": "Tesla", "GF": "Fermi", "GK": "Kepler", "GM": "Maxwell", "GP": "Pascal", "GV": "Volta"}
 LOCKED = frozenset({"integrity", "confidentiality"})  # kernel lockdown: unsigned modules are refused
-OURS = re.compile(r"(?:nvidia|amdgpu)", re.IGNORECASE)
+OURS = re.compile(r"nvidia|amdgpu|(?:intel-)?i915|xe\b", re.IGNORECASE)
 
 
 def works(facts: Facts) -> bool:
@@ -111,7 +111,7 @@ def more(facts: Facts) -> tuple[Because, ...]:
 
 
 def mine(facts: Facts, *kinds: str) -> tuple[Message, ...]:
-    """Give the messages of these kinds that are about NVIDIA's or AMD's module, or about no named one."""
+    """Give the messages of these kinds that are about the module of a GPU, or about no named one."""
     named = [one.values["module"] for one in said(facts, *BUILDING) if one.values.get("module")]
     others = bool(named) and not any(OURS.match(name) for name in named)
     return tuple(

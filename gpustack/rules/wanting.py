@@ -32,9 +32,7 @@ OF_CUDA = frozenset(
 )
 NOT_FOUND, NOT_LOADED, BY_TENSORFLOW = "missing-library", "cannot-load-library", "missing-library-tf"
 OF_BITSANDBYTES = re.compile("bitsandbytes|CUDA SETUP", re.IGNORECASE)
-WHEEL = re.compile(
-    r"(?:nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)|cupy)-(?:cu|cuda)(\d\d)x?"
-)
+WHEEL = re.compile(r"nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)-cu(\d\d)")
 TOOLKIT = "# install the CUDA toolkit that the program was built for"
 SYMBOL = "undefined symbol"
 LONG = 80
