@@ -20,11 +20,13 @@ from gpustack.subjects.messages import patterns
 from gpustack.subjects.numbers import FAMILIES, numbers
 from gpustack.subjects.systems import layers, systems
 from gpustack.subjects.terms import terms
+from gpustack.subjects.xids import clock_reasons
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.rows import Architecture
     from gpustack.subjects.numbers import Number
+    from gpustack.subjects.xids import ClockReason
 
 Make = Callable[[], Meaning]
 Entry = tuple[str, tuple[str, ...], Make]  # its name, its other names, and what gives its meaning
@@ -64,6 +66,7 @@ def _entries(matrix: Matrix) -> Iterator[Entry]:
             _called(arch),
             partial(meanings.of_architecture, arch),
         )
+    yield from (_clock_reason(one, matrix) for one in clock_reasons(matrix))
 
 
 def _called(arch: Architecture) -> tuple[str, ...]:
@@ -75,6 +78,17 @@ def _called(arch: Architecture) -> tuple[str, ...]:
         arch.name.split()[0],
         *arch.gpus,
     )
+
+
+def _clock_reason(one: ClockReason, matrix: Matrix) -> Entry:
+    """Give a reason for lowered clocks under the names of nvidia-smi, its query fields and NVML, old and new."""
+    field = one.name.partition("Reason")[2]
+    others = (
+        *(one.name, one.name.replace("Event", "Throttle")),
+        *(f"clocks_event_reasons.{field}", f"clocks_throttle_reasons.{field}"),
+    )
+    name = one.words if one.words and " " in one.words else one.name
+    return name, others, partial(meanings.of_clock_reason, one, matrix)
 
 
 def _index(entries: Iterable[Entry]) -> Mapping[str, Sequence[Make]]:

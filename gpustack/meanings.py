@@ -12,6 +12,7 @@ from gpustack.subjects import serving
 from gpustack.subjects.numbers import bucket_of
 from gpustack.subjects.systems import layers, systems
 from gpustack.subjects.terms import leads_of, place_of, terms
+from gpustack.subjects.xids import cascades
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -21,8 +22,17 @@ if TYPE_CHECKING:
     from gpustack.subjects.numbers import Number
     from gpustack.subjects.systems import LayerRow, System
     from gpustack.subjects.terms import Term
+    from gpustack.subjects.xids import ClockReason
 
 DOCTOR = ("gpustack doctor",)
+CLOCKS = ("nvidia-smi -q -d PERFORMANCE", "gpustack bench")
+WEIGHTS = {
+    "ok": "It is no fault.",
+    "info": "It is no fault by itself.",
+    "warn": "The GPU is slower than it could be for as long as it lasts.",
+    "bad": "The GPU protects itself: something outside the program is to be mended.",
+}
+MOST_BEFORE = 6  # Xids that are named as what brings another; of more, none is
 ASK = "gpustack doctor, on the machine, says whether its stack is behind it; if not, the program is."
 HERE = "Run the command below on the machine: where the finding holds, it names what to type there."
 BENCH = ("gpustack bench",)
@@ -70,6 +80,7 @@ def of_number(number: Number, matrix: Matrix) -> Meaning:
     lead = leads(leads_of(matrix, family.id, number.number))
     bucket = bucket_of(matrix, number.bucket) if number.bucket else None
     says += [f"NVIDIA's catalogue asks for {number.bucket}: {bucket}."] if bucket else []
+    says += _chain(number.number, matrix) if family.id == "xid" else []
     return Meaning(
         kind=Kind.CODE,
         id=f"{family.id}-{number.number}",
@@ -81,6 +92,24 @@ def of_number(number: Number, matrix: Matrix) -> Meaning:
         see=family.see,
         findings=lead,
         row=number.row,
+    )
+
+
+def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
+    """Give what it means that the clocks of a GPU are below their maximum for this reason."""
+    says = (
+        f"A reason for lowered clocks: bit 0x{one.bit:x} of clocks_event_reasons.active of nvidia-smi, "
+        f"clocks_throttle_reasons.active in older ones; NVML calls it {one.name}. {WEIGHTS[one.weight]}"
+    )
+    return Meaning(
+        kind=Kind.CODE,
+        id=one.name,
+        title=f"{one.words or one.name}: {one.meaning}.",
+        layer=Layer.HARDWARE,
+        says=(says,),
+        see=CLOCKS,
+        findings=leads(leads_of(matrix, "clocks", one.bit)),
+        row=one.row,
     )
 
 
@@ -181,6 +210,22 @@ def _able(system: str, matrix: Matrix) -> Iterator[str]:
         spans = [one.note if one.note and not one.lowest else one.span for one in known]
         notes = [f"{one.name} ({span})" for one, span in zip(known, spans, strict=True)]
         yield f"What it can do, and on which GPUs: {'; '.join(notes)}. gpustack stack -v says which of it holds here."
+
+
+def _chain(xid: int, matrix: Matrix) -> Iterator[str]:
+    """Give which Xids bring this one, and which it brings, in the seconds between."""
+    for one in cascades(matrix):
+        before = [number for number in one.first if number != xid]
+        if xid in one.then and (before or one.sxid):
+            many = len(before) > MOST_BEFORE
+            which = "other Xids" if many else f"Xid {_either(before)}" if before else f"SXid {one.sxid}"
+            yield f"It may follow {which}, which then come first: {one.why}."
+        elif xid in one.first:
+            yield f"Xid {_either(one.then)} may follow it: {one.why}."
+
+
+def _either(numbers: Iterable[int]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def _inside(layer: Layer, matrix: Matrix) -> Iterator[str]:

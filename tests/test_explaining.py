@@ -81,6 +81,10 @@ def test_every_finding_is_explained_by_its_id(finding: str) -> None:
         ("nvml 18", ("code", "nvml-18")),
         ("NVML_ERROR_GPU_IS_LOST", ("code", "nvml-15")),
         ("ncclSystemError", ("code", "nccl-2")),
+        ("SW Power Cap", ("code", "nvmlClocksEventReasonSwPowerCap")),
+        ("clocks_throttle_reasons.hw_slowdown", ("code", "nvmlClocksEventReasonHwSlowdown")),
+        ("clocks_event_reasons.gpu_idle", ("code", "nvmlClocksEventReasonGpuIdle")),
+        ("nvmlClocksThrottleReasonSyncBoost", ("code", "nvmlClocksEventReasonSyncBoost")),
     ],
 )
 def test_a_name_is_known_however_it_is_spelt(words: str, meant: tuple[str, str]) -> None:
@@ -149,6 +153,21 @@ def test_a_number_says_what_it_leads_to_and_what_to_do() -> None:
     assert xid.layer is Layer.HARDWARE
     assert xid.row is not None
     assert told("cudaErrorProfilerDisabled").meanings[0].fix
+
+
+def test_an_xid_says_what_comes_before_it_and_what_after() -> None:
+    says = " ".join(told("xid 45").meanings[0].says)
+    assert "It may follow Xid 13 or 31, which then come first" in says
+    assert "It may follow Xid 48 or 94 or 95" in says
+    assert "Xid 63 or 64 may follow it" in " ".join(told("xid 48").meanings[0].says)
+    assert "It may follow other Xids" in " ".join(told("xid 154").meanings[0].says)
+
+
+def test_a_reason_for_lowered_clocks_says_whether_it_is_a_fault_and_what_it_leads_to() -> None:
+    power, brake = told("sw_power_cap").meanings[0], told("HW Power Brake Slowdown").meanings[0]
+    assert "no fault by itself" in power.says[0]
+    assert "bit 0x80" in brake.says[0]
+    assert [one.id for one in brake.findings] == ["gpu-hw-slowdown"]
 
 
 def test_a_word_with_several_meanings_has_them_all_the_one_of_that_very_name_first() -> None:

@@ -16,6 +16,7 @@ from gpustack.spelling import squash
 from gpustack.subjects.numbers import FAMILIES, Family, bucket_of, numbers
 from gpustack.subjects.systems import LayerRow, System, layers, systems
 from gpustack.subjects.terms import NumberLeads, Term, leads_of, place_of, places, terms
+from gpustack.subjects.xids import clock_reasons
 
 MATRIX = Matrix()
 NAMED: tuple[System | Term, ...] = (*systems(MATRIX), *terms(MATRIX))
@@ -142,6 +143,7 @@ def test_numbers_have_names_and_stand_once_in_their_table(family: Family) -> Non
 
 def test_a_number_leads_only_where_its_table_has_it() -> None:
     known = {(family.id, one.number) for family in FAMILIES for one in numbers(MATRIX, family)}
+    known |= {("clocks", one.bit) for one in clock_reasons(MATRIX)}
     assert {(one.table, one.number) for one in leads()} <= known
 
 
