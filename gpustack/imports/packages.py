@@ -59,6 +59,12 @@ LABELLED = re.compile(
 SOLVED = re.compile(
     r"::(?P<name>[a-z_][\w.-]{0,60}?)-(?P<version>\d[\w.]{0,30})-(?P<build>[\w.]{2,60})[ \t]*$", re.MULTILINE
 )
+# A row of what conda is about to download: "pytorch-2.0.0 | py3.8_cpu_0 84.2 MB pytorch".
+PLANNED = re.compile(
+    r"^[ \t]*(?P<name>[a-z_][\w.-]{0,60}?)-(?P<version>\d[\w.]{0,30})[ \t]*\|[ \t]*(?P<build>[\w.]{2,60})[ \t]+"
+    r"[\d.]{1,8} [KMG]?B\b",
+    re.MULTILINE,
+)
 # As "conda env export" and specifications write them: pytorch=1.9.0=py3.8_cpu_0.
 SPECIFIED = re.compile(
     r"(?<![\w=-])(?P<name>[a-z_][\w.-]{0,60})=(?P<version>\d[\w.]{0,30})=(?P<build>[\w.]*(?:py\d|cuda|cpu|h[0-9a-f]{5}|_\d)"
@@ -170,7 +176,7 @@ def _labelled(text: str) -> Iterator[Package]:
 
 
 def _conda(text: str) -> Iterator[Package]:
-    for match in SOLVED.finditer(text):
+    for match in (*SOLVED.finditer(text), *PLANNED.finditer(text)):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])
     listed = CONDA_LIST.search(text)
     for match in islice(SPECIFIED.finditer(text), MOST):

@@ -43,11 +43,12 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     complaints = complaints or (said(facts, "torch-cpu-index") if gpu_unused(facts) and nvidia_here(facts) else ())
     complaints = complaints or _usual_on_windows(facts)
     what = next((one.values.get("what") for one in complaints if one.values.get("what")), None) or "CUDA"
-    excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and _for_intel(facts))
+    build = torch(facts)
+    amd = build is not None and build.accelerator == "rocm"
+    excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and (amd or _for_intel(facts)))
     if not complaints or excused:
         return
     release = torch_version(facts)
-    build = torch(facts)
     tagged = bool(build and build.accelerator == "cuda" and "+cu" in (build.copy.version or ""))
     listed = f" The package list shows {release}, so another copy is imported." if tagged else ""
     yield Finding(

@@ -44,7 +44,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     atomics = heard(facts, "kfd-pcie-atomics")
     yield Finding(
         id="gpu-unsupported-by-kfd",
-        severity=Severity.INFO if heard(facts, "kfd-added") else Severity.ERROR,
+        severity=Severity.INFO if heard(facts, "kfd-added") and not _one_of_two(facts) else Severity.ERROR,
         layer=Layer.HARDWARE,
         component="amdgpu.ko",
         title=f"KFD, the kernel's compute driver for AMD GPUs, does not support {whole}"
@@ -54,6 +54,14 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=_fix(refused, facts, atomics=atomics),
         confidence=Confidence.CERTAIN,
     )
+
+
+def _one_of_two(facts: Facts) -> bool:
+    """Tell whether of two GPUs of one kind KFD took one in and refused the other for its slot."""
+    refused, added = (
+        {one.values.get("gpu") for one in said(facts, kind)} - {None} for kind in ("kfd-pcie-atomics", "kfd-added")
+    )
+    return bool(refused & added)
 
 
 def _known(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
