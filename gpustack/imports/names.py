@@ -24,7 +24,7 @@ NAMED = (
         "torch-cuda",
     ),
     (r"(?:lib)?cudnn\d?-cuda-\d+(?:-\d+)?", "cudnn"),
-    (r"cuda[ _-]toolkit|nvcc(?: --version| -V)?", "cuda-toolkit"),
+    (r"(?:cuda[ _-])?toolkit \(nvcc\)|cuda[ _-]toolkit|nvcc(?: --version| -V)?", "cuda-toolkit"),
     (r"cuda(?:[ _-](?:runtime|version|sdk))?_?|cuda-(?=\d+\.\d)", "cuda"),
     (r"cudatoolkit", "cudatoolkit"),
     (r"cudnn", "cudnn"),

@@ -40,8 +40,9 @@ OF_TOOLKIT = re.compile(r"(?: is| was|,)? (?:the |an? |my |our )?(?:only |instal
 CHANGED = re.compile(r" (?:was|were|is|has been|got) (?:up|down)(?:dated|graded)\b", re.IGNORECASE)
 OF_IMAGE = re.compile(r"-cuda\d")  # as in the tag of an image: 1.9.1-cuda11.1
 LINK = (
+    r"(?: (?:of|on|in) (?:the|this|my|our) (?:PC|host|node|machine|system|server|laptop|computer|box)\b)?"
     r"(?: (?:was|were|is|has been|got) (?:updated|upgraded|downgraded)(?: from [\d.]+)? to| that (?:is|was) installed"
-    r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version))?"
+    r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version| release))?"
     r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
     r"(?:NVIDIA-Linux-(?:x86_64|aarch64)-)?"  # the installer's name
 )
@@ -75,7 +76,7 @@ BESIDE = re.compile(r"^(?P<own>[^\"']{8,300}?)[;,.:] (?=[A-Z]\w*(?:Error|Excepti
 # A row of a table that somebody wrote: "| torch | 2.4.1 |".
 ROW = re.compile(
     r"^\|[ \t]*(?P<name>[A-Za-z](?:[\w.+/()-]| (?! )){1,30}?)[ \t]*\|"
-    r"[ \t]*(?P<value>(?:[^|\s]| (?! )){1,60}?)[ \t]*\|[ \t]*$",
+    r"[ \t]*(?P<value>(?:[^|\s]| (?! )){1,100}?)[ \t]*\|[ \t]*$",
     re.MULTILINE,
 )
 MOST, LONGEST = 300, 600
@@ -147,7 +148,8 @@ def _dotted(version: str) -> str:
 
 
 def _distribution(said: str, component: str, version: str, into: Gathered) -> None:
-    if component not in DISTRIBUTIONS or OF_IMAGE.search(version):
+    compared = component == "pytorch" and into.fact("pytorch", "imported")  # a report has the one that is here
+    if component not in DISTRIBUTIONS or OF_IMAGE.search(version) or compared:
         return
     held = into.fact("packages", "distributions")
     known = held if isinstance(held, dict) else {}

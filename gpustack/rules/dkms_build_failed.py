@@ -85,7 +85,7 @@ def _in_words(facts: Facts) -> tuple[Message, ...]:
     """Give what says without the module's name that it does not build, where driver and kernel are told."""
     other = any(facts.find(one) for one in OTHERS)
     spoken = heard(facts, "open-module-named", *CONTEXT) or not other
-    return (*said(facts, BUILDS_NOT), *said(facts, API_GONE)) if spoken else ()
+    return mine(facts, BUILDS_NOT, API_GONE) if spoken else ()
 
 
 def _known(driver: str | None, running: str | None, matrix: Matrix) -> Row | None:

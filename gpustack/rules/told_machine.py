@@ -27,7 +27,7 @@ RELEASES = (
 )
 KERNELS = (
     *(("dkms-failed", ("kernel",)), ("dkms-headers", ("kernel", "kernel2", "kernel3", "kernel4", "kernel5"))),
-    *(("dkms-install", ("kernel",)), ("installer-kernel", ("kernel", "kernel2"))),
+    *(("dkms-install", ("kernel",)), ("installer-kernel", ("kernel", "kernel2")), ("kernel-source-path", ("kernel",))),
 )
 BUILDING = ("dkms-log", "dkms-install", "dkms-headers", "dkms-failed")
 CHIPS = {"GT": "Tesla", "GF": "Fermi", "GK": "Kepler", "GM": "Maxwell", "GP": "Pascal", "GV": "Volta"}
