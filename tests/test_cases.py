@@ -1,9 +1,9 @@
-"""Real broken machines, as people pasted them into public issues: the true cause is named, nothing healthy is blamed.
+"""Real broken machines, told as people paste them into public issues: the true cause is named, nothing healthy blamed.
 
-Each folder of ``tests/cases`` holds what was pasted and ``expected.toml``: the thread it comes from, the cause found
+Each folder of ``tests/cases`` holds such a paste and ``expected.toml``: the thread of its facts, the cause found
 there, and the facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input
-narrows the cause down without settling it; then it is enough to list the cause. What programs printed stands as it was
-printed, cut where it says nothing more; people's own sentences are shortened, or told anew in few words.
+narrows the cause down without settling it; then it is enough to list the cause. The facts are the thread's; the text is
+ours: docs/decisions/0010-recorded-machines-in-our-own-words.md.
 """
 
 from __future__ import annotations

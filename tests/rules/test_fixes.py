@@ -33,7 +33,7 @@ KNOWN = frozenset(
         *("torch", "torchvision", "torchaudio", "jax", "jaxlib", "tensorflow", "tensorflow-cpu", "tensorflow-rocm"),
         *("onnxruntime", "onnxruntime-gpu", "onnxruntime-rocm", "bitsandbytes", "cuda-core", "cuda-bindings", "numba"),
         *("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "ctranslate2", "xgboost", "lightgbm", "triton"),
-        *("paddlepaddle", "paddlepaddle-gpu", "llama-cpp-python", "mxnet", "mxnet-cu112"),
+        *("paddlepaddle", "paddlepaddle-gpu", "llama-cpp-python", "mxnet", "mxnet-cu112", "cupy-cuda101"),
         *("flash-attn", "flashinfer-python", "vllm", "sglang", "sgl-kernel", "xformers", "lmdeploy", "deepspeed"),
         *("auto-gptq", "autoawq", "exllamav2", "mamba-ssm", "causal-conv1d", "torch-scatter", "torch-sparse"),
         *("torch-cluster", "torch-spline-conv", "torchao", "torchtext", "torchcodec", "torch-tensorrt", "natten"),
