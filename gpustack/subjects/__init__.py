@@ -9,7 +9,7 @@ import importlib.util
 import sys
 
 LATE = (
-    *("codes", "compilers", "compilers_host", "cudnn", "drivers", "gpus", "intel", "jax", "known_bad", "libraries"),
+    *("compilers", "compilers_host", "cudnn", "drivers", "gpus", "intel", "jax", "known_bad", "libraries"),
     *("messages", "nccl", "numbers", "onnx", "onnxruntime", "pep440", "ranges", "rocm", "serving", "systems"),
     *("tensorflow", "tensorrt", "terms", "thresholds", "toolkits", "torch", "torch_rows", "training", "vllm", "xids"),
 )

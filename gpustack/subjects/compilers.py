@@ -25,27 +25,6 @@ class TritonPin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CupyPackage:
-    """One package of CuPy and the CUDA or ROCm that it is made for; the other range is None."""
-
-    package: str
-    newest: str
-    row: Row
-    cuda: VersionRange | None = None
-    rocm: VersionRange | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumbaCuda:
-    """The compute capabilities that some releases of numba-cuda run on with a CUDA of one major."""
-
-    versions: VersionRange
-    cuda: int
-    capabilities: VersionRange
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TritonFloor:
     """The lowest compute capability that some releases of Triton compile for."""
 
@@ -72,16 +51,6 @@ def triton_pin_of(matrix: Matrix, torch: str) -> TritonPin | None:
     return pins.get(release) or pins.get(".".join(release.split(".")[:2]))
 
 
-def cupy_packages(matrix: Matrix) -> tuple[CupyPackage, ...]:
-    """Give every package of CuPy."""
-    return matrix.rows("compilers", "cupy_packages", _cupy_package)
-
-
-def numba_cuda(matrix: Matrix) -> tuple[NumbaCuda, ...]:
-    """Give what numba-cuda runs on."""
-    return matrix.rows("compilers", "numba_cuda", _numba_cuda)
-
-
 def _triton_floor(line: Line) -> TritonFloor:
     return TritonFloor(
         versions=VersionRange.parse(line["versions"]),
@@ -97,27 +66,4 @@ def _triton_pin(line: Line) -> TritonPin:
         torch=line["torch"],
         triton=VersionRange.parse(line["triton"]),
         row=row("compilers", f"torch {line['torch']} asks for triton {line['triton']}", line),
-    )
-
-
-def _cupy_package(line: Line) -> CupyPackage:
-    kind = "cuda" if "cuda" in line else "rocm"
-    span = VersionRange.parse(line[kind])
-    text = f"{line['package']} is made for {kind.upper().replace('ROCM', 'ROCm')} {span}"
-    return CupyPackage(
-        package=line["package"],
-        newest=line["newest"],
-        row=row("compilers", text, line),
-        cuda=span if kind == "cuda" else None,
-        rocm=span if kind == "rocm" else None,
-    )
-
-
-def _numba_cuda(line: Line) -> NumbaCuda:
-    text = f"numba-cuda {line['versions']} with CUDA {line['cuda']}: compute capability {line['capabilities']}"
-    return NumbaCuda(
-        versions=VersionRange.parse(line["versions"]),
-        cuda=int(line["cuda"]),
-        capabilities=VersionRange.parse(line["capabilities"]),
-        row=row("compilers", text, line),
     )

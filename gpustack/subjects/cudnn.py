@@ -1,4 +1,4 @@
-"""cuDNN: the CUDA, driver and GPU that each release needs, its name, and what its answers mean."""
+"""cuDNN: the CUDA, driver and GPU that each release needs, and its name."""
 
 from __future__ import annotations
 
@@ -36,16 +36,6 @@ class CudnnRelease:
     oldest_gpu_cuda11: ComputeCapability | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """A number that cuDNN answers with, its name and its meaning."""
-
-    number: int
-    name: str
-    meaning: str
-    row: Row
-
-
 def releases(matrix: Matrix) -> tuple[CudnnRelease, ...]:
     """Give the releases of cuDNN, oldest first."""
     return matrix.rows("cudnn", "releases", _release)
@@ -64,17 +54,6 @@ def oldest_gpu(matrix: Matrix, version: str, cuda: int | None = None) -> Compute
     return (release.oldest_gpu_cuda11 if cuda == _CUDA_11 else None) or release.oldest_gpu
 
 
-def sublibraries(matrix: Matrix, soname: str) -> tuple[str, ...]:
-    """Give what a libcudnn loads beside itself; all must be of exactly its version."""
-    lines = matrix.table("cudnn")["sublibraries"]
-    return next((tuple(line.get("libraries", ())) for line in lines if line["soname"] == soname), ())
-
-
-def statuses(matrix: Matrix) -> Mapping[int, Status]:
-    """Give what cuDNN 9 answers with, by number."""
-    return {one.number: one for one in matrix.rows("cudnn", "statuses", _status)}
-
-
 def _release(line: Line) -> CudnnRelease:
     gpu = f" and GPUs from compute capability {line['min_cc']}" if "min_cc" in line else ""
     text = f"cuDNN {line['versions']} ({line['soname']}) is for CUDA {', '.join(line['cuda'])}{gpu}"
@@ -86,11 +65,4 @@ def _release(line: Line) -> CudnnRelease:
         drivers={cuda: tables.needed(DriverRelease.parse(one)) for cuda, one in line.get("drivers", {}).items()},
         oldest_gpu=ComputeCapability.parse(line.get("min_cc")),
         oldest_gpu_cuda11=ComputeCapability.parse(line.get("min_cc_cuda11")),
-    )
-
-
-def _status(line: Line) -> Status:
-    text = f"{line['status']} ({line['name']}): {line['meaning']}"
-    return Status(
-        number=line["status"], name=line["name"], meaning=line["meaning"], row=tables.row("cudnn", text, line)
     )

@@ -124,11 +124,6 @@ def rules(matrix: Matrix) -> tuple[Rule, ...]:
     return matrix.rows("cuda_driver", "rules", lambda line: _rule("cuda_driver", line))
 
 
-def code_rules(matrix: Matrix) -> tuple[Rule, ...]:
-    """Give which machine code and which PTX run where."""
-    return matrix.rows("arch", "rules", lambda line: _rule("arch", line))
-
-
 def _release(line: Line) -> Release:
     driver = line["driver"]
     parsed = DriverRelease(int(driver)) if driver.isdecimal() else needed(DriverRelease.parse(driver))

@@ -15,7 +15,7 @@ import pytest
 
 from gpustack.model.facts import Status
 from gpustack.model.report import Health
-from gpustack.subjects.codes import answers
+from gpustack.subjects.numbers import FAMILIES, numbers
 from tests.fakes.nvml import CODES
 from tests.faults import machine
 from tests.faults.looks import MATRIX, Look, look
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # Two GPUs, linked, each with one MIG instance, so that every question is asked; all is well with them.
 WIDE = {"NVML_FAKE_GPUS": "2", "NVML_FAKE_MIG": "1"}
-NAMES = {answer.number: answer.driver or answer.name for answer in answers(MATRIX, "cuda-runtime")}
+FAMILY = next(one for one in FAMILIES if one.id == "cuda")
+NAMES = {one.number: (*one.also, one.name)[0] for one in numbers(MATRIX, FAMILY)}
 CUDA = {number: name for number, name in NAMES.items() if name.startswith("CUDA_ERROR_")}
 NVML = ("nvml", "gpu", "nvlink")
 ENDS = ("nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex")  # without these nothing else is asked

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.model.versions import CudaVersion
 from gpustack.subjects import compilers
 
 MATRIX = Matrix()
@@ -31,21 +30,3 @@ def test_the_triton_of_a_torch(torch: str, triton: str, other: str) -> None:
 def test_a_torch_that_no_row_states() -> None:
     assert compilers.triton_pin_of(MATRIX, "1.4.0") is None
     assert len({one.torch for one in compilers.triton_pins(MATRIX)}) == len(compilers.triton_pins(MATRIX))
-
-
-def test_a_package_of_cupy_serves_one_major_of_cuda() -> None:
-    found = {one.package: one for one in compilers.cupy_packages(MATRIX)}
-    assert len(found) == len(compilers.cupy_packages(MATRIX))
-    twelve = found["cupy-cuda12x"]
-    assert twelve.cuda is not None
-    assert twelve.cuda.holds("12.9")
-    assert not twelve.cuda.holds("13.0")
-    assert all((one.cuda is None) != (one.rocm is None) for one in found.values())
-
-
-def test_numba_cuda_states_a_lowest_gpu_by_major() -> None:
-    found = compilers.numba_cuda(MATRIX)
-    assert {one.cuda for one in found} == {12, 13}
-    thirteen = next(one for one in found if CudaVersion(one.cuda) == CudaVersion(13))
-    assert thirteen.capabilities.holds("7.5")
-    assert not thirteen.capabilities.holds("7.0")

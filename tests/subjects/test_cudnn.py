@@ -57,12 +57,3 @@ def test_cuda_of_a_release() -> None:
     newest = cudnn.release_of(MATRIX, "9.20.0.48")
     assert newest is not None
     assert newest.drivers["13"] == DriverRelease(580, 65, 6)
-
-
-def test_cudnn_9_has_libraries_beside_itself_and_codes_of_four_figures() -> None:
-    assert "libcudnn_engines_precompiled.so.9" in cudnn.sublibraries(MATRIX, "libcudnn.so.9")
-    assert "libcudnn_cnn_infer.so.8" in cudnn.sublibraries(MATRIX, "libcudnn.so.8")
-    assert cudnn.sublibraries(MATRIX, "libcudnn.so.7") == ()
-    found = cudnn.statuses(MATRIX)
-    assert found[1002].name == "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"
-    assert len(found) == len(MATRIX.table("cudnn")["statuses"])

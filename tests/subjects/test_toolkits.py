@@ -93,8 +93,8 @@ def test_compat_packages_for_an_old_driver_begin_with_the_smallest_step() -> Non
 
 
 def test_rules_name_the_errors_that_break_them() -> None:
-    every = toolkits.rules(MATRIX) + toolkits.code_rules(MATRIX)
+    every = toolkits.rules(MATRIX)
     codes = {one.id: one.codes for one in every}
-    assert (codes["forward-gpus"], codes["newer-ptx"], codes["no-kernel-image"]) == ((804,), (222,), (209,))
+    assert codes["forward-gpus"] == (804,)
     assert len({one.id for one in every}) == len(every)
     assert all(code in MATRIX.cuda_codes for one in every for code in one.codes)
