@@ -46,10 +46,16 @@ NAMED = (
     "container-gpu-unsupported",
 )
 BARE = ("no-kernel-image", "invalid-device-function")
+# Programs that are no PyTorch: how each is called, and the command that helps.
+CUDA_BUILD = "cmake -B build -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=%s && cmake --build build --config Release"
+ASK = "nvidia-smi --query-gpu=name,compute_cap --format=csv"
 OTHERS = {
-    "ggml-arch": "This build of llama.cpp (ggml-cuda)",
-    "trt-sm-unsupported": "TensorRT here",
-    "paddle-arch": "This build of PaddlePaddle",
+    "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
+    "trt-sm-unsupported": ("TensorRT here", ASK),
+    "paddle-arch": (
+        "This build of PaddlePaddle",
+        "# its wheels by CUDA: https://www.paddlepaddle.org.cn/en/install/quick",
+    ),
 }
 LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
@@ -184,7 +190,7 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
         return "This image"
     other = said(facts, *OTHERS)
     if other:
-        return OTHERS[other[0].kind]
+        return OTHERS[other[0].kind][0]
     if _has_code(facts, cc) and not embedded(facts):
         return f"The vLLM wheel {server}" if server else "A compiled extension beside PyTorch"
     if release or heard(facts, *NAMED):
@@ -259,13 +265,14 @@ def _fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
     wheel = _wheel(facts, matrix, cc)
     if wheel:
         return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+    other = said(facts, *OTHERS)
+    command = OTHERS[other[0].kind][1] if other else "export TORCH_CUDA_ARCH_LIST=%s"
+    arch = cc.sm.removeprefix("sm_") if cc and other else cc
     return Fix(
         text="Install a build that has code for this GPU, or build it from source for it"
         + (f" ({cc.sm})." if cc else "."),
-        commands=(f"export TORCH_CUDA_ARCH_LIST={cc}",)
-        if cc
-        else ("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
-        verify="nvidia-smi --query-gpu=name,compute_cap --format=csv",
+        commands=(command.replace("%s", str(arch)),) if cc else (ASK,),
+        verify=ASK,
     )
 
 

@@ -20,7 +20,7 @@ from gpustack.rules.nvidia_module_not_loaded import on_disk, out
 from gpustack.rules.reading import because, because_of, flag, text
 from gpustack.rules.saying import because_said, grounds, heard, said
 from gpustack.rules.seen import nvidia_here
-from gpustack.rules.told_machine import branch_of, kernel, machine, mine, more, release, works
+from gpustack.rules.told_machine import OURS, branch_of, kernel, machine, mine, more, release, works
 from gpustack.subjects import drivers
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _module(facts: Facts, failed: tuple[Message, ...]) -> tuple[str, str | None]
     """Give the module whose build failed, NVIDIA's where nothing names another, and its version as far as told."""
     of_amd = any(AMD_SOURCE.search(one.values.get("file", "")) for one in failed)
     for one in (*failed, *said(facts, "dkms-log", "dkms-install")):
-        if one.values.get("module"):
+        if OURS.match(one.values.get("module", "")):
             return one.values["module"], one.values.get("version")
     return "amdgpu" if of_amd else NVIDIA, None
 
@@ -139,6 +139,7 @@ def _fix_other(facts: Facts, module: str) -> Fix:
         f"the kernel's own {own} drives the GPU where {package} is not installed.",
         f"tail -n 40 /var/lib/dkms/{module}/*/build/make.log",
         f"sudo apt-get remove {package}",
+        f"# or: sudo dnf remove {package}",
     )
     return replace(fix, verify="dkms status")
 

@@ -183,3 +183,29 @@ def test_a_complaint_weighs_more_than_what_follows_from_versions() -> None:
     said = {one.id: one.severity for one in report(f"{text}\noperator torchvision::nms does not exist").findings}
     assert found["torch-torchvision-mismatch"] is Severity.WARNING
     assert said["torch-torchvision-mismatch"] is Severity.ERROR
+
+
+def test_a_program_that_is_no_pytorch_is_built_anew_in_its_own_way() -> None:
+    ggml = report(
+        "CUDA kernel mul has no device code compatible with CUDA arch 600. ggml-cuda.cu was compiled for: 610,700"
+    )
+    paddle = report(
+        "Mismatched GPU Architecture: The installed PaddlePaddle package was compiled for 75 80 86 ,"
+        "but your current GPU is 120"
+    )
+    commands = [one.findings[0].fix.commands[0] for one in (ggml, paddle) if one.findings[0].fix]
+    assert "-DCMAKE_CUDA_ARCHITECTURES=60 " in commands[0]
+    assert "paddlepaddle.org.cn" in commands[1]
+    assert "sm_120" in paddle.findings[0].title
+
+
+def test_a_module_of_amd_that_does_not_build_is_not_called_nvidias() -> None:
+    (found,) = report(
+        "Creating symlink /var/lib/dkms/v4l2loopback/0.12.7/source -> /usr/src/v4l2loopback-0.12.7\n"
+        "DKMS make.log for amdgpu-6.8.5 for kernel 6.14.0-15-generic (x86_64)\n"
+        "/tmp/amd.abc/amd/amdgpu/amdgpu_drv.c:10:5: error: implicit declaration of function 'drm_setup'"
+    ).findings
+    assert "amdgpu 6.8.5 does not build for kernel 6.14.0-15-generic" in found.title
+    assert found.fix
+    assert "the kernel's own amdgpu" in found.fix.text
+    assert found.fix.verify == "dkms status"
