@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from gpustack import bounded
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport
+from gpustack.model.command import NOTHING, Command, reread
 
 SCHEMA = "gpustack.bench/1"
 Made = TypeVar("Made")
@@ -58,6 +59,8 @@ def _hints(kind: type) -> Mapping[str, Any]:
 
 def _value(said: object, hint: Any) -> object:  # noqa: ANN401 - a hint has no type of its own
     origin, inside = get_origin(hint), get_args(hint)
+    if hint is Command:
+        return reread(said) or NOTHING
     if origin in {Union, UnionType}:
         return None if said is None else _value(said, next(one for one in inside if one is not type(None)))
     if origin is tuple:

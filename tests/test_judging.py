@@ -160,7 +160,7 @@ def test_what_is_wrong_in_a_second_python_is_told_of_that_one() -> None:
     assert "torch 2.6.0+cu124 and torchvision 0.20.0+cu124" in finding.title
     assert other in finding.title
     assert finding.fix is not None
-    assert all(one.startswith("'/b b/bin/python' -m pip ") for one in finding.fix.commands)
+    assert all(one.startswith('"/b b/bin/python" -m pip ') for one in finding.fix.commands)
     found_by_looking = (pythons[0], replace(pythons[1], found=True))
     assert report(replace(facts, environments=found_by_looking)).findings == (finding,)
 

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import (
+    ADDRESS,
+    BRANCH,
+    BUILD_TAG,
+    DOTTED,
+    NAME,
+    NOTHING,
+    VERSION,
+    Command,
+    Word,
+    requirement,
+    sh,
+)
 from gpustack.rules import fixes
 from gpustack.subjects.spans import numbers
 
@@ -32,10 +45,11 @@ DISTRIBUTIONS = {
     "nccl": ("nvidia-nccl-cu12", "nccl"),
 }
 
+JAXLIB = sh('"jaxlib=*=*cuda*"')
 AND_CUDA = (2, 14)  # the first TensorFlow with the extra
 
 
-def install(subject: Subject, spec: str) -> tuple[str, ...]:
+def install(subject: Subject, spec: str) -> tuple[Command, ...]:
     """Give the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
     if subject.component == "nvidia-driver":
         return _anywhere(spec.removeprefix("=="))
@@ -52,51 +66,63 @@ def install(subject: Subject, spec: str) -> tuple[str, ...]:
         name = "tensorflow"
     if subject.component == "jax" and subject.tag:
         name = f"jax[{subject.tag}]"
-    wanted = f"{name}{spec}"
-    quoted = f'"{wanted}"' if any(letter in wanted for letter in "[*<>,") else wanted
-    index = f" --index-url {fixes.TORCH_INDEX}/{subject.tag}" if subject.component == "pytorch" and subject.tag else ""
-    conda = _conda(subject, spec, on_conda)
-    return (f"python -m pip install {quoted}{index}", f"uv pip install {quoted}{index}", *conda)
+    wanted = requirement(name, spec)
+    index: Word | Command = NOTHING
+    if subject.component == "pytorch" and subject.tag:
+        index = sh("--index-url {index}/{tag}", index=ADDRESS(fixes.TORCH_INDEX), tag=BUILD_TAG(subject.tag))
+    return (
+        sh("python -m pip install {wanted} {index}", wanted=wanted, index=index),
+        sh("uv pip install {wanted} {index}", wanted=wanted, index=index),
+        *_conda(subject, spec, on_conda),
+    )
 
 
-def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[str, ...]:
+def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Give the commands that install the branch of a driver release, by the distribution where it is known."""
     known = fixes.manager(facts) is not None
     return fixes.driver(facts, matrix, branch=numbers(release)[0]) if known else _anywhere(release)
 
 
-def _anywhere(release: str) -> tuple[str, ...]:
-    branch = release.partition(".")[0]
+def _anywhere(release: str) -> tuple[Command, ...]:
+    branch, page = BRANCH(release.partition(".")[0]), ADDRESS(fixes.DRIVERS)
     return (
-        f"sudo apt-get update && sudo apt-get install nvidia-driver-{branch}  # Ubuntu, where it has that branch",
-        f"# elsewhere install branch {branch} as it says there: {fixes.DRIVERS}",
+        sh(
+            "sudo apt-get update && sudo apt-get install nvidia-driver-{branch}  # Ubuntu, where it has that branch",
+            branch=branch,
+        ),
+        sh("# elsewhere install branch {branch} as it says there: {page}", branch=branch, page=page),
     )
 
 
-def compat(package: str) -> tuple[str, ...]:
+def compat(package: str) -> tuple[Command, ...]:
     """Give the commands that install a compat package and let programs find it."""
-    version = package.removeprefix("cuda-compat-").replace("-", ".")
+    version = DOTTED(package.removeprefix("cuda-compat-").replace("-", "."))
     return (
-        f"sudo apt-get install {package}",
-        f"export LD_LIBRARY_PATH=/usr/local/cuda-{version}/compat:$LD_LIBRARY_PATH",
+        sh("sudo apt-get install {package}", package=NAME(package)),
+        sh("export LD_LIBRARY_PATH=/usr/local/cuda-{version}/compat:$LD_LIBRARY_PATH", version=version),
     )
 
 
-def _conda(subject: Subject, spec: str, name: str | None) -> tuple[str, ...]:
+def _conda(subject: Subject, spec: str, name: str | None) -> tuple[Command, ...]:
     if name is None or (subject.component == "pytorch" and not (subject.tag or "").startswith("cu")):
         return ()
     version = spec.removeprefix("==").removesuffix(".*")
-    wanted = f"{name}={version}" if spec.startswith("==") else f'"{name}{spec}"'
+    wanted = sh("{name}={version}", name=NAME(name), version=VERSION(version))
     tag = (subject.tag or "").removeprefix("cuda").removeprefix("cu")
     cuda = {"pytorch": f"{tag[:2]}.{tag[2:]}", "jax": tag}.get(subject.component) if tag.isdecimal() else None
-    more = f" cuda-version={cuda}" if cuda else ""
-    build = ' "jaxlib=*=*cuda*"' if subject.component == "jax" else ""
-    return (f"conda install -c conda-forge {wanted}{build}{more}",)
+    return (
+        sh(
+            "conda install -c conda-forge {wanted} {build} {cuda}",
+            wanted=wanted if spec.startswith("==") else requirement(name, spec),
+            build=JAXLIB if subject.component == "jax" else NOTHING,
+            cuda=sh("cuda-version={cuda}", cuda=DOTTED(cuda)) if cuda else NOTHING,
+        ),
+    )
 
 
-def _toolkit(version: str) -> tuple[str, ...]:
+def _toolkit(version: str) -> tuple[Command, ...]:
     minor = ".".join(version.split(".")[:2])
     return (
-        f"sudo apt-get install cuda-toolkit-{minor.replace('.', '-')}",
-        f"conda install -c conda-forge cuda-toolkit={minor}",
+        sh("sudo apt-get install cuda-toolkit-{minor}", minor=DOTTED(minor.replace(".", "-"))),
+        sh("conda install -c conda-forge cuda-toolkit={minor}", minor=DOTTED(minor)),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
+from gpustack.model.command import NAME, NUMBER, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -55,7 +56,11 @@ def _fix(result: Result) -> Fix | None:
         return None
     commands = dict.fromkeys(command for advice in result.advice for command in advice.commands)
     gpus = result.gpus or ((result.device,) if result.device else ())
-    again = " ".join([f"gpustack bench {result.id}", *(f"--gpu {gpu}" for gpu in gpus)])
+    again = sh(
+        "gpustack bench {bench} {gpus}",
+        bench=NAME(result.id),
+        gpus=[sh("--gpu {gpu}", gpu=NUMBER(gpu)) for gpu in gpus],
+    )
     said = " ".join(advice.text for advice in result.advice)
     root = any(command.startswith("sudo ") for command in commands)
     return Fix(text=said, commands=tuple(commands), needs_root=root, verify=again)

@@ -11,6 +11,7 @@ from gpustack.bench import between, ceilings, companions, probed, readings
 from gpustack.bench.spread import spread
 from gpustack.bench.verdicts import Case, explain, judge
 from gpustack.model.bench import Device, Mark, Result
+from gpustack.model.command import reread
 
 if TYPE_CHECKING:
     from gpustack.bench.probed import Part
@@ -71,7 +72,7 @@ def skipped(bench: Bench, device: int | None, reason: str, remedy: str | None) -
         title=bench.title,
         verdict=Mark.SKIPPED,
         why=(reason,),
-        remedy=remedy,
+        remedy=reread(remedy),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpustack.bench import suite
 from gpustack.bench.ceilings import WITHOUT
 from gpustack.model.bench import Advice, Mark, Result
+from gpustack.model.command import sh
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Telemetry
@@ -23,13 +24,13 @@ GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
 SWAP = Advice(
     "Measure it alone, then let it change places with a sibling: what stays with the place is slot, supply or airflow.",
-    ("gpustack bench --gpu N -v", "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK"),
+    (sh("gpustack bench --gpu N -v"), sh("nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK")),
 )
 
 
 PAIR = Advice(
     "See which links this pair has that others have not, and whether one of them makes errors.",
-    ("nvidia-smi topo -m", "nvidia-smi nvlink -s", "nvidia-smi nvlink -e"),
+    (sh("nvidia-smi topo -m"), sh("nvidia-smi nvlink -s"), sh("nvidia-smi nvlink -e")),
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpustack.model.command import Command
 from gpustack.model.comparison import Comparison
 from gpustack.model.facts import JsonValue
 from gpustack.model.report import Finding, Tool
@@ -217,7 +218,7 @@ class Advice:
     """What to do about a reason: in words, and what to type."""
 
     text: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +257,7 @@ class Result:
     why: tuple[str, ...] = ()
     advice: tuple[Advice, ...] = ()
     runs: tuple[float, ...] = ()
-    remedy: str | None = None
+    remedy: Command | None = None
     method: Mapping[str, JsonValue] = field(default_factory=dict)
     telemetry: Telemetry | None = None
     seconds: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gpustack.model.command import Command
 from gpustack.model.facts import Layer
 from gpustack.model.report import Row
 
@@ -51,7 +52,7 @@ class Meaning:
     carries: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     see: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     findings: tuple[Lead, ...] = ()
     row: Row | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gpustack.model.command import Command
 from gpustack.model.report import Row
 
 
@@ -46,7 +47,7 @@ class Alternative:
     kind: Change
     subject: str
     verdict: Compatibility
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

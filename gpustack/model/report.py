@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpustack.model.command import Command, blanks
 from gpustack.model.facts import Component, Host, JsonValue, Layer, Unseen
 
 
@@ -79,10 +80,16 @@ class Fix:
     """What to do: a sentence, the commands, what they need, and the command that shows that it worked."""
 
     text: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
     needs_root: bool = False
     needs_reboot: bool = False
-    verify: str | None = None
+    verify: Command | None = None
+
+    def __post_init__(self) -> None:
+        """Say what each blank in the commands is for."""
+        filled = [one for one in blanks(self.commands) if one not in self.text]
+        if filled:
+            object.__setattr__(self, "text", f"{self.text} Here {', '.join(filled)}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PYTHON, for_python
 from gpustack.model.facts import Status
 from gpustack.rules import tried
 
@@ -41,8 +40,8 @@ def inside(finding: Finding, python: str) -> Finding:
     mark, fix = finding.instance or finding.component, finding.fix
     if python in mark:
         return finding
-    own = partial(re.compile(r"^python(?= )").sub, shlex.quote(python))
     if fix:
+        own = partial(for_python, python=PYTHON(python))
         fix = replace(fix, commands=tuple(map(own, fix.commands)), verify=fix.verify and own(fix.verify))
     return replace(finding, instance=f"{mark}:{python}", title=f"{finding.title} (in {python})", fix=fix)
 

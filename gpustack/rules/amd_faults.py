@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PCI, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import amd
@@ -50,12 +51,12 @@ def memory(facts: Facts) -> Iterator[Finding]:
                 text="Stop its programs and reset it, or start the machine anew. If errors come back, have the board "
                 "exchanged.",
                 commands=(
-                    "amd-smi list",
-                    "# sudo amd-smi reset --gpureset --gpu INDEX, that of the list",
-                    "amd-smi bad-pages",
+                    sh("amd-smi list"),
+                    sh("# sudo amd-smi reset --gpureset --gpu INDEX, that of the list"),
+                    sh("amd-smi bad-pages"),
                 ),
                 needs_root=True,
-                verify="amd-smi metric --ecc",
+                verify=sh("amd-smi metric --ecc"),
             ),
         )
 
@@ -80,8 +81,8 @@ def heat(facts: Facts) -> Iterator[Finding]:
                 ),
                 fix=Fix(
                     text="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
-                    commands=("rocm-smi --showtemp --showfan",),
-                    verify="rocm-smi --showtemp",
+                    commands=(sh("rocm-smi --showtemp --showfan"),),
+                    verify=sh("rocm-smi --showtemp"),
                 ),
             )
             break
@@ -110,9 +111,9 @@ def link(facts: Facts) -> Iterator[Finding]:
                 fix=Fix(
                     text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in "
                     "the firmware.",
-                    commands=(f"sudo lspci -vv -s {place} | grep -i lnk",),
+                    commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(place)),),
                     needs_root=True,
-                    verify="gpustack doctor",
+                    verify=sh("gpustack doctor"),
                 ),
             )
 

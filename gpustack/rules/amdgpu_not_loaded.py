@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import amd
@@ -49,9 +50,9 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             fix=Fix(
                 text="Take out what keeps it away, and read in the kernel's log why it gave up; missing firmware is in "
                 "the package linux-firmware (firmware-amd-graphics on Debian).",
-                commands=("sudo modprobe amdgpu", "sudo dmesg | grep -iE 'amdgpu|firmware'"),
+                commands=(sh("sudo modprobe amdgpu"), sh("sudo dmesg | grep -iE 'amdgpu|firmware'")),
                 needs_root=True,
-                verify="ls /dev/kfd /dev/dri",
+                verify=sh("ls /dev/kfd /dev/dri"),
             ),
             confidence=Confidence.CERTAIN if why else Confidence.LIKELY,
         )

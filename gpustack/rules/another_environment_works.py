@@ -7,9 +7,9 @@ as the findings about it say.
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, PYTHON, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -56,16 +56,15 @@ def _finding(chosen: Environment, other: Environment, count: int, works: Works) 
         fix=Fix(
             text=f"Use that environment ({other.kind}), or mend the chosen one.",
             commands=_use(other),
-            verify=f"gpustack doctor --python {shlex.quote(other.python)}",
+            verify=sh("gpustack doctor --python {python}", python=PYTHON(other.python)),
         ),
         confidence=Confidence.LIKELY,
     )
 
 
-def _use(other: Environment) -> tuple[str, ...]:
-    prefix = shlex.quote(other.prefix or "")
+def _use(other: Environment) -> tuple[Command, ...]:
     if other.kind == "venv" and other.prefix:
-        return (f". {prefix}/bin/activate",)
+        return (sh(". {prefix}/bin/activate", prefix=PATH(other.prefix)),)
     if other.kind == "conda" and other.prefix:
-        return (f"conda activate {prefix}",)
-    return (f"{shlex.quote(other.python)} PROGRAM.py",)
+        return (sh("conda activate {prefix}", prefix=PATH(other.prefix)),)
+    return (sh("{python} PROGRAM.py", python=PYTHON(other.python)),)

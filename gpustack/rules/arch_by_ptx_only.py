@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -43,7 +44,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                 text=wheel[0]
                 if wheel
                 else "Give the driver room to keep what it compiles, and the first start its time.",
-                commands=wheel[1] if wheel else ("export CUDA_CACHE_MAXSIZE=4294967296",),
+                commands=wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),),
                 verify=fixes.verify(build),
             ),
         )

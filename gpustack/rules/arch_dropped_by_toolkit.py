@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DOTTED, either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.fixes import either
 from gpustack.rules.unknown_target import gpu_name, refused
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
             f"-gencode), or build with CUDA {one.last} where such a GPU is meant.",
-            commands=either("nvcc --list-gpu-arch", f"export CUDA_HOME=/usr/local/cuda-{one.last}"),
-            verify="nvcc --list-gpu-arch",
+            commands=either(
+                sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))
+            ),
+            verify=sh("nvcc --list-gpu-arch"),
         ),
     )

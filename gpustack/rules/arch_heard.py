@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ARCH, DISTRIBUTION, NUMBER, PYTHON, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
@@ -47,11 +48,12 @@ NAMED = (
 )
 BARE = ("no-kernel-image", "invalid-device-function")
 # Programs that are no PyTorch: how each is called, and the command that helps.
-CUDA_BUILD = "cmake -B build -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=%s && cmake --build build --config Release"
-ASK = "nvidia-smi --query-gpu=name,compute_cap --format=csv"
+CUDA_BUILD = "cmake -B build -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES={arch} && cmake --build build --config Release"
+ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
+ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 OTHERS = {
     "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
-    "trt-sm-unsupported": ("TensorRT here", ASK),
+    "trt-sm-unsupported": ("TensorRT here", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "paddle-arch": (
         "This build of PaddlePaddle",
         "# its wheels by CUDA: https://www.paddlepaddle.org.cn/en/install/quick",
@@ -59,7 +61,6 @@ OTHERS = {
 }
 LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
 RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
-INSTALL = "python -m pip install --force-reinstall"
 INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
 COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 
@@ -259,24 +260,24 @@ def _fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
         tag = f"cu{advised.split()[-1].replace('.', '')}"
         return Fix(
             text=f"Install the build for CUDA {advised.strip()} ({tag}), as PyTorch itself advises.",
-            commands=(f"{INSTALL} torch torchvision --index-url {fixes.TORCH_INDEX}/{tag}",),
+            commands=(fixes.install_torch(PYTHON(None), None, tag, DISTRIBUTION("torchvision")),),
             verify=fixes.TORCH_SEES,
         )
     wheel = _wheel(facts, matrix, cc)
     if wheel:
         return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
     other = said(facts, *OTHERS)
-    command = OTHERS[other[0].kind][1] if other else "export TORCH_CUDA_ARCH_LIST=%s"
-    arch = cc.sm.removeprefix("sm_") if cc and other else cc
+    command = OTHERS[other[0].kind][1] if other else ARCH_LIST
+    arch = NUMBER(cc.sm.removeprefix("sm_")) if cc and other else ARCH(cc)
     return Fix(
         text="Install a build that has code for this GPU, or build it from source for it"
         + (f" ({cc.sm})." if cc else "."),
-        commands=(command.replace("%s", str(arch)),) if cc else (ASK,),
+        commands=(sh(command, arch=arch),) if cc else (ASK,),
         verify=ASK,
     )
 
 
-def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[str, tuple[str, ...]] | None:
+def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[str, tuple[Command, ...]] | None:
     """Give a PyTorch of the index with code for a GPU: fit for the driver, else the newest, smallest CUDA first."""
     build = torch(facts)
     if cc is None or _has_code(facts, cc) or not (build or heard(facts, *NAMED, *BARE)):
@@ -292,4 +293,4 @@ def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[
     last = (same or found)[-1].version
     one = next(one for one in found if one.version == last)
     words = f"Install PyTorch {one.version}, build {one.tag} (CUDA {one.cuda}) or newer, which has code for {cc.sm}."
-    return words, (f"{INSTALL} torch=={one.version} --index-url {fixes.TORCH_INDEX}/{one.tag}",)
+    return words, (fixes.install_torch(PYTHON(None), one.version, one.tag),)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ARCH, GPU, either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
@@ -75,7 +76,7 @@ def _fix(build: Build, without: list[ComputeCapability], facts: Facts, matrix: M
     """Give how to get code for the GPUs; where there is code for some, how to use those alone."""
     wheel = fixes.torch_wheel(build, facts, matrix)
     text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
-    commands = wheel[1] if wheel else (f"export TORCH_CUDA_ARCH_LIST={without[0]}",)
+    commands = wheel[1] if wheel else (sh("export TORCH_CUDA_ARCH_LIST={arch}", arch=ARCH(without[0])),)
     devices = items(told(facts, "libcuda"), "devices")
     fit = [
         str(number(one, "ordinal"))
@@ -84,7 +85,7 @@ def _fix(build: Build, without: list[ComputeCapability], facts: Facts, matrix: M
     ]
     if fit and len(fit) < len(devices):
         text_ = f"Show programs only the GPUs that it has code for. Or for all: {text_}"
-        commands = fixes.either(f"export CUDA_VISIBLE_DEVICES={','.join(fit)}", *commands)
+        commands = either(sh("export CUDA_VISIBLE_DEVICES={gpus}", gpus=GPU(",".join(fit))), *commands)
     return Fix(text=text_, commands=commands, verify=fixes.verify(build))
 
 

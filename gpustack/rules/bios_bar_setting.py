@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -68,12 +69,12 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             text=f"{fixes.place(facts)}In the machine's firmware (BIOS), switch Above 4G Decoding and Resizable BAR on "
             "and CSM off; bring the firmware up to date. Where there is none, start the kernel with pci=realloc.",
             commands=(
-                f"sudo dmesg | grep -iE 'BAR|{'amdgpu' if amd else 'nvrm'}'",
-                f"lspci -vv -d {'1002' if amd else '10de'}: | grep -i region",
+                sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
+                sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),
             ),
             needs_root=True,
             needs_reboot=True,
-            verify="rocm-smi" if amd else "nvidia-smi",
+            verify=sh("rocm-smi") if amd else sh("nvidia-smi"),
         ),
         confidence=Confidence.CERTAIN if invalid else Confidence.LIKELY,
     )

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NUMBER, either, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
-from gpustack.rules import fixes
 from gpustack.rules.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
 from gpustack.rules.saying import grounds, heard, value
 from gpustack.rules.seen import nvidia_here
@@ -110,16 +110,17 @@ def _fix(facts: Facts, matrix: Matrix) -> Fix:
     wanted = CudaVersion.parse((_cuda(facts) or "").removeprefix("CUDA "))
     having = [one for one in training.bitsandbytes(matrix) if wanted and wanted in one.cudas]
     span = f" bitsandbytes {having[0].version} to {having[-1].version} have CUDA {wanted}." if having else ""
-    pinned = f"bitsandbytes=={having[-1].version}" if having else "--upgrade bitsandbytes"
+    pinned = requirement("bitsandbytes", f"=={having[-1].version}") if having else sh("--upgrade bitsandbytes")
     near = _near(wanted, _release(facts, matrix) or (training.bitsandbytes(matrix) or (None,))[-1])
-    commands = [f"python -m pip install {pinned}"]
+    commands = [sh("python -m pip install {pinned}", pinned=pinned)]
     if near:
-        commands.append(f"export BNB_CUDA_VERSION={near.major}{near.minor}  # a near version that it has")
+        digits = NUMBER(f"{near.major}{near.minor}")
+        commands.append(sh("export BNB_CUDA_VERSION={digits}  # a near version that it has", digits=digits))
     return Fix(
         text=f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
         f"for a CUDA that this one has.{span}",
-        commands=fixes.either(*commands),
-        verify="python -m bitsandbytes",
+        commands=either(*commands),
+        verify=sh("python -m bitsandbytes"),
     )
 
 

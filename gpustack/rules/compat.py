@@ -80,7 +80,7 @@ def refused(finding: str, code: int, what: str, facts: Facts, matrix: Matrix) ->
         ),
         row=row.row if row else None,
         fix=fixes.off_path(
-            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", "gpustack doctor"
+            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", fixes.DOCTOR
         ),
     )
 

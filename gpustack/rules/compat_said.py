@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 PAIR, HARDWARE = 803, 804
 USUAL = "/usr/local/cuda/compat"
-NAMES = "cuda.*/compat"
 MOUNTED = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib"  # where the container toolkit is told to put the driver
 
 
@@ -102,13 +102,15 @@ def _without_compat(facts: Facts) -> Fix:
     return Fix(
         text=f"Have the driver's own libcuda found first: take {folder} off LD_LIBRARY_PATH and out of "
         "/etc/ld.so.conf.d, in the image or when the container starts; or remove the libcuda that the image brings.",
-        commands=fixes.either(
-            f"docker run --gpus all -e LD_LIBRARY_PATH={MOUNTED} …",
-            f"sudo sed -i --follow-symlinks '\\,{NAMES},s/^/#/' $(grep -ls '{NAMES}' /etc/ld.so.conf.d/*.conf)"
-            " && sudo ldconfig",
+        commands=either(
+            sh("docker run --gpus all -e LD_LIBRARY_PATH={folder} …", folder=PATH(MOUNTED)),
+            sh(
+                "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
+                "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"
+            ),
         ),
         needs_root=True,
-        verify="ldconfig -p | grep libcuda.so.1",
+        verify=sh("ldconfig -p | grep libcuda.so.1"),
     )
 
 
@@ -122,5 +124,5 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
         commands=fixes.driver(facts, matrix),
         needs_root=True,
         needs_reboot=True,
-        verify="nvidia-smi",
+        verify=sh("nvidia-smi"),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules.reading import copies, number, status, text
@@ -113,17 +114,17 @@ def _stuck() -> Fix:
     return Fix(
         text="Look at what the kernel says, and at processes that wait in it.",
         commands=(
-            "sudo dmesg | grep -iE 'nvrm|xid|hung task'",
-            "ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'",
+            sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
+            sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
         ),
         needs_root=True,
-        verify="gpustack doctor",
+        verify=sh("gpustack doctor"),
     )
 
 
 def _at_fault() -> Fix:
     return Fix(
         text="Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
-        commands=("gpustack snapshot",),
-        verify="gpustack doctor",
+        commands=(sh("gpustack snapshot"),),
+        verify=sh("gpustack doctor"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.containers import NOT_WORKING, TOOLKIT
@@ -72,6 +73,6 @@ def _fix() -> Fix:
         text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
         "(--device /dev/nvidia0 …), or make the links in /dev/char "
         "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
-        commands=("docker run --device nvidia.com/gpu=all …",),
-        verify="nvidia-smi",
+        commands=(sh("docker run --device nvidia.com/gpu=all …"),),
+        verify=sh("nvidia-smi"),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import amd, containers, naming
@@ -71,8 +72,8 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
         fix=Fix(
             text="Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render "
             "beside video).",
-            commands=(containers.AMD.format(engine="podman" if facts.host.container == "podman" else "docker"),),
-            verify="rocminfo",
+            commands=(sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),),
+            verify=sh("rocminfo"),
         ),
     )
 
@@ -103,6 +104,6 @@ def _fix(facts: Facts) -> Fix:
     kind = named or facts.host.container or ""
     return Fix(
         text="Start the container with the GPU (docker run --gpus all; compose: deploy.resources.reservations).",
-        commands=(containers.COMMANDS.get(kind, "docker run --gpus all …"),),
-        verify="nvidia-smi",
+        commands=(containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),),
+        verify=sh("nvidia-smi"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -118,5 +119,5 @@ def _fix(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
         commands=fixes.driver(facts, matrix),
         needs_root=True,
         needs_reboot=True,
-        verify="nvidia-smi",
+        verify=sh("nvidia-smi"),
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import shm_said
-from gpustack.rules.fixes import either
 from gpustack.rules.reading import because, number, told
 from gpustack.rules.seen import builds, gpus
 
@@ -52,7 +52,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(because(facts, "limits", "shm_bytes"),),
         fix=Fix(
             text="Start the container with more shared memory, or with that of the machine.",
-            commands=either("docker run --gpus all --shm-size=8g …", "docker run --gpus all --ipc=host …"),
-            verify="df -h /dev/shm",
+            commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
+            verify=sh("df -h /dev/shm"),
         ),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes, naming
@@ -59,15 +60,15 @@ def _engine(facts: Facts) -> str:
 
 def _fix(facts: Facts) -> Fix:
     engine = _engine(facts)
-    configure = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+    configure = sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
     if engine != "podman":
-        configure = f"sudo nvidia-ctk runtime configure --runtime={engine}"
+        configure = sh("sudo nvidia-ctk runtime configure --runtime={engine}", engine=NAME(engine))
     install = fixes.from_nvidia(facts, "nvidia-container-toolkit", fixes.CONTAINERS, arch="nvidia-container-toolkit")
-    restart = () if engine == "podman" else (f"sudo systemctl restart {engine}",)
+    restart = () if engine == "podman" else (sh("sudo systemctl restart {engine}", engine=NAME(engine)),)
     return Fix(
         text="Install the NVIDIA container toolkit on the machine, have it write the engine's configuration, and "
         "restart the engine.",
         commands=(*install, configure, *restart),
         needs_root=True,
-        verify="docker run --rm --gpus all ubuntu nvidia-smi",
+        verify=sh("docker run --rm --gpus all ubuntu nvidia-smi"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.rules.reading import flag
 from gpustack.rules.saying import heard, said
 from gpustack.rules.seen import builds
@@ -35,9 +36,9 @@ ENGINES = {
 }
 AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
 COMMANDS = {
-    "podman": "podman run --device nvidia.com/gpu=all …",
-    "kubernetes": "kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1",
-    "apptainer": "apptainer exec --nv …",
+    "podman": sh("podman run --device nvidia.com/gpu=all …"),
+    "kubernetes": sh("kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1"),
+    "apptainer": sh("apptainer exec --nv …"),
 }
 
 

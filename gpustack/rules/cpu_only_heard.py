@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -125,7 +126,7 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         fix=Fix(
             text="Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
-            commands=("nix-shell -p python3Packages.torch-bin",),
+            commands=(sh("nix-shell -p python3Packages.torch-bin"),),
             verify=fixes.TORCH_SEES,
         ),
     )

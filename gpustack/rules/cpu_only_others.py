@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ADDRESS, BUILD_TAG, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -57,8 +58,8 @@ def _jax(facts: Facts) -> Iterator[Finding]:
         ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
         Fix(
             text="Install JAX with its CUDA plugin.",
-            commands=('python -m pip install --upgrade "jax[cuda12]"',),
-            verify='python -c "import jax; print(jax.devices())"',
+            commands=(sh('python -m pip install --upgrade "jax[cuda12]"'),),
+            verify=sh('python -c "import jax; print(jax.devices())"'),
         ),
     )
 
@@ -77,8 +78,11 @@ def _tensorflow(facts: Facts) -> Iterator[Finding]:
             ("tf-cpu-build", "tf-built-with-cuda"),
             Fix(
                 text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
-                commands=("python -m pip uninstall -y tensorflow-cpu", 'python -m pip install "tensorflow[and-cuda]"'),
-                verify="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
+                commands=(
+                    sh("python -m pip uninstall -y tensorflow-cpu"),
+                    sh('python -m pip install "tensorflow[and-cuda]"'),
+                ),
+                verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
             ),
         )
 
@@ -99,8 +103,8 @@ def _onnxruntime(facts: Facts) -> Iterator[Finding]:
         ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
         Fix(
             text="Install onnxruntime-gpu in the place of onnxruntime.",
-            commands=("python -m pip uninstall -y onnxruntime", "python -m pip install onnxruntime-gpu"),
-            verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+            commands=(sh("python -m pip uninstall -y onnxruntime"), sh("python -m pip install onnxruntime-gpu")),
+            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
         ),
     )
 
@@ -132,10 +136,14 @@ def _paddle(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         Fix(
             text="Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
             commands=(
-                f"python -m pip uninstall -y {PADDLE}",
-                f"python -m pip install {PADDLE}-gpu -i {PADDLE_INDEX}/{tag}/",
+                sh("python -m pip uninstall -y paddlepaddle"),
+                sh(
+                    "python -m pip install paddlepaddle-gpu -i {index}/{tag}/",
+                    index=ADDRESS(PADDLE_INDEX),
+                    tag=BUILD_TAG(tag),
+                ),
             ),
-            verify='python -c "import paddle; paddle.utils.run_check()"',
+            verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
         ),
     )
 

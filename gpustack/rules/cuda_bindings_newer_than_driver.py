@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PYTHON, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because, because_of, copies
-from gpustack.rules.seen import driver_cuda, nvidia_here, python_of
+from gpustack.rules.seen import driver_cuda, nvidia_here
 from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         floors = [one for one in matrix.bindings_floors if (one.bindings,) == major and highest < one.driver]
         if not floors:
             continue
-        python = python_of(copy.environment)
+        python = PYTHON(copy.environment)
         yield Finding(
             id="cuda-bindings-newer-than-driver",
             instance=copy.environment,
@@ -48,7 +49,13 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             row=floors[0].row,
             fix=Fix(
                 text=f"Install cuda-bindings for CUDA {highest.major}; other packages here may require the newer one.",
-                commands=(f'{python} -m pip install "cuda-bindings=={highest.major}.*"',),
-                verify=f'{python} -c "import cuda.bindings.driver"',
+                commands=(
+                    sh(
+                        "{python} -m pip install {wanted}",
+                        python=python,
+                        wanted=requirement("cuda-bindings", f"=={highest.major}.*"),
+                    ),
+                ),
+                verify=sh('{python} -c "import cuda.bindings.driver"', python=python),
             ),
         )

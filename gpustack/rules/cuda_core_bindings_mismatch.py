@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PYTHON, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because_of, copies
-from gpustack.rules.seen import python_of
 from gpustack.subjects.spans import numbers
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             for pair in matrix.bad_pairs:
                 low, high = numbers(pair.first), numbers(pair.last)
                 if core.version == pair.core and low <= numbers(bindings.version) <= high:
-                    python = python_of(core.environment)
+                    python = PYTHON(core.environment)
                     yield Finding(
                         id="cuda-core-bindings-mismatch",
                         instance=core.environment,
@@ -46,7 +46,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                         row=pair.row,
                         fix=Fix(
                             text="Bring cuda-core up to date.",
-                            commands=(f'{python} -m pip install --upgrade "cuda-core>=1.0.1"',),
-                            verify=f'{python} -c "import cuda.core"',
+                            commands=(sh('{python} -m pip install --upgrade "cuda-core>=1.0.1"', python=python),),
+                            verify=sh('{python} -c "import cuda.core"', python=python),
                         ),
                     )

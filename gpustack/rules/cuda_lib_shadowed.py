@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules.foreign import cuda_number, lacking, off_path, older, path_grounds, place
@@ -104,7 +105,7 @@ def _of_jax(facts: Facts) -> tuple[Finding, ...]:
                 *((because(facts, "packages", "distributions", wheel),) if wheel else ()),
                 *path_grounds(facts),
             ),
-            fix=off_path(facts, library, 'python -c "import jax; print(jax.devices())"'),
+            fix=off_path(facts, library, sh('python -c "import jax; print(jax.devices())"')),
         ),
     )
 
@@ -137,7 +138,9 @@ def _said(facts: Facts) -> Iterator[Finding]:
             *(one.because for one in toolkits(facts)[:1]),
         ),
         fix=off_path(
-            facts, soname, 'python -c "import torch; print(torch.ones(2, 2, device=0) @ torch.ones(2, 2, device=0))"'
+            facts,
+            soname,
+            sh('python -c "import torch; print(torch.ones(2, 2, device=0) @ torch.ones(2, 2, device=0))"'),
         ),
     )
 

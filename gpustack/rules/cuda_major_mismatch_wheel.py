@@ -13,6 +13,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    DISTRIBUTION,
+    MODULE,
+    NUMBER,
+    PYTHON,
+    Command,
+    code,
+    either,
+    requirement,
+    sh,
+)
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import (
@@ -20,13 +33,13 @@ from gpustack.rules.extensions import (
     MODULES,
     SERVING,
     Extension,
+    distribution_of,
     listed,
     of_file,
     of_name,
     other_cuda_alone,
-    requirement,
 )
-from gpustack.rules.fixes import TORCH_INDEX, either
+from gpustack.rules.fixes import TORCH_INDEX, install_torch
 from gpustack.rules.frameworks import (
     because_package,
     because_torch,
@@ -53,8 +66,7 @@ if TYPE_CHECKING:
 
 ID = "cuda-major-mismatch-wheel"
 OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
-PIP = "python -m pip install --force-reinstall"
-ASK = 'python -c "import torch; print(torch.__version__, torch.version.cuda)"'
+ASK = sh('python -c "import torch; print(torch.__version__, torch.version.cuda)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +132,15 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         row=wheel.row,
         fix=Fix(
             text=f"Take the build of {wheel.name} for the CUDA of torch {have}.",
-            commands=(f"{PIP} --no-deps {wheel.name} --index-url {TORCH_INDEX}/{have.partition('+')[2]}",),
-            verify=f"python -m {wheel.name}.info",
+            commands=(
+                sh(
+                    "python -m pip install --force-reinstall --no-deps {wheel} --index-url {index}/{tag}",
+                    wheel=DISTRIBUTION(wheel.name),
+                    index=ADDRESS(TORCH_INDEX),
+                    tag=BUILD_TAG(have.partition("+")[2]),
+                ),
+            ),
+            verify=sh("python -m {module}.info", module=MODULE(wheel.name)),
         ),
     )
 
@@ -163,7 +182,7 @@ def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                 fix=Fix(
                     text=f"Take another release of {name} whose files are built for CUDA {tag['major']}, or install "
                     f"the runtime of CUDA {found.majors[-1]} beside it.",
-                    commands=(f"python -m pip show -f {name}",),
+                    commands=(sh("python -m pip show -f {name}", name=DISTRIBUTION(name)),),
                 ),
             )
 
@@ -211,16 +230,22 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
             + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
             commands=(ASK, *_torches(wheel, major, matrix)),
-            verify=f'python -c "import torch, {wheel.name.replace("-", "_")}; print(torch.version.cuda)"',
+            verify=_cuda_of_torch_beside(wheel.name),
         ),
     )
 
 
-def _torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[str, ...]:
+def _cuda_of_torch_beside(name: str) -> Command:
+    """Give the command that shows that a wheel is imported beside torch, and for which CUDA that is."""
+    module = MODULE(name.replace("-", "_"))
+    return sh("python -c {code}", code=code("import torch, {module}; print(torch.version.cuda)", module=module))
+
+
+def _torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]:
     """Give the command that installs the torch of this CUDA major that a wheel asks for, where one is known."""
     release = (wheel.torch or "").lstrip("=").partition("+")[0]
     tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
-    return (f"python -m pip install torch=={release} --index-url {TORCH_INDEX}/{tags[-1].tag}",) if tags else ()
+    return (install_torch(PYTHON(None), release, tags[-1].tag, force=False),) if tags else ()
 
 
 def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
@@ -281,19 +306,23 @@ def _fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Ma
     tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
     name = wheel.name if wheel else "the wheel"
     commands = []
-    wanted = requirement(wheel.name, facts) if wheel else None
+    wanted = distribution_of(wheel.name, facts) if wheel else None
     if wheel and wanted:
-        pinned = f"{wanted}=={wheel.version}" if wheel.version else wanted
-        tag = f"cu{own.replace('.', '')}"
-        commands.append(f"{PIP} {pinned} --extra-index-url {TORCH_INDEX}/{tag}")
-    if tags:
-        torch_command = (
-            f"python -m pip install --force-reinstall torch=={release} --index-url {TORCH_INDEX}/{tags[-1].tag}"
+        pinned = requirement(wanted, f"=={wheel.version}" if wheel.version else "")
+        commands.append(
+            sh(
+                "python -m pip install --force-reinstall {pinned} --extra-index-url {index}/{tag}",
+                pinned=pinned,
+                index=ADDRESS(TORCH_INDEX),
+                tag=BUILD_TAG(f"cu{own.replace('.', '')}"),
+            )
         )
-        commands.append(f"{torch_command}  # torch for CUDA {major}")
+    if tags:
+        torch_command = install_torch(PYTHON(None), release, tags[-1].tag)
+        commands.append(sh("{install}  # torch for CUDA {major}", install=torch_command, major=NUMBER(major)))
     return Fix(
         text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
         f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",
         commands=either(*commands) or (ASK,),
-        verify=f'python -c "import torch, {name.replace("-", "_")}; print(torch.version.cuda)"' if wheel else None,
+        verify=_cuda_of_torch_beside(name) if wheel else None,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, NUMBER, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.linking import cuda_majors
@@ -79,11 +80,14 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _drop(major: int, wheels: Sequence[str]) -> Fix:
     """Give how to take the libraries of a major away."""
-    names = " ".join(dict.fromkeys(wheels)) or f"nvidia-cuda-runtime-cu{major}"
+    names = [DISTRIBUTION(name) for name in dict.fromkeys(wheels)] or [DISTRIBUTION(f"nvidia-cuda-runtime-cu{major}")]
     return Fix(
         text=f"Remove the wheels of CUDA {major} (…-cu{major}), or take its folder off the path of the loader.",
-        commands=(f"python -m pip list | grep -e -cu{major}", f"python -m pip uninstall {names}"),
-        verify="gpustack doctor --deep",
+        commands=(
+            sh("python -m pip list | grep -e -cu{major}", major=NUMBER(major)),
+            sh("python -m pip uninstall {names}", names=names),
+        ),
+        verify=sh("gpustack doctor --deep"),
     )
 
 
@@ -106,7 +110,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"{build_for(here[0].major, facts, matrix)} Else: {install(facts, matrix, major).text}",
             commands=install(facts, matrix, major).commands,
-            verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
         ),
     )
 
@@ -155,7 +159,7 @@ def _fix(one: Missing, here: Sequence[Here], facts: Facts, matrix: Matrix) -> Fi
         text=f"{build_for(here[0].major, facts, matrix)} Else: {other.text}",
         commands=other.commands,
         needs_root=other.needs_root,
-        verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+        verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DOTTED, NOTHING, PATH, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.fixes import TOOLKITS, from_nvidia
@@ -42,13 +43,14 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _fix(text: str, cuda: CudaVersion | None, facts: Facts) -> Fix:
     """Give how it is installed: into the environment where that is one of conda's, else beside the system's files."""
     if any(one.kind == "conda" for one in facts.environments[:1]):
-        command = f"conda install -c nvidia cuda-toolkit{f'={cuda}' if cuda else ''}"
-        return Fix(text=text, commands=(command, "export CUDA_HOME=$CONDA_PREFIX"), verify="nvcc --version")
+        pin = sh("={cuda}", cuda=DOTTED(cuda)) if cuda else NOTHING
+        command = sh("conda install -c nvidia cuda-toolkit{pin}", pin=pin)
+        return Fix(text=text, commands=(command, sh("export CUDA_HOME=$CONDA_PREFIX")), verify=sh("nvcc --version"))
     named = f"cuda-toolkit-{cuda.major}-{cuda.minor}" if cuda else "cuda-toolkit"
-    home = f"/usr/local/cuda-{cuda}" if cuda else "/usr/local/cuda"
+    home = PATH(f"/usr/local/cuda-{cuda}" if cuda else "/usr/local/cuda")
     return Fix(
         text=text,
-        commands=(*from_nvidia(facts, named, TOOLKITS), f"export CUDA_HOME={home} PATH={home}/bin:$PATH"),
+        commands=(*from_nvidia(facts, named, TOOLKITS), sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home)),
         needs_root=True,
-        verify="nvcc --version",
+        verify=sh("nvcc --version"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import visible_said
@@ -52,7 +53,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         detail=f"This machine has {count} GPU{'s' if count > 1 else ''}: 0{f' to {count - 1}' if count > 1 else ''}.",
         because=(because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count")),
         fix=Fix(
-            text="Unset it, or name a GPU that is there.", commands=("unset CUDA_VISIBLE_DEVICES", "nvidia-smi -L")
+            text="Unset it, or name a GPU that is there.",
+            commands=(sh("unset CUDA_VISIBLE_DEVICES"), sh("nvidia-smi -L")),
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.saying import because_said
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-FOLDER = "import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')"
-
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the parts of cuDNN that a program other than TensorFlow and ONNX Runtime looked for in vain."""
@@ -33,7 +32,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     here = cudnn_here(facts)
     others = [number for number, _ in here if major and numbers(number)[:1] != (int(major),)]
     cuda = next(iter(majors(cuda_here(facts, matrix))), None)
-    wheel = f'python -m pip install "nvidia-cudnn-cu{cuda or 12}{f"=={major}.*" if major else ""}"'
+    wheel = requirement(f"nvidia-cudnn-cu{cuda or 12}", f"=={major}.*" if major else "")
     yield Finding(
         id="cudnn-missing",
         severity=Severity.ERROR,
@@ -48,7 +47,13 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
         fix=Fix(
             text=f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
-            commands=(wheel, f'export LD_LIBRARY_PATH=$(python -c "{FOLDER}"):$LD_LIBRARY_PATH'),
-            verify="ldconfig -p | grep libcudnn",
+            commands=(
+                sh("python -m pip install {wheel}", wheel=wheel),
+                sh(
+                    "export LD_LIBRARY_PATH=$(python -c "
+                    "\"import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')\"):$LD_LIBRARY_PATH"
+                ),
+            ),
+            verify=sh("ldconfig -p | grep libcudnn"),
         ),
     )

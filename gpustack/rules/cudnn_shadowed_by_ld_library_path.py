@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
@@ -43,7 +44,7 @@ LONG = 60  # of a symbol in a title
 REFUSED = "cudnn-incompatible"
 SPOKEN = "cudnn-older-path-said"
 FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
-VERIFY = "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
+VERIFY = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -75,7 +76,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
         f"{f' ({where})' if where else ''}.",
         confidence=Confidence.CERTAIN if path and built else Confidence.LIKELY,
         because=(*grounds(facts, REFUSED, SPOKEN, most=2), *(because_said(one.message) for one in lack[:1]), *path),
-        fix=off_path(facts, "cuDNN", 'python -c "import torch; print(torch.backends.cudnn.version())"'),
+        fix=off_path(facts, "cuDNN", sh('python -c "import torch; print(torch.backends.cudnn.version())"')),
     )
 
 
@@ -107,7 +108,7 @@ def _taken(facts: Facts) -> Iterator[Finding]:
         detail="Another cuDNN than the one that it was built with is found first, mostly by LD_LIBRARY_PATH.",
         confidence=Confidence.LIKELY,
         because=(because_said(one), *grounds(facts, *FAILED, most=1), *path_grounds(facts)),
-        fix=off_path(facts, "cuDNN", 'python -c "import torch; print(torch.backends.cudnn.version())"'),
+        fix=off_path(facts, "cuDNN", sh('python -c "import torch; print(torch.backends.cudnn.version())"')),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import VERSION, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -63,10 +64,15 @@ def _said(facts: Facts) -> Iterator[Finding]:
         fix=Fix(
             text=f"Install cuDNN {least} or newer of major {numbers(least)[0]}, for the same CUDA, and take older ones "
             "off the path of the loader; or install a release of the framework that was built with this one.",
-            commands=(f'python -m pip install --upgrade "nvidia-cudnn-cu{major}>={least},<{numbers(least)[0] + 1}"',)
+            commands=(
+                sh(
+                    "python -m pip install --upgrade {wheel}",
+                    wheel=requirement(f"nvidia-cudnn-cu{major}", f">={least},<{numbers(least)[0] + 1}"),
+                ),
+            )
             if numbers(least)[0] >= FIRST_WHEEL
-            else (f"# install cuDNN {least} for the CUDA of the program",),
-            verify="gpustack doctor --deep",
+            else (sh("# install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),
+            verify=sh("gpustack doctor --deep"),
         ),
     )
 
@@ -100,7 +106,13 @@ def _seen(facts: Facts) -> Iterator[Finding]:
                 ),
                 fix=Fix(
                     text="Install the version that it requires.",
-                    commands=(f"{build.python} -m pip install {wheel}=={text(pins, wheel)}",),
+                    commands=(
+                        sh(
+                            "{python} -m pip install {wheel}",
+                            python=build.python,
+                            wheel=requirement(wheel, f"=={text(pins, wheel)}"),
+                        ),
+                    ),
                     verify=fixes.verify_loaded(build),
                 ),
             )

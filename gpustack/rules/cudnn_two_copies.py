@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
-VERIFY = "grep libcudnn /proc/$PID/maps  # of the running program: one folder alone"
+VERIFY = sh("grep libcudnn /proc/$PID/maps  # of the running program: one folder alone")
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -74,7 +75,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
         if path_grounds(facts)
         else Fix(
             text="Remove the system's cuDNN (or bring it to the version of the wheel), and install the wheel's anew.",
-            commands=("ldconfig -p | grep libcudnn", "python -m pip list | grep -i cudnn"),
+            commands=(sh("ldconfig -p | grep libcudnn"), sh("python -m pip list | grep -i cudnn")),
             verify=VERIFY,
         ),
     )
@@ -134,8 +135,11 @@ def _finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Findi
     anew = Fix(
         text="Install the cuDNN that the framework requires anew, and take every other off the loader's path.",
         commands=(
-            f"{build.python} -m pip install --force-reinstall --no-deps {name or 'nvidia-cudnn-cu12'}"
-            + (f"=={version}.*" if name and version else ""),
+            sh(
+                "{python} -m pip install --force-reinstall --no-deps {wheel}",
+                python=build.python,
+                wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
+            ),
         ),
         verify=fixes.verify_loaded(build),
     )

@@ -7,9 +7,9 @@ owns them and log in again.
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -30,7 +30,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     fails = bool(number(told(facts, "nvml"), "code")) or starts(facts) is False
     if not paths or not fails or not nvidia_here(facts):
         return
-    named = " ".join(map(shlex.quote, paths))
+    named = tuple(map(PATH, paths))
     yield Finding(
         id="device-nodes-not-accessible",
         severity=Severity.ERROR,
@@ -42,11 +42,11 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             text=f"{fixes.place(facts)}Join the group (GROUP) that owns the nodes and log in again; or, where all "
             "users may use the GPU, open the nodes until the next start.",
             commands=(
-                f"ls -l {named}",
-                "# sudo usermod -aG GROUP $USER, where that is a group for GPUs and not root",
-                f"# or: sudo chmod 0666 {named}",
+                sh("ls -l {named}", named=named),
+                sh("# sudo usermod -aG GROUP $USER, where that is a group for GPUs and not root"),
+                sh("# or: sudo chmod 0666 {named}", named=named),
             ),
             needs_root=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         ),
     )

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ANY, DOTTED, NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import DriverRelease
@@ -123,9 +124,9 @@ def _fix_told(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
         facts,
         f"Install a newer release of the driver{last}{shown}, which knows this kernel, or start an older kernel: the "
         "distribution's own or its long-term (LTS) one. The build's log names the line.",
-        f"tail -n 40 /var/lib/dkms/nvidia/{driver or '*'}/build/make.log",
+        sh("tail -n 40 /var/lib/dkms/nvidia/{driver}/build/make.log", driver=DOTTED(driver) if driver else ANY),
         *fixes.driver(facts, matrix),
-        f"sudo dkms autoinstall -k {fixes.kernel(facts, kernel(facts))}",
+        sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, kernel(facts))),
     )
 
 
@@ -137,11 +138,11 @@ def _fix_other(facts: Facts, module: str) -> Fix:
         facts,
         f"Install a release of {package} that knows this kernel, or start a kernel that it is made for. Or do without: "
         f"the kernel's own {own} drives the GPU where {package} is not installed.",
-        f"tail -n 40 /var/lib/dkms/{module}/*/build/make.log",
-        f"sudo apt-get remove {package}",
-        f"# or: sudo dnf remove {package}",
+        sh("tail -n 40 /var/lib/dkms/{module}/*/build/make.log", module=NAME(module)),
+        sh("sudo apt-get remove {package}", package=NAME(package)),
+        sh("# or: sudo dnf remove {package}", package=NAME(package)),
     )
-    return replace(fix, verify="dkms status")
+    return replace(fix, verify=sh("dkms status"))
 
 
 def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -170,6 +171,6 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             facts,
             "Install a newer release of the driver, which knows this kernel, or start an older kernel.",
             *fixes.driver(facts, matrix),
-            f"sudo dkms autoinstall -k {fixes.kernel(facts)}",
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
         ),
     )

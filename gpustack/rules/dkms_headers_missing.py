@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import Command, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
@@ -63,7 +64,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "Install the kernel's headers (linux-headers or kernel-devel, of the same release as the kernel), build "
             "the module, and restart.",
             _headers(facts, running),
-            f"sudo dkms autoinstall -k {fixes.kernel(facts, running)}",
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, running)),
         ),
         confidence=Confidence.CERTAIN if branch_of(driver) else Confidence.LIKELY,
     )
@@ -99,7 +100,7 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "Install the headers of this kernel, or bring the kernel up to that of the headers; build the module, and "
             "restart.",
             _headers(facts, release_),
-            f"sudo dkms autoinstall -k {fixes.kernel(facts, release_)}",
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, release_)),
         ),
         confidence=Confidence.LIKELY,
     )
@@ -113,10 +114,9 @@ def _missing(facts: Facts) -> tuple[Message, ...]:
     return () if failed and named_ and not failed & named_ else missing
 
 
-def _headers(facts: Facts, running: str | None) -> str:
+def _headers(facts: Facts, running: str | None) -> Command:
     """Give the command that installs headers, of the kernel that is spoken of where the distribution names them so."""
-    family = fixes.HEADERS.get(fixes.manager(facts) or "")
-    return family.format(kernel=fixes.kernel(facts, running)) if family and running else fixes.headers(facts)
+    return sh(fixes.HEADERS[fixes.manager(facts)], kernel=fixes.kernel(facts, running))
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:
@@ -141,7 +141,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             facts,
             "Install the headers, build the module, and restart.",
             fixes.headers(facts),
-            f"sudo dkms autoinstall -k {fixes.kernel(facts)}",
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
         ),
     )
 

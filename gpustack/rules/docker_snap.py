@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ADDRESS, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.containers import NOT_FOUND, TOOLKIT
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-RUNS = "docker run --rm --gpus all ubuntu nvidia-smi"
+RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
 NO_LIBRARY = "toolkit-needs-nvml"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
 FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
@@ -55,17 +56,20 @@ def _fix(*, named: bool) -> Fix:
     if not named:
         return Fix(
             text="See whether Docker is a snap; if so, put Docker's own packages in its place.",
-            commands=("snap list docker",),
+            commands=(sh("snap list docker"),),
             verify=RUNS,
         )
     return Fix(
         text="Save what is needed: with the snap go its images, containers and volumes. Then remove it, and install"
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         commands=(
-            "sudo snap save docker",
-            "# sudo snap remove docker, when images and volumes are saved or not needed",
-            f"# install docker-ce from Docker's repository, and nvidia-container-toolkit: {CONTAINERS}",
-            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+            sh("sudo snap save docker"),
+            sh("# sudo snap remove docker, when images and volumes are saved or not needed"),
+            sh(
+                "# install docker-ce from Docker's repository, and nvidia-container-toolkit: {page}",
+                page=ADDRESS(CONTAINERS),
+            ),
+            sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),
         ),
         needs_root=True,
         verify=RUNS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
 from gpustack.model.versions import CudaVersion, DriverRelease
@@ -142,5 +143,5 @@ def _fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix: Matrix) -
     build = next(builds(facts), None)
     other = f" Or take a build of the same program for CUDA {highest} or older." if highest and wanted else ""
     text = f"{fixes.place(facts)}Install {needs or 'a newer driver'}.{other}"
-    verify = fixes.verify(build) if build else "nvidia-smi"
+    verify = fixes.verify(build) if build else sh("nvidia-smi")
     return Fix(text=text, commands=fixes.driver(facts, matrix), needs_root=True, needs_reboot=True, verify=verify)

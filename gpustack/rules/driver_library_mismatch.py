@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 MISMATCH = 18
 SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch")
 NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
-RELOAD = ("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia", "sudo modprobe nvidia")
+RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh("sudo modprobe nvidia"))
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -132,15 +133,15 @@ def _fix(facts: Facts) -> Fix:
         return Fix(
             text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
             "the container toolkit mounts those of the machine.",
-            commands=("docker run --gpus all …",),
-            verify="nvidia-smi",
+            commands=(sh("docker run --gpus all …"),),
+            verify=sh("nvidia-smi"),
         )
     if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
         return fixes.rebuild(
             facts,
             "Bring all parts of the driver to one release, build the module, and restart.",
             fixes.reinstall(facts),
-            "sudo dkms autoinstall",
+            sh("sudo dkms autoinstall"),
             fixes.initramfs(facts),
         )
     return Fix(
@@ -148,7 +149,7 @@ def _fix(facts: Facts) -> Fix:
         commands=RELOAD,
         needs_root=True,
         needs_reboot=False,
-        verify="nvidia-smi",
+        verify=sh("nvidia-smi"),
     )
 
 

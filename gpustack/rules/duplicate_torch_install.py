@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.frameworks import because_package, installed
@@ -153,9 +154,9 @@ def _finding(facts: Facts, two: Two) -> Finding:
         fix=Fix(
             text="Uninstall torch until pip and conda know of none, delete what is left, and install it once.",
             commands=(
-                "python -m pip uninstall -y torch torchvision torchaudio  # until it says that none is installed",
-                'python -c "import torch; print(torch.__version__, torch.__file__)"  # what is left, and where',
+                sh("python -m pip uninstall -y torch torchvision torchaudio  # until it says that none is installed"),
+                sh('python -c "import torch; print(torch.__version__, torch.__file__)"  # what is left, and where'),
             ),
-            verify='python -c "import torch; print(torch.__version__, torch.__file__)"',
+            verify=sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
         ),
     )

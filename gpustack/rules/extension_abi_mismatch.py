@@ -10,23 +10,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    DISTRIBUTION,
+    HERE,
+    MODULE,
+    PYTHON,
+    SOME_PYTHON,
+    VERSION,
+    Command,
+    Word,
+    code,
+    either,
+    requirement,
+    sh,
+)
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import (
     SERVING,
     SOURCES,
     Extension,
+    distribution_of,
     listed,
     of_file,
     of_name,
     other_cuda_alone,
-    requirement,
 )
-from gpustack.rules.fixes import either
 from gpustack.rules.frameworks import because_package, because_torch, torch_version
 from gpustack.rules.linking import TORCH, demangled, soname_library, symbol_owner
 from gpustack.rules.saying import because_said, grounds, heard, holding, said
-from gpustack.rules.seen import python_of
 from gpustack.rules.unfitting import unfitting
 from gpustack.subjects.spans import numbers
 
@@ -39,7 +53,11 @@ if TYPE_CHECKING:
 
 ID, UNNAMED = "extension-abi-mismatch", "a compiled extension"
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
-PYG = "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
+BUILT_FOR = "{python} -m pip install {torch}  # the torch that it was built for"
+PYG = (
+    "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
+    " -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
+)
 COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 
 
@@ -89,8 +107,8 @@ def _of_page(page: Message, facts: Facts) -> Finding:
         confidence=Confidence.LIKELY,
         fix=Fix(
             text="Install them from the page of the torch that is here.",
-            commands=(f"{PYG} -f https://data.pyg.org/whl/torch-{plain}+{tag or page.values.get('cuda', 'cpu')}.html",),
-            verify='python -c "import torch_sparse"',
+            commands=(sh(PYG, torch=VERSION(plain), tag=BUILD_TAG(tag or page.values.get("cuda", "cpu"))),),
+            verify=sh('python -c "import torch_sparse"'),
         ),
     )
 
@@ -159,7 +177,7 @@ def _on_disk(one: Unfitting, facts: Facts) -> Finding:
         because=(*one.because(facts), *because_package(facts, extension.name)),
         row=extension.row,
         confidence=Confidence.CERTAIN,
-        fix=_fix(extension, one.torch, facts, python=python_of(one.environment)),
+        fix=_fix(extension, one.torch, facts, python=PYTHON(one.environment)),
     )
 
 
@@ -229,7 +247,7 @@ def _pinned(message: Message, package: str, facts: Facts, matrix: Matrix) -> Fin
 
 
 def _fix(
-    extension: Extension, release: str | None, facts: Facts, built: str | None = None, python: str = "python"
+    extension: Extension, release: str | None, facts: Facts, built: str | None = None, python: Word = SOME_PYTHON
 ) -> Fix:
     name = extension.name
     wanted = built or (extension.torch or "").lstrip("=")
@@ -240,20 +258,26 @@ def _fix(
         text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
         + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
         commands=either(
-            *_anew(extension, f"torch {release or 'here'}", requirement(name, facts), python),
-            *((f"{python} -m pip install torch=={plain}  # the torch that it was built for",) if exact else ()),
+            *_anew(extension, release, distribution_of(name, facts), python),
+            *((sh(BUILT_FOR, python=python, torch=requirement("torch", f"=={plain}")),) if exact else ()),
         ),
-        verify=f'{python} -c "import torch{f", {module}" if module.isidentifier() else ""}"',
+        verify=sh("{python} -c {code}", python=python, code=code("import torch, {module}", module=MODULE(module)))
+        if module.isidentifier()
+        else sh('{python} -c "import torch"', python=python),
     )
 
 
-def _anew(extension: Extension, torch: str, wanted: str | None, python: str) -> tuple[str, ...]:
+def _anew(extension: Extension, release: str | None, wanted: str | None, python: Word) -> tuple[Command, ...]:
     """Give how it is installed anew, or built here; only in words where pip is not known to have it."""
+    torch = VERSION(release) if release else HERE
     if wanted is None:
-        source = SOURCES.get(extension.name, "from where it came")
-        return (f"# build {extension.name} for {torch}: {source}",)
-    again = f"{python} -m pip install --force-reinstall --no-deps"
+        name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
+        if source is None:
+            return (sh("# build {name} for torch {torch}: from where it came", name=name, torch=torch),)
+        return (sh("# build {name} for torch {torch}: {source}", name=name, torch=torch, source=ADDRESS(source)),)
+    wheel = DISTRIBUTION(wanted)
+    again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)
     return (
-        f"{again} {wanted}  # its release for {torch}",
-        f"{again} --no-build-isolation --no-binary {wanted} {wanted}  # built here",
+        sh("{again} {wheel}  # its release for torch {torch}", again=again, wheel=wheel, torch=torch),
+        sh("{again} --no-build-isolation --no-binary {wheel} {wheel}  # built here", again=again, wheel=wheel),
     )

@@ -151,7 +151,7 @@ def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
     return Extension(name=name, version=version)
 
 
-def requirement(name: str, facts: Facts) -> str | None:
+def distribution_of(name: str, facts: Facts) -> str | None:
     """Give what to name to pip to install a package; None where that may fetch what only has the same name."""
     wanted = ON_INDEX.get(name, name)
     known = wanted in {*SERVING, *FRAMEWORKS, *ON_INDEX.values(), *(one for _, one in MODULES)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import BRANCH, Command, sh
 from gpustack.model.report import Fix
 from gpustack.model.versions import DriverRelease
 from gpustack.rules import fixes
@@ -46,7 +47,9 @@ def install(facts: Facts) -> Fix:
     """Give how the fabric manager of the driver's release is installed and started."""
     release = user_release(facts) or driver_release(facts)
     if fixes.ubuntu(facts) and release:
-        commands: tuple[str, ...] = (f"sudo apt-get install nvidia-fabricmanager-{release.branch}",)
+        commands: tuple[Command, ...] = (
+            sh("sudo apt-get install nvidia-fabricmanager-{branch}", branch=BRANCH(release.branch)),
+        )
     else:
         commands = fixes.from_nvidia(facts, "nvidia-fabricmanager", fixes.DRIVERS)
     exact = (
@@ -56,7 +59,7 @@ def install(facts: Facts) -> Fix:
     )
     return Fix(
         text=f"{fixes.place(facts)}Install {exact} and start it.",
-        commands=(*commands, "sudo systemctl enable --now nvidia-fabricmanager"),
+        commands=(*commands, sh("sudo systemctl enable --now nvidia-fabricmanager")),
         needs_root=True,
-        verify="systemctl is-active nvidia-fabricmanager",
+        verify=sh("systemctl is-active nvidia-fabricmanager"),
     )

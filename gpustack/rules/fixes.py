@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import (
+    ADDRESS,
+    BRANCH,
+    BUILD_TAG,
+    KERNEL,
+    NAME,
+    NOTHING,
+    PATH,
+    PYTHON,
+    Command,
+    Word,
+    requirement,
+    sh,
+)
 from gpustack.model.report import Fix, Kept
 from gpustack.rules.compatibility import newest_torch, usable_tags
 from gpustack.rules.reading import text, told, version
@@ -22,7 +34,7 @@ if TYPE_CHECKING:
     from gpustack.rules.seen import Build
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
-TORCH_SEES = "python -c \"import torch; print(torch.ones(1, device='cuda'))\""
+TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"")
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
 JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform"
@@ -37,36 +49,44 @@ HEADERS = {
     "dnf": "sudo dnf install kernel-devel-{kernel} kernel-headers",
     "zypper": "sudo zypper install kernel-default-devel",
     "pacman": "sudo pacman -S --needed linux-headers",
+    None: "# install the headers of kernel {kernel}",
 }
 # Source: NVIDIA Driver Installation Guide; Ubuntu Server guide; RPM Fusion how-to; Arch wiki (read 2026-11-21).
 UBUNTU = ("ubuntu", "zorin", "elementary", "neon")
 OWN = {
-    "linuxmint": "# install NVIDIA's driver in the Driver Manager",
-    "pop": "sudo apt-get install system76-driver-nvidia",
+    "linuxmint": sh("# install NVIDIA's driver in the Driver Manager"),
+    "pop": sh("sudo apt-get install system76-driver-nvidia"),
 }
 DRIVERS = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"
 TOOLKITS = "https://developer.nvidia.com/cuda-downloads"
 CONTAINERS = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 INSTALL = {
-    "apt": "sudo apt-get install {}",
-    "dnf": "sudo dnf install {}",
-    "zypper": "sudo zypper install {}",
-    "pacman": "sudo pacman -S {}",
+    "apt": "sudo apt-get install {packages}",
+    "dnf": "sudo dnf install {packages}",
+    "zypper": "sudo zypper install {packages}",
+    "pacman": "sudo pacman -S {packages}",
 }
 REINSTALL = {
-    "apt": "sudo dpkg --configure -a && sudo apt-get --fix-broken install",
-    "dnf": "sudo dnf distro-sync '*nvidia*'",
-    "zypper": "sudo zypper install --force $(rpm -qa --qf '%{NAME} ' '*nvidia*')",
-    "pacman": "sudo pacman -Syu",
+    "apt": sh("sudo dpkg --configure -a && sudo apt-get --fix-broken install"),
+    "dnf": sh("sudo dnf distro-sync '*nvidia*'"),
+    "zypper": sh("sudo zypper install --force $(rpm -qa --qf '%{NAME} ' '*nvidia*')"),
+    "pacman": sh("sudo pacman -Syu"),
 }
 INITRAMFS = {
-    "apt": "sudo update-initramfs -u",
-    "dnf": "sudo dracut --force",
-    "zypper": "sudo dracut --force",
-    "pacman": "sudo mkinitcpio -P",
+    "apt": sh("sudo update-initramfs -u"),
+    "dnf": sh("sudo dracut --force"),
+    "zypper": sh("sudo dracut --force"),
+    "pacman": sh("sudo mkinitcpio -P"),
 }
-REBOOT = "sudo reboot"
-DOCTOR = "gpustack doctor"
+FORCE = sh("--force-reinstall")
+LAST_FOR_GPU = sh(", the last for this GPU")
+USES_GPU = {
+    "pytorch": "{python} -c \"import torch; print(torch.ones(1, device='cuda'))\"",
+    "jax": '{python} -c "import jax; print(jax.devices())"',
+    "onnxruntime": '{python} -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+}
+REBOOT = sh("sudo reboot")
+DOCTOR = sh("gpustack doctor")
 
 
 def manager(facts: Facts) -> str | None:
@@ -75,21 +95,14 @@ def manager(facts: Facts) -> str | None:
     return next((family for family, names in FAMILIES.items() if name in names), None)
 
 
-def kernel(facts: Facts, named: str | None = None) -> str:
+def kernel(facts: Facts, named: str | None = None) -> Word:
     """Give the release of the kernel that is named, else of the running one, or the command that prints it."""
-    release = named or version(facts, "linux-kernel") or facts.host.kernel or ""
-    return release if re.fullmatch(r"[\w.+~-]+", release) else "$(uname -r)"
+    return KERNEL(named or version(facts, "linux-kernel") or facts.host.kernel)
 
 
-def headers(facts: Facts) -> str:
+def headers(facts: Facts) -> Command:
     """Give the command that installs the headers of the running kernel."""
-    known = HEADERS.get(manager(facts) or "")
-    return known.format(kernel=kernel(facts)) if known else f"# install the headers of kernel {kernel(facts)}"
-
-
-def either(*commands: str) -> tuple[str, ...]:
-    """Give commands of which one is enough: the first to be typed, the others marked as what may stand for it."""
-    return (*commands[:1], *(f"# or: {one}" for one in commands[1:]))
+    return sh(HEADERS[manager(facts)], kernel=kernel(facts))
 
 
 def ubuntu(facts: Facts) -> bool:
@@ -97,35 +110,46 @@ def ubuntu(facts: Facts) -> bool:
     return text(told(facts, "linux-kernel"), "os_id") in UBUNTU
 
 
-def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tuple[str, ...]:
+def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tuple[Command, ...]:
     """Give how a package is installed that NVIDIA's own repository has; ``arch`` names it where Arch Linux has it."""
-    family = manager(facts)
+    family, page = manager(facts), ADDRESS(guide)
     if family == "pacman" and arch:
-        return (INSTALL[family].format(arch),)
+        return (sh(INSTALL[family], packages=tuple(map(NAME, arch.split()))),)
     if family is None or family == "pacman":
-        return (f"# install {package} from NVIDIA's repository: {guide}",)
-    return (f"# NVIDIA's repository must be set up: {guide}", INSTALL[family].format(package))
+        return (sh("# install {package} from NVIDIA's repository: {page}", package=NAME(package), page=page),)
+    return (
+        sh("# NVIDIA's repository must be set up: {page}", page=page),
+        sh(INSTALL[family], packages=NAME(package)),
+    )
 
 
-def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[str, ...]:
+def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[Command, ...]:
     """Give the commands that install a driver: of this branch, else of the last that runs the GPUs, else the newest."""
     last = last or last_branch(facts, matrix)
-    wanted = branch or last
-    ends = wanted is not None and wanted == last
-    what = f"branch {wanted} of NVIDIA's driver{', the last for this GPU' if ends else ''}"
+    number = branch or last
+    if number is not None:
+        return _branch(facts, BRANCH(number), ends=number == last)
     if on_windows(facts):
-        return (f"# on Windows, install {what if wanted else 'the newest driver'} from nvidia.com",)
+        return (sh("# on Windows, install the newest driver from nvidia.com"),)
     if ubuntu(facts):
-        which = "the last branch for this GPU" if ends else "where Ubuntu has that branch"
-        named = f"sudo apt-get install nvidia-driver-{wanted}  # {which}"
-        return ("sudo apt-get update", named if wanted else "sudo ubuntu-drivers install")
-    if wanted:
-        return (f"# install {what}: {DRIVERS}",)
+        return sh("sudo apt-get update"), sh("sudo ubuntu-drivers install")
     if text(told(facts, "linux-kernel"), "os_id") in OWN:
         return (OWN[text(told(facts, "linux-kernel"), "os_id") or ""],)
     if manager(facts) is None:
-        return ("# install NVIDIA's driver as your distribution says",)
+        return (sh("# install NVIDIA's driver as your distribution says"),)
     return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
+
+
+def _branch(facts: Facts, wanted: Word, *, ends: bool) -> tuple[Command, ...]:
+    """Give the commands that install a driver of a branch, which may be the last for the GPU."""
+    words = {"wanted": wanted, "until": LAST_FOR_GPU if ends else NOTHING}
+    if on_windows(facts):
+        return (sh("# on Windows, install branch {wanted} of NVIDIA's driver{until} from nvidia.com", **words),)
+    if ubuntu(facts):
+        note = sh("the last branch for this GPU") if ends else sh("where Ubuntu has that branch")
+        named = sh("sudo apt-get install nvidia-driver-{wanted}  # {note}", wanted=wanted, note=note)
+        return sh("sudo apt-get update"), named
+    return (sh("# install branch {wanted} of NVIDIA's driver{until}: {page}", **words, page=ADDRESS(DRIVERS)),)
 
 
 def last_branch(facts: Facts, matrix: Matrix) -> int | None:
@@ -136,14 +160,14 @@ def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     return min((span.last for span in map(matrix.span, archs) if span and span.last), default=None)
 
 
-def reinstall(facts: Facts) -> str:
+def reinstall(facts: Facts) -> Command:
     """Give the command that brings half-installed driver packages to one release."""
-    return REINSTALL.get(manager(facts) or "", "# install all packages of NVIDIA's driver in one release")
+    return REINSTALL.get(manager(facts) or "") or sh("# install all packages of NVIDIA's driver in one release")
 
 
-def initramfs(facts: Facts) -> str:
+def initramfs(facts: Facts) -> Command:
     """Give the command that builds the initial file system of the kernel anew."""
-    return INITRAMFS.get(manager(facts) or "", "# build the initramfs anew")
+    return INITRAMFS.get(manager(facts) or "") or sh("# build the initramfs anew")
 
 
 def place(facts: Facts) -> str:
@@ -151,32 +175,45 @@ def place(facts: Facts) -> str:
     return "On the machine that runs this container: " if facts.host.container else ""
 
 
-def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
+def install_torch(
+    python: Word, release: str | None, tag: str, *more: Word, series: bool = False, force: bool = True
+) -> Command:
+    """Give the command that installs a build of PyTorch: this release, the last patch of this series, or the newest."""
+    clause = f"=={release}.*" if series else f"=={release}"
+    return sh(
+        "{python} -m pip install {force} {torch} {more} --index-url {index}/{tag}",
+        python=python,
+        force=FORCE if force else NOTHING,
+        torch=requirement("torch", clause if release else ""),
+        more=more,
+        index=ADDRESS(TORCH_INDEX),
+        tag=BUILD_TAG(tag),
+    )
+
+
+def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
     """Give in words and as commands the PyTorch that works here: this release if it can be, else the newest."""
     series = minor(build.copy.version)
     tags = [tag for tag in usable_tags(series, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
     if tags:
         release, tag = (build.copy.version or "").partition("+")[0], tags[0]
-        wanted = f"torch=={release}"
     else:
         newest = newest_torch(facts, matrix, minor(_python(build, facts)) or None)
         if newest is None:
             return None
         release, tag = newest
-        wanted = f'"torch=={release}.*"'
-    command = f"{build.python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}"
     words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio in the same command if used)."
-    return words, (command,)
+    return words, (install_torch(build.python, release, tag, series=not tags),)
 
 
-def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
+def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
     """Give in words and as commands the newest PyTorch that works here; None where none is known."""
     newest = newest_torch(facts, matrix, minor(version(facts, "python")) or None)
     if newest is None:
         return None
     release, tag = newest
-    command = f'python -m pip install --force-reinstall "torch=={release}.*" --index-url {TORCH_INDEX}/{tag}'
-    return f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio if used).", (command,)
+    words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio if used)."
+    return words, (install_torch(PYTHON(None), release, tag, series=True),)
 
 
 def any_torch(build: Build | None, matrix: Matrix, accelerator: str = "cuda") -> Fix:
@@ -184,11 +221,10 @@ def any_torch(build: Build | None, matrix: Matrix, accelerator: str = "cuda") ->
     release = (build.copy.version or "").partition("+")[0] if build else ""
     builds = torch.builds_of(matrix, release) if release else ()
     offered = [one.tag for one in builds if one.accelerator == accelerator]
-    wanted, tag = (f"torch=={release}", offered[0]) if offered else ("torch", USUAL[accelerator])
-    python = build.python if build else "python"
+    wanted, tag = (release, offered[0]) if offered else (None, USUAL[accelerator])
     return Fix(
         text=f"Install a build for this GPU, such as {tag}{SHOWS.get(accelerator, '')}.",
-        commands=(f"{python} -m pip install --force-reinstall {wanted} --index-url {TORCH_INDEX}/{tag}",),
+        commands=(install_torch(build.python if build else PYTHON(None), wanted, tag),),
         verify=TORCH_SEES,
     )
 
@@ -198,44 +234,49 @@ def jetson(build: Build) -> Fix:
     return Fix(
         text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
         commands=(
-            "cat /etc/nv_tegra_release  # the JetPack that the wheel must be for",
-            f"{build.python} -m pip uninstall -y torch torchvision torchaudio  # then install that wheel",
+            sh("cat /etc/nv_tegra_release  # the JetPack that the wheel must be for"),
+            sh(
+                "{python} -m pip uninstall -y torch torchvision torchaudio  # then install that wheel",
+                python=build.python,
+            ),
         ),
         verify=verify(build),
     )
 
 
-def off_path(folders: Iterable[str], what: str, verify: str) -> Fix:
-    """Give how to take folders off LD_LIBRARY_PATH, their names quoted as a shell wants them."""
-    dropped = " ".join(f"-e {shlex.quote(folder)}" for folder in folders)
+def off_path(folders: Iterable[str], what: str, verify: Command) -> Fix:
+    """Give how to take folders off LD_LIBRARY_PATH."""
+    dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders]
     return Fix(
         text=f"Take {what} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
         commands=(
-            f"export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -vxF {dropped} | paste -sd:)",
+            sh(
+                "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -vxF {dropped} | paste -sd:)",
+                dropped=dropped,
+            ),
         ),
         verify=verify,
     )
 
 
-def verify(build: Build) -> str:
+def verify(build: Build) -> Command:
     """Give the command that shows that a framework uses the GPU."""
-    question = {
-        "pytorch": "import torch; print(torch.ones(1, device='cuda'))",
-        "jax": "import jax; print(jax.devices())",
-        "onnxruntime": "import onnxruntime; print(onnxruntime.get_available_providers())",
-    }
-    return f'{build.python} -c "{question[build.component]}"'
+    return sh(USES_GPU[build.component], python=build.python)
 
 
-def verify_loaded(build: Build) -> str:
+def verify_loaded(build: Build) -> Command:
     """Give the command that shows which libraries a framework loads: creating a tensor alone would load no cuDNN."""
-    return f"gpustack doctor --deep --python {build.python}"
+    return sh("gpustack doctor --deep --python {python}", python=build.python)
 
 
-def rebuild(facts: Facts, text_: str, *commands: str) -> Fix:
+def rebuild(facts: Facts, text_: str, *commands: Command) -> Fix:
     """Give a fix of the kernel's side: as root, with a restart at the end."""
     return Fix(
-        text=place(facts) + text_, commands=(*commands, REBOOT), needs_root=True, needs_reboot=True, verify="nvidia-smi"
+        text=place(facts) + text_,
+        commands=(*commands, REBOOT),
+        needs_root=True,
+        needs_reboot=True,
+        verify=sh("nvidia-smi"),
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, Command, Word, requirement, sh
 from gpustack.model.report import Because, Fix
 from gpustack.rules import fixes
 from gpustack.rules.linking import soname_library, symbol_owner
@@ -139,30 +139,37 @@ def place(facts: Facts, library: str, older_than: CudaVersion | None = None) -> 
     return f"CUDA {other[0].version} of this machine" if other else ""
 
 
-def off_path(facts: Facts, what: str, verify: str) -> Fix:
+def off_path(facts: Facts, what: str, verify: Command) -> Fix:
     """Give how to take a foreign copy out of the loader's way."""
     held = folders(facts)
     if held:
         return fixes.off_path(held, " and ".join(held), verify)
     if on_windows(facts):
-        return Fix(text=f"Take the folder of the other {what} off PATH.", commands=("where cudnn*.dll",), verify=verify)
+        return Fix(
+            text=f"Take the folder of the other {what} off PATH.", commands=(sh("where cudnn*.dll"),), verify=verify
+        )
     return Fix(
         text=f"Take the folder of the other {what} off LD_LIBRARY_PATH (a profile, a module, an image or sudo may set "
         "it): wheels bring what they need.",
-        commands=("echo $LD_LIBRARY_PATH", "unset LD_LIBRARY_PATH"),
+        commands=(sh("echo $LD_LIBRARY_PATH"), sh("unset LD_LIBRARY_PATH")),
         verify=verify,
     )
 
 
-def removed(python: str, *wheels: str, keep: str) -> Fix:
+def removed(python: Word, *wheels: str, keep: str, version: str) -> Fix:
     """Give how to remove wheels that write over each other, and to install one of them anew."""
     return Fix(
-        text=f"Remove {' and '.join(wheels)}, then install {keep} alone: removing one of them deletes files of both.",
+        text=f"Remove {' and '.join(wheels)}, then install {keep}=={version} alone: removing one of them deletes files"
+        " of both.",
         commands=(
-            f"{python} -m pip uninstall -y {' '.join(wheels)}",
-            f"{python} -m pip install --force-reinstall --no-deps {shlex.quote(keep)}",
+            sh("{python} -m pip uninstall -y {wheels}", python=python, wheels=tuple(map(DISTRIBUTION, wheels))),
+            sh(
+                "{python} -m pip install --force-reinstall --no-deps {keep}",
+                python=python,
+                keep=requirement(keep, f"=={version}"),
+            ),
         ),
-        verify="gpustack doctor --deep",
+        verify=sh("gpustack doctor --deep"),
     )
 
 

@@ -8,9 +8,9 @@ on is a warning: the frameworks compute without it.
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PYTHON, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes, tried
@@ -70,10 +70,11 @@ def _library(trial: Trial, facts: Facts) -> Finding:
     )
 
 
-def again(trial: Trial) -> str:
+def again(trial: Trial) -> Command:
     """Give the command that runs it once more."""
-    where = f" --python {shlex.quote(trial.environment)}" if trial.environment else ""
-    return f"gpustack doctor --deep{where}"
+    if not trial.environment:
+        return sh("gpustack doctor --deep")
+    return sh("gpustack doctor --deep --python {python}", python=PYTHON(trial.environment))
 
 
 def grounds(trial: Trial) -> tuple[Because, ...]:

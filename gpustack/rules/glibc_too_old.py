@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import of_file
@@ -105,10 +106,10 @@ def _fix(needs: str, has: str) -> Fix:
         text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
         f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
         commands=(
-            "ldd --version  # the glibc of this system",
-            "docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version",
+            sh("ldd --version  # the glibc of this system"),
+            sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
         ),
-        verify="ldd --version",
+        verify=sh("ldd --version"),
     )
 
 

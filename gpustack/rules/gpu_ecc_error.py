@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import amd_faults, fixes
@@ -113,8 +114,8 @@ def _finding(pci: str, severity: Severity, title: str, facts: Facts) -> Finding:
         fix=Fix(
             text=f"{fixes.place(facts)}Stop its programs and reset it. If errors come back or remapping failed, have "
             "the board exchanged.",
-            commands=(f"sudo nvidia-smi --gpu-reset -i {pci}",),
+            commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),),
             needs_root=True,
-            verify=f"nvidia-smi -q -d ECC,ROW_REMAPPER -i {pci}",
+            verify=sh("nvidia-smi -q -d ECC,ROW_REMAPPER -i {gpu}", gpu=GPU(pci)),
         ),
     )

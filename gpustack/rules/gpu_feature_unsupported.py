@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
@@ -45,45 +46,45 @@ class Feature:
     name: str
     needs: str | None
     instead: str
-    commands: tuple[str, ...]
+    commands: tuple[Command, ...]
 
 
-ASK = "nvidia-smi --query-gpu=name,compute_cap --format=csv"
+ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 BF16 = Feature(
     name="bf16 (bfloat16)",
     needs="8.0",
     instead="Ask for fp16 (float16, half) in the place of bf16.",
-    commands=("# transformers: --fp16 in the place of --bf16", "# vLLM: --dtype half"),
+    commands=(sh("# transformers: --fp16 in the place of --bf16"), sh("# vLLM: --dtype half")),
 )
 FLASH = Feature(
     name="FlashAttention-2",
     needs="8.0",
     instead="Use another attention: SDPA of PyTorch, or xFormers.",
-    commands=('# transformers: attn_implementation="sdpa"', "# vLLM: export VLLM_ATTENTION_BACKEND=XFORMERS"),
+    commands=(sh('# transformers: attn_implementation="sdpa"'), sh("# vLLM: export VLLM_ATTENTION_BACKEND=XFORMERS")),
 )
 HOPPER = Feature(
     name="FlashAttention-3",
     needs="9.0",
     instead="Use FlashAttention-2 or SDPA of PyTorch.",
-    commands=('# transformers: attn_implementation="sdpa"',),
+    commands=(sh('# transformers: attn_implementation="sdpa"'),),
 )
 FP8 = Feature(
     name="FP8",
     needs="8.9",
     instead="Take the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
-    commands=("# vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8",),
+    commands=(sh("# vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
 )
 COMPILE = Feature(
     name="torch.compile (Triton)",
     needs="7.0",
     instead="Run without torch.compile (eager).",
-    commands=("export TORCHDYNAMO_DISABLE=1",),
+    commands=(sh("export TORCHDYNAMO_DISABLE=1"),),
 )
 TENSOR = Feature(
     name="this kernel of llama.cpp",
     needs=None,
     instead="Run without what asks for it: --flash-attn needs tensor cores in most builds.",
-    commands=("# llama.cpp: leave out --flash-attn (-fa)",),
+    commands=(sh("# llama.cpp: leave out --flash-attn (-fa)"),),
 )
 KINDS = {
     "ggml-kernel-needs": TENSOR,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -97,9 +98,12 @@ def _finding(pci: str | None, grounds: list[Because], row: Row | None, facts: Fa
         fix=Fix(
             text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: seat the GPU again, look at "
             "power supply and cables, slot and riser, temperature, firmware; then the board.",
-            commands=("sudo dmesg | grep -iE 'xid|aer'", "# sudo poweroff, where somebody can switch it on again"),
+            commands=(
+                sh("sudo dmesg | grep -iE 'xid|aer'"),
+                sh("# sudo poweroff, where somebody can switch it on again"),
+            ),
             needs_root=True,
             needs_reboot=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         ),
     )

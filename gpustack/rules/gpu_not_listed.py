@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.nodes import withheld
@@ -49,9 +50,9 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text="Read why the driver could not bring it up. Where the log speaks of BAR, switch Above 4G Decoding on "
             "in the machine's firmware; otherwise switch the machine off and on.",
-            commands=("sudo dmesg | grep -iE 'nvrm|nvidia'",),
+            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
             needs_root=True,
-            verify="nvidia-smi -L",
+            verify=sh("nvidia-smi -L"),
         ),
         confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
     )
@@ -71,7 +72,9 @@ def _withheld(facts: Facts) -> Finding:
             because(facts, "libcuda", "visible"),
         ),
         fix=Fix(
-            text="Ask the scheduler for a GPU.", commands=("srun --gres=gpu:1 nvidia-smi -L",), verify="nvidia-smi -L"
+            text="Ask the scheduler for a GPU.",
+            commands=(sh("srun --gres=gpu:1 nvidia-smi -L"),),
+            verify=sh("nvidia-smi -L"),
         ),
         confidence=Confidence.LIKELY,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import amd_faults
@@ -60,7 +61,7 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
         detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then goes."),
         because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
-        fix=Fix(text=ADVICE, commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",), verify="nvidia-smi"),
+        fix=Fix(text=ADVICE, commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),), verify=sh("nvidia-smi")),
     )
 
 

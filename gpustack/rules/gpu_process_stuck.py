@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, PID, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import on_gpu
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from gpustack.model.report import Because
 
 ENDED, INIT = "ended", 1
-LOG = "sudo dmesg | grep -iE 'xid|nvrm|amdgpu|blocked for more'"
-NODES = "sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*"
+LOG = sh("sudo dmesg | grep -iE 'xid|nvrm|amdgpu|blocked for more'")
+NODES = sh("sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*")
 
 
 def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
@@ -43,8 +44,9 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
     heirs = [one for one in items(copy.facts, "stuck", "heirs") if isinstance(one, int)]
     parent = number(copy.facts, "parent")
     held = f" and still holds {used} MiB" if used else ""
-    end = [f"kill {' '.join(map(str, heirs))}"] if heirs else []
-    end += [f"kill -CHLD {parent}  # asks its parent to collect it"] if parent and parent != INIT else []
+    end = [sh("kill {heirs}", heirs=tuple(map(PID, heirs)))] if heirs else []
+    if parent and parent != INIT:
+        end.append(sh("kill -CHLD {parent}  # asks its parent to collect it", parent=PID(parent)))
     left = f" Of its group, these still hold a GPU's node open: {', '.join(map(str, heirs))}." if heirs else ""
     return Finding(
         id="gpu-process-stuck",
@@ -60,7 +62,7 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
             "and reset it, or restart the machine.",
             commands=(*end, NODES, *_reset(copy)),
             needs_root=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         ),
         confidence=Confidence.CERTAIN if used else Confidence.LIKELY,
     )
@@ -81,10 +83,14 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
         because=_grounds(facts, copy),
         fix=Fix(
             text="See whether it moves, and what the kernel says. If it stays, no signal ends it: restart the machine.",
-            commands=(f"sudo cat /proc/{on_gpu.pid(copy)}/stack", LOG, "# sudo reboot, if it stays"),
+            commands=(
+                sh("sudo cat /proc/{pid}/stack", pid=PID(on_gpu.pid(copy))),
+                LOG,
+                sh("# sudo reboot, if it stays"),
+            ),
             needs_root=True,
             needs_reboot=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         ),
         confidence=Confidence.POSSIBLE,
     )
@@ -94,8 +100,9 @@ def _grounds(facts: Facts, copy: Instance) -> tuple[Because, ...]:
     return tuple(because_of(facts, on_gpu.PROCESSES, copy, name) for name in ("state", "stuck", "used_mib", "gpus"))
 
 
-def _reset(copy: Instance) -> tuple[str, ...]:
+def _reset(copy: Instance) -> tuple[Command, ...]:
     """Give the command that resets the GPU it is on, where that is one of NVIDIA's with a known number."""
     rows = items(copy.facts, "gpus")
     indices = [number(row, "index") for row in rows if text(row, "vendor") == "nvidia"]
-    return tuple(f"sudo nvidia-smi --gpu-reset -i {index}" for index in dict.fromkeys(indices) if index is not None)
+    known = (GPU(index) for index in dict.fromkeys(indices) if index is not None)
+    return tuple(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=gpu) for gpu in known)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -55,13 +56,13 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 commands=(_command(gpu.mark, action, restart=restart),),
                 needs_root=action != DRAIN_P2P,
                 needs_reboot=restart,
-                verify=f"nvidia-smi -q -i {gpu.mark}",
+                verify=sh("nvidia-smi -q -i {gpu}", gpu=GPU(gpu.mark)),
             ),
         )
 
 
-def _command(mark: str, action: int | None, *, restart: bool) -> str:
+def _command(mark: str, action: int | None, *, restart: bool) -> Command:
     """Give the command for what the driver asks for; a drain of peers alone wants no reset."""
     if action == DRAIN_P2P:
-        return "nvidia-smi --query-compute-apps=gpu_bus_id,pid,name --format=csv"
-    return fixes.REBOOT if restart else f"sudo nvidia-smi --gpu-reset -i {mark}"
+        return sh("nvidia-smi --query-compute-apps=gpu_bus_id,pid,name --format=csv")
+    return fixes.REBOOT if restart else sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(mark))

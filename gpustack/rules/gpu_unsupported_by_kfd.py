@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import amd
@@ -126,8 +127,8 @@ def _seen(facts: Facts) -> Iterator[Finding]:
                 if whole_kernel
                 else "Read why in the kernel's log: chips older than GCN 2 are not supported at all, a newer one needs "
                 "a newer kernel, and some need PCIe atomics of the slot. OpenCL of Mesa or Vulkan may compute on it.",
-                commands=("sudo dmesg | grep -i kfd", "uname -r"),
-                verify="rocminfo | grep gfx",
+                commands=(sh("sudo dmesg | grep -i kfd"), sh("uname -r")),
+                verify=sh("rocminfo | grep gfx"),
             ),
             confidence=Confidence.CERTAIN,
         )
@@ -141,4 +142,4 @@ def _fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fix:
         words = f"Install a newer kernel than {kernel(facts) or 'this one'}, whose KFD knows this GPU."
     else:
         words = "No setting changes that: use a GPU that ROCm supports, or compute by OpenCL of Mesa or by Vulkan."
-    return Fix(text=words, commands=("dmesg | grep -i kfd", "uname -r"), verify="rocminfo | grep gfx")
+    return Fix(text=words, commands=(sh("dmesg | grep -i kfd"), sh("uname -r")), verify=sh("rocminfo | grep gfx"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -60,10 +61,10 @@ def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=row.row if row else None,
         fix=Fix(
             text=f"{fixes.place(facts)}{ADVICE}",
-            commands=("sudo nvidia-smi --gpu-reset", *fixes.driver(facts, matrix)),
+            commands=(sh("sudo nvidia-smi --gpu-reset"), *fixes.driver(facts, matrix)),
             needs_root=True,
             needs_reboot=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         ),
     )
 
@@ -84,9 +85,9 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             row=row.row if row else None,
             fix=Fix(
                 text=f"{fixes.place(facts)}{ADVICE}",
-                commands=(f"sudo nvidia-smi --gpu-reset -i {event.pci}", *fixes.driver(facts, matrix)),
+                commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(event.pci)), *fixes.driver(facts, matrix)),
                 needs_root=True,
                 needs_reboot=True,
-                verify="nvidia-smi",
+                verify=sh("nvidia-smi"),
             ),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import MODULE, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
@@ -74,12 +75,14 @@ def told_by(
     )
 
 
+NOUVEAU = sh("printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | sudo tee /etc/modprobe.d/no-nouveau.conf")
+BLACKLIST = "printf 'blacklist %s\\n' {driver} | sudo tee /etc/modprobe.d/no-{name}.conf"
+
+
 def _fix(driver: str, facts: Facts) -> Fix:
-    file = f"/etc/modprobe.d/no-{driver.partition('_')[0]}.conf"
-    rule = f"blacklist {driver}\\noptions {driver} modeset=0\\n" if driver == "nouveau" else f"blacklist {driver}\\n"
     return fixes.rebuild(
         facts,
         f"Keep {driver} from being loaded (blacklist it), build the initramfs anew, and restart.",
-        f"printf '{rule}' | sudo tee {file}",
+        NOUVEAU if driver == "nouveau" else sh(BLACKLIST, driver=MODULE(driver), name=MODULE(driver.partition("_")[0])),
         fixes.initramfs(facts),
     )

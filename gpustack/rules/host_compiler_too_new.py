@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DOTTED, NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.fixes import manager
@@ -144,23 +145,31 @@ def _detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
     return f"GCC {major} is accepted from CUDA {'.'.join(map(str, first.cuda[:2]))} on." if first else ""
 
 
+INSTALL = {
+    "apt": "sudo apt-get install gcc-{number} g++-{number}",
+    "zypper": "sudo zypper install gcc{number} gcc{number}-c++",
+    "pacman": "sudo pacman -S gcc{number}",
+}
+
+
 def _fix(facts: Facts, one: Compiler) -> Fix:
     newest = one.newest
     if one.name != "GCC" or newest is None:
         return Fix(
             text=f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
-            commands=(f"# name the older {one.name} to nvcc: -ccbin, NVCC_CCBIN, CMAKE_CUDA_HOST_COMPILER",),
-            verify="nvcc --version",
+            commands=(
+                sh(
+                    "# name the older {name} to nvcc: -ccbin, NVCC_CCBIN, CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
+                ),
+            ),
+            verify=sh("nvcc --version"),
         )
-    install = {
-        "apt": f"sudo apt-get install gcc-{newest} g++-{newest}",
-        "zypper": f"sudo zypper install gcc{newest} gcc{newest}-c++",
-        "pacman": f"sudo pacman -S gcc{newest}",
-    }.get(manager(facts) or "", f"# install g++-{newest} beside the system's")
-    compiler = f"/usr/bin/g++-{newest}"
+    number = DOTTED(newest)
+    install = sh(INSTALL.get(manager(facts) or "", "# install g++-{number} beside the system's"), number=number)
+    compiler = sh("/usr/bin/g++-{number}", number=number)
     return Fix(
         text=f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
-        commands=(install, f"export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}"),
+        commands=(install, sh("export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}", compiler=compiler)),
         needs_root="sudo " in install,
-        verify=f"{compiler} --version",
+        verify=sh("{compiler} --version", compiler=compiler),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -59,7 +60,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             text=f"{fixes.place(facts)}Read the machine's event log, try another slot, riser, power supply (with a "
             "cable of its own for each socket of the card) or mainboard, bring the "
             "firmware up to date, and have the faulty part exchanged.",
-            commands=("sudo dmesg | grep -iE 'hardware error|aer|mce'", "sudo ipmitool sel list"),
+            commands=(sh("sudo dmesg | grep -iE 'hardware error|aer|mce'"), sh("sudo ipmitool sel list")),
             needs_root=True,
         ),
         confidence=Confidence.CERTAIN if checked else Confidence.LIKELY,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes, intel
@@ -29,10 +30,10 @@ WEAK = ("xpu-no-devices", "ze-no-devices", "sycl-no-devices", "sycl-no-gpu-liste
 OPENCL = ("intel-opencl-icd", "intel-opencl")  # the OpenCL half of the runtime, in packages of its own
 HALVES = re.compile(r"level[-_]zero|libze[-_]?intel|libze1")
 INSTALL = {
-    "apt": "sudo apt-get install libze1 libze-intel-gpu1  # older releases: level-zero intel-level-zero-gpu",
-    "dnf": "sudo dnf install oneapi-level-zero intel-compute-runtime",
-    "zypper": "sudo zypper install level-zero intel-compute-runtime",
-    "pacman": "sudo pacman -S level-zero-loader intel-compute-runtime",
+    "apt": sh("sudo apt-get install libze1 libze-intel-gpu1  # older releases: level-zero intel-level-zero-gpu"),
+    "dnf": sh("sudo dnf install oneapi-level-zero intel-compute-runtime"),
+    "zypper": sh("sudo zypper install level-zero intel-compute-runtime"),
+    "pacman": sh("sudo pacman -S level-zero-loader intel-compute-runtime"),
 }
 
 
@@ -107,9 +108,9 @@ def _looked_for(facts: Facts, component: str) -> Because:
 def _install(facts: Facts) -> Fix:
     return Fix(
         text="Install the GPU half of Level Zero.",
-        commands=(INSTALL.get(fixes.manager(facts) or "", "# install level-zero and Intel's compute runtime"),),
+        commands=(INSTALL.get(fixes.manager(facts) or "") or sh("# install level-zero and Intel's compute runtime"),),
         needs_root=True,
-        verify="sycl-ls",
+        verify=sh("sycl-ls"),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
@@ -56,7 +57,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=fixes.rebuild(
             facts,
             "Switch ACS off in the firmware, and set the IOMMU to pass-through (not where virtual machines get GPUs).",
-            "# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub",
+            sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
         ),
     )
 

@@ -7,9 +7,9 @@ plugin PJRT API version", "Unexpected PJRT_… size"). Install all of them in on
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import SOME_PYTHON, Command, Word, either, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -31,7 +31,7 @@ KINDS = (
     *("jax-plugin-version", "jax-pjrt-version", "jax-pjrt-size", "jaxlib-version", "jaxlib-too-old"),
     "jax-plugin-interface",
 )
-VERIFY = 'python -c "import jax; print(jax.devices())"'
+VERIFY = sh('python -c "import jax; print(jax.devices())"')
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def _heard(facts: Facts) -> Finding:
         title=title,
         detail=_said(facts) if found or jax or needs else "",
         because=(*grounds(facts, *KINDS), *because_package(facts, "jaxlib"), *because_package(facts, "jax")),
-        fix=_fix(None if jax or needs else jaxlib, major, "python", VERIFY),
+        fix=_fix(None if jax or needs else jaxlib, major, SOME_PYTHON, VERIFY),
     )
 
 
@@ -110,14 +110,14 @@ def _said(facts: Facts) -> str:
     return ""
 
 
-def _fix(jaxlib: str | None, extra: str | None, python: str, verify: str) -> Fix:
+def _fix(jaxlib: str | None, extra: str | None, python: Word, verify: Command) -> Fix:
     plugin = extra or "cuda12"
-    of = shlex.quote(jaxlib or "")
-    pinned = f"{python} -m pip install jax-{plugin}-plugin=={of} jax-{plugin}-pjrt=={of}" if jaxlib else ""
-    together = f'{python} -m pip install --upgrade "jax[{plugin}]"'
+    pins = [requirement(f"jax-{plugin}-{part}", f"=={jaxlib}") for part in ("plugin", "pjrt")]
+    pinned = sh("{python} -m pip install {pins}", python=python, pins=pins)
+    together = sh("{python} -m pip install --upgrade {jax}", python=python, jax=requirement(f"jax[{plugin}]"))
     same = f"bring the plugin to {jaxlib}, the version of jaxlib" if jaxlib else "bring all to one version"
     return Fix(
         text=f"Install JAX and its plugin together; or {same}.",
-        commands=fixes.either(together, *((pinned,) if pinned else ())),
+        commands=either(together, *((pinned,) if jaxlib else ())),
         verify=verify,
     )

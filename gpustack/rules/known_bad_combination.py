@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.alone import each, inside
@@ -93,7 +94,11 @@ def _finding(one: KnownBad, versions: Mapping[str, str], facts: Facts) -> Findin
             for name in (one.component, *one.partners)
         ),
         row=one.row,
-        fix=Fix(text=one.advice, commands=(f"gpustack matrix show {one.component}",), verify="gpustack doctor"),
+        fix=Fix(
+            text=one.advice,
+            commands=(sh("gpustack matrix show {subject}", subject=NAME(one.component)),),
+            verify=sh("gpustack doctor"),
+        ),
         confidence=Confidence.LIKELY if proven else Confidence.POSSIBLE,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import BRANCH, Command, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-SHUT_DOWN = ("wsl.exe --shutdown",)
+SHUT_DOWN = (sh("wsl.exe --shutdown"),)
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -45,13 +46,15 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 def _fix(facts: Facts) -> Fix:
     if facts.host.container:
-        command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …"
+        command = sh("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …")
         return Fix(
-            text="Start the container with the driver's computing part.", commands=(command,), verify="gpustack doctor"
+            text="Start the container with the driver's computing part.",
+            commands=(command,),
+            verify=sh("gpustack doctor"),
         )
     if facts.host.wsl:
         text, commands = "Bring the driver of Windows up to date, which brings libcuda, and restart WSL.", SHUT_DOWN
-        return Fix(text=text, commands=commands, verify="gpustack doctor")
+        return Fix(text=text, commands=commands, verify=sh("gpustack doctor"))
     return _installed(facts)
 
 
@@ -60,13 +63,14 @@ def _installed(facts: Facts) -> Fix:
     release = user_release(facts)
     family = fixes.manager(facts)
     if family == "apt":
-        ubuntu = f"libnvidia-compute-{release.branch if release else '580'}"
-        commands: tuple[str, ...] = (f"sudo apt-get install {ubuntu if fixes.ubuntu(facts) else 'libcuda1'}",)
+        branch = BRANCH(release.branch if release else 580)
+        ubuntu = sh("sudo apt-get install libnvidia-compute-{branch}", branch=branch)
+        commands: tuple[Command, ...] = (ubuntu if fixes.ubuntu(facts) else sh("sudo apt-get install libcuda1"),)
     else:
         commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
     return Fix(
         text="Install the driver's computing part, in the driver's own release.",
-        commands=(*commands, "sudo ldconfig"),
+        commands=(*commands, sh("sudo ldconfig")),
         needs_root=True,
-        verify="gpustack doctor",
+        verify=sh("gpustack doctor"),
     )

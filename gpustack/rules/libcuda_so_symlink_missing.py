@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import containers, naming, wsl
@@ -71,13 +72,14 @@ def _folder(facts: Facts) -> str:
 
 
 def _fix(folder: str, facts: Facts) -> Fix:
-    link = f"sudo ln -s libcuda.so.1 {folder}/libcuda.so"
-    path = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
-    ldconfig = f"echo {folder} | sudo tee /etc/ld.so.conf.d/libcuda.conf && sudo ldconfig"
+    where = PATH(folder)
+    link = sh("sudo ln -s libcuda.so.1 {folder}/libcuda.so", folder=where)
+    path = sh("export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH", folder=where)
+    ldconfig = sh("echo {folder} | sudo tee /etc/ld.so.conf.d/libcuda.conf && sudo ldconfig", folder=where)
     return Fix(
         text="Make the link and tell the loader of the folder, or put it on the library path (for the linker also "
         "LIBRARY_PATH; where no driver is, as while an image is built, -L/usr/local/cuda/lib64/stubs).",
         commands=(path, ldconfig) if facts.host.wsl else (link, ldconfig),
         needs_root=True,
-        verify="ldconfig -p | grep libcuda",
+        verify=sh("ldconfig -p | grep libcuda"),
     )

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import requirement, sh
 from gpustack.model.report import Because, Fix
 from gpustack.rules import fixes
 from gpustack.rules.reading import copies, items, table, text, texts
@@ -82,8 +83,11 @@ class Clash:
         if self.one.step == LD_LIBRARY_PATH:
             folder = self.one.path.rpartition("/")[0]
             return fixes.off_path([self.one.folder or folder], folder, verify)
-        wanted = f"{self.wheel}=={self.own}" if self.wheel else ""
-        command = f"{self.build.python} -m pip install --force-reinstall --no-deps {wanted}"
+        command = sh(
+            "{python} -m pip install --force-reinstall --no-deps {wanted}",
+            python=self.build.python,
+            wanted=requirement(self.wheel, f"=={self.own}"),
+        )
         return Fix(text="Install the version that it requires anew.", commands=(command,), verify=verify)
 
 

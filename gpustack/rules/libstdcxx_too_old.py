@@ -7,9 +7,9 @@ found first, or install a newer one into the environment.
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import SYMBOL, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.saying import grounds, holding
@@ -43,9 +43,9 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text="Install a newer libstdc++ into the environment and let it be found before the system's.",
             commands=(
-                "conda install -c conda-forge libstdcxx-ng  # without conda, upgrade the system's",
-                "export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH",
+                sh("conda install -c conda-forge libstdcxx-ng  # without conda, upgrade the system's"),
+                sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
             ),
-            verify=f"strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep {shlex.quote(needs)}",
+            verify=sh("strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep {needs}", needs=SYMBOL(needs)),
         ),
     )

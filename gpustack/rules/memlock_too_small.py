@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because, flag, number, texts, told
@@ -40,7 +41,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
             fix=Fix(
                 text="Raise the limit where the jobs are started.",
-                commands=("docker run --ulimit memlock=-1 …" if container else "ulimit -l unlimited",),
-                verify="ulimit -l",
+                commands=(sh("docker run --ulimit memlock=-1 …") if container else sh("ulimit -l unlimited"),),
+                verify=sh("ulimit -l"),
             ),
         )

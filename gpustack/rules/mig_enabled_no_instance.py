@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, NOTHING, Command, Word, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import mig_said, naming
@@ -47,17 +48,20 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             ),
             fix=Fix(
                 text=ADVICE,
-                commands=_commands(f" -i {gpu.mark}"),
+                commands=_commands(sh("-i {gpu}", gpu=GPU(gpu.mark))),
                 needs_root=True,
-                verify="nvidia-smi -L",
+                verify=sh("nvidia-smi -L"),
             ),
         )
 
 
-def _commands(which: str = "") -> tuple[str, ...]:
+def _commands(which: Word | Command = NOTHING) -> tuple[Command, ...]:
     """Give the two ways out for one GPU, or for all."""
-    divide = f"# sudo nvidia-smi mig{which} -cgi PROFILE -C"
-    return (f"sudo nvidia-smi mig{which} -lgip", divide, f"# or: sudo nvidia-smi{which} -mig 0")
+    return (
+        sh("sudo nvidia-smi mig {which} -lgip", which=which),
+        sh("# sudo nvidia-smi mig {which} -cgi PROFILE -C", which=which),
+        sh("# or: sudo nvidia-smi {which} -mig 0", which=which),
+    )
 
 
 def _said(facts: Facts) -> Finding:
@@ -76,6 +80,6 @@ def _said(facts: Facts) -> Finding:
             text=ADVICE,
             commands=_commands(),
             needs_root=True,
-            verify="nvidia-smi -L",
+            verify=sh("nvidia-smi -L"),
         ),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import mig_said, naming
@@ -37,7 +38,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=(*grounds(facts, *mig_said.BEYOND, *mig_said.MADE, most=6), *naming.of_driver(facts)),
         fix=Fix(
             text="Start one process for each instance, each with one MIG UUID of nvidia-smi -L; or switch MIG off.",
-            commands=("nvidia-smi -L", "CUDA_VISIBLE_DEVICES=MIG-<uuid> python …"),
-            verify='python -c "import torch; print(torch.cuda.device_count())"',
+            commands=(sh("nvidia-smi -L"), sh("CUDA_VISIBLE_DEVICES=MIG-<uuid> python …")),
+            verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )

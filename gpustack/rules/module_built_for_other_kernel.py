@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Severity
 from gpustack.rules import fixes
@@ -50,6 +51,6 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             facts,
             "Build the module for this kernel, or start the kernel that it was built for.",
             fixes.headers(facts),
-            f"sudo dkms autoinstall -k {fixes.kernel(facts)}",
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
         ),
     )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because_of, copies, table, text
 from gpustack.rules.saying import grounds, heard, value
-from gpustack.rules.seen import python_of
 from gpustack.rules.toolchain import toolkits
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-ALL = "cupy cupy-cuda11x cupy-cuda12x cupy-cuda13x"
+ALL = ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x")
 SAID = "cupy-several"
 CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
 
@@ -48,11 +48,11 @@ def _said(facts: Facts) -> Iterator[Finding]:
         title=f"Several CuPy distributions are installed{spelled}",
         detail="They bring the same package and write over each other's files.",
         because=grounds(facts, SAID),
-        fix=_fix("python", names, facts),
+        fix=_fix(SOME_PYTHON, names, facts),
     )
 
 
-def _fix(python: str, names: Sequence[str], facts: Facts) -> Fix:
+def _fix(python: Word, names: Sequence[str], facts: Facts) -> Fix:
     """Give how to keep one: that of the CUDA that is here, where something tells it."""
     here = [one.cuda.major for one in toolkits(facts)]
     several = len(names) > 1
@@ -61,10 +61,14 @@ def _fix(python: str, names: Sequence[str], facts: Facts) -> Fix:
     return Fix(
         text="Remove all of them, then install the one for the CUDA that is here.",
         commands=(
-            f"{python} -m pip uninstall -y {' '.join(names) if several else ALL}",
-            f"{python} -m pip install {kept}",
+            sh(
+                "{python} -m pip uninstall -y {names}",
+                python=python,
+                names=tuple(map(DISTRIBUTION, names if several else ALL)),
+            ),
+            sh("{python} -m pip install {kept}", python=python, kept=DISTRIBUTION(kept)),
         ),
-        verify=f'{python} -c "import cupy; cupy.show_config()"',
+        verify=sh('{python} -c "import cupy; cupy.show_config()"', python=python),
     )
 
 
@@ -74,7 +78,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         names = sorted(name for name in held if CUPY.fullmatch(name))
         if len(names) < 2:  # noqa: PLR2004 - several
             continue
-        python = python_of(copy.environment)
+        python = PYTHON(copy.environment)
         spelled = [f"{name} {text(held, name) or ''}".strip() for name in names]
         yield Finding(
             id="multiple-cupy",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import SOME_PYTHON, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules.foreign import lacking, off_path, path_grounds, removed
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 ID, FILE = "nccl-version-clash", "libnccl.so"
 REFUSED = ("nccl-too-old", "nccl-mismatch")
 SEVERAL = 2
-VERIFY = 'python -c "import torch; print(torch.cuda.nccl.version())"'
+VERIFY = sh('python -c "import torch; print(torch.cuda.nccl.version())"')
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -79,7 +80,9 @@ def _said(facts: Facts) -> Iterator[Finding]:
             *(grounds(facts, "library-version", most=2) if not wheels else ()),
             *path_grounds(facts),
         ),
-        fix=removed("python", *wheels, keep=_kept(wheels)) if both else off_path(facts, "NCCL", VERIFY),
+        fix=removed(SOME_PYTHON, *wheels, keep=(kept := _kept(wheels)), version=wheels[kept])
+        if both
+        else off_path(facts, "NCCL", VERIFY),
     )
 
 
@@ -94,8 +97,7 @@ def _wheels(facts: Facts) -> dict[str, str]:
 
 def _kept(wheels: dict[str, str]) -> str:
     """Give the wheel to keep: the newest, for an older NCCL is what frameworks complain of."""
-    name = max(wheels, key=lambda one: numbers(wheels[one]))
-    return f"{name}=={wheels[name]}"
+    return max(wheels, key=lambda one: numbers(wheels[one]))
 
 
 def _seen(facts: Facts) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules.reading import because, because_of
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 FIX = Fix(
     text="Bring gpustack up to date, from where this one was installed; this shows what the matrix lacks.",
-    commands=("gpustack matrix update",),
-    verify="gpustack --version",
+    commands=(sh("gpustack matrix update"),),
+    verify=sh("gpustack --version"),
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DOTTED, SOME_PYTHON, either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -84,20 +85,22 @@ def _said(facts: Facts, name: str) -> str | None:
     return dotted(found) or found
 
 
+ON_WINDOWS = r"set CUDA_PATH=C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{cuda}"
+
+
 def _fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | None) -> Fix:
-    home = r"set CUDA_PATH=C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{}"
-    use = home if on_windows(facts) and not facts.host.wsl else "export CUDA_HOME=/usr/local/cuda-{}"
-    commands = [use.format(wanted)] if wanted and is_version(wanted) else []
+    use = ON_WINDOWS if on_windows(facts) and not facts.host.wsl else "export CUDA_HOME=/usr/local/cuda-{cuda}"
+    commands = [sh(use, cuda=DOTTED(wanted))] if wanted and is_version(wanted) else []
     cuda = parsed(found)
     tag = _tag(facts, matrix, cuda) if cuda else None
     if tag:
-        commands.append(f"python -m pip install --force-reinstall torch --index-url {fixes.TORCH_INDEX}/{tag}")
+        commands.append(fixes.install_torch(SOME_PYTHON, None, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return Fix(
         text=f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
         f"nvcc is taken; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
-        commands=fixes.either(*commands) or ("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
-        verify='python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"',
+        commands=either(*commands) or (sh("nvcc --version"), sh('python -c "import torch; print(torch.version.cuda)"')),
+        verify=sh('python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"'),
     )
 
 

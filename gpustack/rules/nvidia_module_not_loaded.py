@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -70,13 +71,13 @@ def _fix(facts: Facts, blocked: tuple[str, ...]) -> Fix:
     if on_disk(facts):
         return Fix(
             text=f"{fixes.place(facts)}Load it; if that fails, the kernel's last lines say why.",
-            commands=("sudo modprobe nvidia", "sudo dmesg | tail -n 40"),
+            commands=(sh("sudo modprobe nvidia"), sh("sudo dmesg | tail -n 40")),
             needs_root=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         )
     return fixes.rebuild(
         facts,
         f"Build it for kernel {fixes.kernel(facts)}, or start a kernel that has it.",
         fixes.headers(facts),
-        f"sudo dkms autoinstall -k {fixes.kernel(facts)}",
+        sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
     )

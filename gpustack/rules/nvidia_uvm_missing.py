@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -75,9 +76,9 @@ def _fix(facts: Facts) -> Fix:
     return Fix(
         text=f"{fixes.place(facts)}Load nvidia_uvm and make its device node, now and at each start (a line nvidia-uvm "
         "in /etc/modules-load.d/); for a container, pass the node in.",
-        commands=("sudo modprobe nvidia_uvm", "sudo nvidia-modprobe -c 0 -u"),
+        commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
         needs_root=True,
-        verify="gpustack doctor",
+        verify=sh("gpustack doctor"),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -63,7 +64,7 @@ def _said(facts: Facts) -> Iterator[Finding]:
             *path_grounds(facts),
             *(one.because for one in toolkits(facts) if cuda and one.cuda < cuda),
         ),
-        fix=off_path(facts, "libnvJitLink", 'python -c "import torch"'),
+        fix=off_path(facts, "libnvJitLink", sh('python -c "import torch"')),
     )
 
 
@@ -92,7 +93,7 @@ def _loaded(facts: Facts) -> Iterator[Finding]:
             *(one for one in grounds(facts, "library-needed-by", most=1) if by),
             *path_grounds(facts),
         ),
-        fix=off_path(facts, "libnvJitLink", 'python -c "import jax; print(jax.devices())"'),
+        fix=off_path(facts, "libnvJitLink", sh('python -c "import jax; print(jax.devices())"')),
     )
 
 
@@ -110,7 +111,7 @@ def _spoken(facts: Facts) -> Iterator[Finding]:
         detail="libcusparse and libnvJitLink must be of one release. Mostly LD_LIBRARY_PATH names an older toolkit.",
         confidence=Confidence.LIKELY,
         because=(*grounds(facts, OLDER, most=2), *path_grounds(facts)),
-        fix=off_path(facts, "libnvJitLink", 'python -c "import torch"'),
+        fix=off_path(facts, "libnvJitLink", sh('python -c "import torch"')),
     )
 
 
@@ -129,7 +130,7 @@ def _by_path(facts: Facts) -> Iterator[Finding]:
         "libcusparse calls.",
         confidence=Confidence.LIKELY,
         because=(*grounds(facts, CANNOT, most=2), *path_grounds(facts)),
-        fix=off_path(facts, "libnvJitLink", 'python -c "import jax; print(jax.devices())"'),
+        fix=off_path(facts, "libnvJitLink", sh('python -c "import jax; print(jax.devices())"')),
     )
 
 
@@ -180,9 +181,11 @@ def _fix(build: Build, path: str) -> Fix:
         return fixes.off_path([spelled[0] or folder], folder, verify)
     pins = table(build.copy.facts, "pins")
     wheel = next((name for name in sorted(pins) if name.startswith("nvidia-nvjitlink")), None)
-    wanted = f"{wheel}=={text(pins, wheel)}" if wheel else "--upgrade nvidia-nvjitlink-cu12"
+    wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade nvidia-nvjitlink-cu12")
     return Fix(
         text="Install the libnvJitLink that goes with the others.",
-        commands=(f"{build.python} -m pip install --force-reinstall --no-deps {wanted}",),
+        commands=(
+            sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
+        ),
         verify=verify,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -38,8 +39,8 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=row.row if row else None,
         fix=Fix(
             text=f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
-            commands=(f"sudo nvidia-smi --gpu-reset -i {','.join(event.pci for event in events)}",),
+            commands=(sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),),
             needs_root=True,
-            verify="nvidia-smi nvlink --status",
+            verify=sh("nvidia-smi nvlink --status"),
         ),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because, number, text, told
@@ -38,8 +39,8 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=row.row if row else None,
         fix=Fix(
             text="Read what the driver said to the kernel's log.",
-            commands=("sudo dmesg | grep -iE 'nvrm|nvidia'",),
+            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
             needs_root=True,
-            verify="nvidia-smi",
+            verify=sh("nvidia-smi"),
         ),
     )

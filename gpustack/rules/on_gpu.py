@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import CONTAINER, NAME, NUMBER, PID, UNIT, Command, sh
 from gpustack.model.facts import Status
 from gpustack.rules.reading import copies, number, table, text
 
@@ -41,19 +41,19 @@ def listed(found: Iterable[Instance]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def restart(copy: Instance) -> str:
+def restart(copy: Instance) -> Command:
     """Give the command that restarts a process by what it belongs to; at the last the one that ends it."""
     held, unit, job = table(copy.facts, "container"), text(copy.facts, "unit"), text(copy.facts, "slurm_job")
     engine, name = text(held, "engine"), text(held, "id")
     if engine in {"docker", "podman"} and name:
-        return f"{engine} restart {shlex.quote(name)}"
+        return sh("{engine} restart {name}", engine=NAME(engine), name=CONTAINER(name))
     if engine == "kubernetes":
-        return f"# delete the pod that holds container {name or '?'}; its controller starts it anew"
+        return sh("# delete the pod that holds container {name}; its controller starts it anew", name=CONTAINER(name))
     if job and job.isdecimal():
-        return f"scontrol requeue {job}"
+        return sh("scontrol requeue {job}", job=NUMBER(job))
     if unit:
-        return f"sudo systemctl restart {shlex.quote(unit)}"
-    return f"kill {pid(copy)}  # then start it again"
+        return sh("sudo systemctl restart {unit}", unit=UNIT(unit))
+    return sh("kill {pid}  # then start it again", pid=PID(pid(copy)))
 
 
 def releases(copy: Instance) -> tuple[str, ...]:

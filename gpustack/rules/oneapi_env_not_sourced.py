@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import intel
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 LIBRARY, INACTIVE = "oneapi-library", "oneapi-not-active"
-SCRIPT = "/opt/intel/oneapi/setvars.sh"
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -47,8 +47,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text="Install the oneAPI Base Toolkit of the release that the program was built with, if it is not there, "
             "and run its script in the shell that starts the program.",
-            commands=(f"source {SCRIPT}",),
-            verify="sycl-ls",
+            commands=(sh("source /opt/intel/oneapi/setvars.sh"),),
+            verify=sh("sycl-ls"),
         ),
     )
 
@@ -77,7 +77,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
                 fix=Fix(
                     text="Run oneAPI's script in the shell that starts the program; the release must be the one that "
                     "the framework was built with.",
-                    commands=(f"source {root}/setvars.sh",),
-                    verify="sycl-ls",
+                    commands=(sh("source {root}/setvars.sh", root=PATH(root)),),
+                    verify=sh("sycl-ls"),
                 ),
             )

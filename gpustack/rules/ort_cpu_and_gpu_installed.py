@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -61,10 +62,10 @@ def _said(facts: Facts) -> Iterator[Finding]:
         fix=Fix(
             text="Remove both and install onnxruntime-gpu alone.",
             commands=(
-                "python -m pip uninstall -y onnxruntime onnxruntime-gpu",
-                "python -m pip install onnxruntime-gpu",
+                sh("python -m pip uninstall -y onnxruntime onnxruntime-gpu"),
+                sh("python -m pip install onnxruntime-gpu"),
             ),
-            verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
         ),
     )
 
@@ -89,8 +90,12 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             fix=Fix(
                 text="Remove both and install one.",
                 commands=(
-                    f"{build.python} -m pip uninstall -y onnxruntime {both[0]}",
-                    f"{build.python} -m pip install {both[0]}",
+                    sh(
+                        "{python} -m pip uninstall -y onnxruntime {other}",
+                        python=build.python,
+                        other=DISTRIBUTION(both[0]),
+                    ),
+                    sh("{python} -m pip install {other}", python=build.python, other=DISTRIBUTION(both[0])),
                 ),
                 verify=fixes.verify(build),
             ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NUMBER, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.cuda_major_mixed import required
@@ -85,7 +86,10 @@ def _fix(wanted: int, others: list[tuple[str, Because]], facts: Facts, matrix: M
     here = majors(cuda_here(facts, matrix))
     release = onnxruntime.release_of(matrix, onnxruntime_version(facts) or "0")
     cuda = here[0] if here else release.cuda if release else None
-    wheel = f'python -m pip install "nvidia-cudnn-cu{cuda}=={wanted}.*"' if cuda else f"# install cuDNN {wanted}"
+    if cuda:
+        wheel = sh("python -m pip install {cudnn}", cudnn=requirement(f"nvidia-cudnn-cu{cuda}", f"=={wanted}.*"))
+    else:
+        wheel = sh("# install cuDNN {wanted}", wanted=NUMBER(wanted))
     held = numbers(others[0][0])[0] if others else None
     fitting = [one for one in onnxruntime.releases(matrix) if one.cudnn == held and cuda in {one.cuda, None}]
     feeds = [one for one in onnxruntime.feeds_of(matrix, onnxruntime_version(facts) or "0") if one.cudnn == held]
@@ -96,5 +100,5 @@ def _fix(wanted: int, others: list[tuple[str, Because]], facts: Facts, matrix: M
     return Fix(
         text=f"Install cuDNN {wanted} for the CUDA that onnxruntime was built for, where the loader finds it{other}.",
         commands=(wheel,),
-        verify='python -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+        verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     )

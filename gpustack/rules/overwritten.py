@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, PYTHON, requirement, sh
 from gpustack.model.report import Because, Fix, Severity
 from gpustack.rules.reading import copies, flag, items, table, text
-from gpustack.rules.seen import builds, python_of
+from gpustack.rules.seen import builds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,14 +81,18 @@ class Overwritten:
     @property
     def fix(self) -> Fix:
         """Remove all of them and install the one that is wanted: removing one alone deletes the file of the other."""
-        python = python_of(self.copy.environment)
+        python = PYTHON(self.copy.environment)
         kept = self.wanted or self.fits or self.owners[-1]
-        name = kept.replace(" ", "==")
-        names = " ".join(owner.partition(" ")[0] for owner in self.owners)
+        name, _, version = kept.partition(" ")
+        wanted = requirement(name, f"=={version}" if version else "")
+        owners = tuple(DISTRIBUTION(owner.partition(" ")[0]) for owner in self.owners)
         return Fix(
             text=f"Remove all of them, then install {kept} alone.",
-            commands=(f"{python} -m pip uninstall -y {names}", f"{python} -m pip install --no-deps {name}"),
-            verify="gpustack doctor",
+            commands=(
+                sh("{python} -m pip uninstall -y {owners}", python=python, owners=owners),
+                sh("{python} -m pip install --no-deps {wanted}", python=python, wanted=wanted),
+            ),
+            verify=sh("gpustack doctor"),
         )
 
     def named(self, begins: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PCI, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import amd_faults
@@ -74,9 +75,9 @@ def _told(slow: tuple[int, int] | None, narrow: tuple[int, int] | None, facts: F
         fix=Fix(
             text="Switch the machine off, seat the card, its riser and cables again, and look at the slot's setting in "
             "the firmware (generation: automatic or the card's); retraining it under load shows whether it holds.",
-            commands=("sudo lspci -vv -d 10de: | grep -i lnk",),
+            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
             needs_root=True,
-            verify="nvidia-smi -q -d PCI",
+            verify=sh("nvidia-smi -q -d PCI"),
         ),
         confidence=Confidence.LIKELY,
     )
@@ -96,9 +97,9 @@ def _down(generation: int, facts: Facts, matrix: Matrix) -> Finding:
         fix=Fix(
             text="Install the newest driver and the newest firmware (BIOS) of the board, and set the slot's generation "
             "there to the card's or one lower; seat the card and its riser again.",
-            commands=("sudo lspci -vv -d 10de: | grep -i lnk",),
+            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
             needs_root=True,
-            verify="nvidia-smi -q -d PCI",
+            verify=sh("nvidia-smi -q -d PCI"),
         ),
         confidence=Confidence.LIKELY,
     )
@@ -122,9 +123,9 @@ def _slot(facts: Facts, matrix: Matrix) -> Finding:
         because=(*grounds(facts, SLOT, *SUFFERS), *more(facts)),
         fix=Fix(
             text="Put the card into a slot with more lanes, without the riser, and compare the links.",
-            commands=("sudo lspci -vv -d 10de: | grep -i lnk",),
+            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
             needs_root=True,
-            verify="nvidia-smi -q -d PCI",
+            verify=sh("nvidia-smi -q -d PCI"),
         ),
         confidence=Confidence.POSSIBLE,
     )
@@ -190,9 +191,9 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             fix=Fix(
                 text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in the "
                 "firmware.",
-                commands=(f"sudo lspci -vv -s {copy.key} | grep -i lnk",),
+                commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(copy.key)),),
                 needs_root=True,
-                verify="gpustack doctor",
+                verify=sh("gpustack doctor"),
             ),
         )
 

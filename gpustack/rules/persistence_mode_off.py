@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -45,8 +46,8 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         ),
         fix=Fix(
             text=f"{fixes.place(facts)}Run nvidia-persistenced.",
-            commands=("sudo systemctl enable --now nvidia-persistenced",),
+            commands=(sh("sudo systemctl enable --now nvidia-persistenced"),),
             needs_root=True,
-            verify="nvidia-smi --query-gpu=persistence_mode --format=csv",
+            verify=sh("nvidia-smi --query-gpu=persistence_mode --format=csv"),
         ),
     )

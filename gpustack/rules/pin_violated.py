@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, PYTHON, Word, either, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.extensions import SERVING
-from gpustack.rules.fixes import either
 from gpustack.rules.reading import copies, number, table, text, texts
-from gpustack.rules.seen import python_of
 from gpustack.subjects import pep440
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def _finding(name: str, broken: tuple[Pin, ...], listed: Instance) -> Finding:
         detail=_detail(name, worst),
         because=tuple(_because(name, pin) for pin in worst[:4]),
         confidence=Confidence.LIKELY,
-        fix=_fix(name, version, worst, python_of(listed.environment)),
+        fix=_fix(name, version, worst, PYTHON(listed.environment)),
     )
 
 
@@ -140,14 +139,20 @@ def _detail(name: str, pins: list[Pin]) -> str:
     return f"The metadata of {name} requires {said}. A newer one of the same major mostly serves as well."
 
 
-def _fix(name: str, version: str, pins: list[Pin], python: str) -> Fix | None:
-    wanted = " ".join(f'"{pin.required}{pin.versions}"' for pin in pins if pin.hurts)
+def _fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | None:
+    wanted = [requirement(pin.required, pin.versions) for pin in pins if pin.hurts]
     if not wanted:
         return None
     return Fix(
         text=f"Give {name} what it asks for, or take the release of {name} that is made for what is here.",
         commands=either(
-            f'{python} -m pip install "{name}=={version}" {wanted}', f"{python} -m pip install --upgrade {name}"
+            sh(
+                "{python} -m pip install {own} {wanted}",
+                python=python,
+                own=requirement(name, f"=={version}"),
+                wanted=wanted,
+            ),
+            sh("{python} -m pip install --upgrade {name}", python=python, name=DISTRIBUTION(name)),
         ),
-        verify=f"{python} -m pip check",
+        verify=sh("{python} -m pip check", python=python),
     )

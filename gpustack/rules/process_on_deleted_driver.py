@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import on_gpu
@@ -45,6 +46,6 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - 
         fix=Fix(
             text="Start each of them again when its work allows.",
             commands=tuple(dict.fromkeys(map(on_gpu.restart, found)))[:MOST_COMMANDS],
-            verify="gpustack doctor",
+            verify=sh("gpustack doctor"),
         ),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -127,7 +128,7 @@ def _fix(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
         commands=fixes.driver(facts, matrix),
         needs_root=True,
         needs_reboot=True,
-        verify="nvidia-smi",
+        verify=sh("nvidia-smi"),
     )
 
 

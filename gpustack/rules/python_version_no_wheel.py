@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, Command, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
-from gpustack.rules.extensions import requirement
+from gpustack.rules.extensions import distribution_of
 from gpustack.rules.fixes import TORCH_INDEX
 from gpustack.rules.glibc_too_old import glibc, wanted_by
 from gpustack.rules.pythons import pythons_of, releases_for
@@ -148,22 +149,25 @@ def _fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: Facts, m
     return Fix(
         text=f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
         commands=(
-            f"uv venv --seed --python {best or '3.11'} gpu && . gpu/bin/activate",
-            f"# or: conda create -n gpu python={best or '3.11'} && conda activate gpu",
+            sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
+            sh("# or: conda create -n gpu python={python} && conda activate gpu", python=DOTTED(best or "3.11")),
             _install(package, wanted, facts),
         ),
-        verify="python --version",
+        verify=sh("python --version"),
     )
 
 
-def _install(package: str, wanted: str, facts: Facts) -> str:
+def _install(package: str, wanted: str, facts: Facts) -> Command:
     """Give how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
-    name = requirement(package.lower(), facts)
+    name = distribution_of(package.lower(), facts)
     if name is None:
-        return "# and install there what was asked for"
+        return sh("# and install there what was asked for")
     tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
-    index = f" --index-url {TORCH_INDEX}/{tag[1]}" if tag and name.startswith("torch") else ""
-    return f"python -m pip install {name}{f'=={wanted}' if wanted else ''}{index}"
+    asked = requirement(name, f"=={wanted}" if wanted else "")
+    if tag and name.startswith("torch"):
+        index = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag[1]))
+        return sh("python -m pip install {asked} {index}", asked=asked, index=index)
+    return sh("python -m pip install {asked}", asked=asked)
 
 
 def _holding(needs: str | None) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, VARIABLE, Command, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.rules.reading import copies, items, status, text, told
@@ -20,7 +20,7 @@ MAKERS = {"nvidia": ("nvidia",), "amd": ("amd",), "intel": ("intel", "igdrcl")}
 HERE = frozenset({Status.PRESENT, Status.FAILED})
 
 
-def broken(facts: Facts, component: str, finding: str, verify: str) -> Iterator[Finding]:
+def broken(facts: Facts, component: str, finding: str, verify: Command) -> Iterator[Finding]:
     """Give each registered driver whose library is not there, where there is a loader that programs would ask."""
     if status(facts, component) not in HERE:
         return
@@ -43,14 +43,18 @@ def broken(facts: Facts, component: str, finding: str, verify: str) -> Iterator[
             fix=Fix(
                 text="Install the package of that driver anew, or remove it; a file of no package can be put aside.",
                 commands=(
-                    f"dpkg -S {quote(where)} || rpm -qf {quote(where)}",
-                    f"# sudo mv {quote(where)} {quote(f'{where}.off')}, where no package has it",
+                    sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
+                    sh("# sudo mv {file} {off}, where no package has it", file=PATH(where), off=PATH(f"{where}.off")),
                 ),
                 needs_root=True,
                 verify=verify,
             )
             if file
-            else Fix(text="Take the library out of the variable.", commands=(f"unset {where}",), verify=verify),
+            else Fix(
+                text="Take the library out of the variable.",
+                commands=(sh("unset {variable}", variable=VARIABLE(where)),),
+                verify=verify,
+            ),
         )
 
 

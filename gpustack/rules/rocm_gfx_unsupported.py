@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DOTTED, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import amd
@@ -210,6 +211,8 @@ def _fix(gfx: str | None, matrix: Matrix) -> Fix:
     override = f" Or let ROCm take it for its nearest relative with {OVERRIDE}={value}{outcome}." if value else ""
     return Fix(
         text=f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
-        commands=(f"export {OVERRIDE}={value}",) if value else ("rocminfo | grep gfx",),
-        verify="python -c \"import torch; print(torch.ones(1, device='cuda'))\"",
+        commands=(sh("export HSA_OVERRIDE_GFX_VERSION={value}", value=DOTTED(value)),)
+        if value
+        else (sh("rocminfo | grep gfx"),),
+        verify=sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\""),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PATH, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.rules import fixes
@@ -137,5 +138,5 @@ def _fix(facts: Facts) -> Fix:
         facts,
         "Enrol the key that signed the module (the next start asks for the password that mokutil wants now), or "
         "install a module that your distribution has signed, or switch Secure Boot off in the firmware.",
-        f"sudo mokutil --import {key}",
+        sh("sudo mokutil --import {key}", key=PATH(key)),
     )

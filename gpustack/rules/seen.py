@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PYTHON, Word
 from gpustack.model.facts import Facts, Status
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 from gpustack.rules.nodes import left_out, withheld
@@ -57,9 +57,9 @@ class Build:
         return f"{self.component} {self.copy.version or ''}".strip()
 
     @property
-    def python(self) -> str:
+    def python(self) -> Word:
         """The command that runs its Python."""
-        return python_of(self.copy.environment)
+        return PYTHON(self.copy.environment)
 
     @property
     def exercise(self) -> Mapping[str, JsonValue]:
@@ -73,11 +73,6 @@ class Build:
             return None
         device = text(self.exercise, "device")
         return flag(self.exercise, "ok") is True and device is not None and device != "cpu"
-
-
-def python_of(environment: str | None) -> str:
-    """Give the command that runs the Python of an environment, as a shell takes it."""
-    return shlex.quote(environment) if environment else "python"
 
 
 def gpus(facts: Facts) -> tuple[Gpu, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
-from gpustack.rules.fixes import either
 from gpustack.rules.saying import grounds, heard, said, value
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def finding(facts: Facts) -> Finding | None:
         fix=Fix(
             text="Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
             "emptyDir of medium Memory on /dev/shm.",
-            commands=either("docker run --gpus all --shm-size=8g …", "docker run --gpus all --ipc=host …"),
-            verify="df -h /dev/shm",
+            commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
+            verify=sh("df -h /dev/shm"),
         ),
     )
 

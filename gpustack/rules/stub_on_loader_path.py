@@ -42,5 +42,5 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             because(facts, "libcuda", "path"),
             because(facts, "libcuda", "cu_init"),
         ),
-        fix=fixes.off_path(folders or [where.rpartition("/")[0]], "the stubs", "gpustack doctor"),
+        fix=fixes.off_path(folders or [where.rpartition("/")[0]], "the stubs", fixes.DOCTOR),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.linking import soname_library
@@ -175,12 +176,14 @@ def _cuda(one: Missing) -> str | None:
 
 
 def _fix(release: TensorflowRelease | None, wanted: list[Missing], facts: Facts) -> Fix:
-    verify = "python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""
+    verify = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
     release_ = plain_version(facts, TENSORFLOW)
     if release_ and numbers(release_)[:2] >= FIRST_EXTRA:
         return Fix(
             text="Install TensorFlow with the libraries that belong to it, and take others off LD_LIBRARY_PATH.",
-            commands=(f'python -m pip install "tensorflow[and-cuda]=={release_}"',),
+            commands=(
+                sh("python -m pip install {wanted}", wanted=requirement("tensorflow[and-cuda]", f"=={release_}")),
+            ),
             verify=verify,
         )
     needs = f"CUDA {release.cuda} and cuDNN {release.cudnn}" if release else _needs(None, wanted).rstrip(".")
@@ -188,6 +191,6 @@ def _fix(release: TensorflowRelease | None, wanted: list[Missing], facts: Facts)
     return Fix(
         text=f"Install {needs}, beside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
         "or install a TensorFlow that is built for the CUDA that is here.",
-        commands=("ldconfig -p | grep -E 'libcudart|libcudnn'",),
+        commands=(sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),),
         verify=verify,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules.frameworks import because_package, installed
@@ -65,11 +66,11 @@ def _finding(facts: Facts, release: str | None) -> Finding:
         fix=Fix(
             text=f"Run TensorFlow in WSL2, which uses the GPU by the driver of Windows; or take TensorFlow {LAST}.",
             commands=(
-                "wsl --install",
-                'python -m pip install "tensorflow[and-cuda]"  # inside WSL2',
-                f'# or: python -m pip install "tensorflow<2.11"  # on Windows itself: {LAST}, Python 3.7 to 3.10',
+                sh("wsl --install"),
+                sh('python -m pip install "tensorflow[and-cuda]"  # inside WSL2'),
+                sh('# or: python -m pip install "tensorflow<2.11"  # on Windows itself: 2.10, Python 3.7 to 3.10'),
             ),
-            verify="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
+            verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import GPU, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.reading import because_of, number
@@ -35,7 +36,10 @@ def held_back(facts: Facts, *, finding: str, bits: int, unless: int = 0, what: s
             component="gpu",
             title=f"{gpu.name} at {gpu.mark} {what}",
             because=tuple(because_of(facts, "gpu", gpu.copy, *names) for names in (("throttle", "mask"), *grounds)),
-            fix=Fix(text=advice, commands=(f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {gpu.mark}",)),
+            fix=Fix(
+                text=advice,
+                commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {gpu}", gpu=GPU(gpu.mark)),),
+            ),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -33,7 +34,8 @@ def told_ecc(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     row = matrix.xids.get(code) if code else matrix.cuda_codes.get(214)
     pci = next((one.values["pci"] for one in wrong if one.values.get("pci")), None)
     amd = any(one.kind == "ras-uncorrectable" for one in wrong)
-    show = "sudo dmesg | grep -i ras" if amd else "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"
+    asked = sh("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT")
+    show = sh("sudo dmesg | grep -i ras") if amd else asked
     yield Finding(
         id="gpu-ecc-error",
         severity=Severity.ERROR,
@@ -47,7 +49,7 @@ def told_ecc(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"{fixes.place(facts)}Find the GPU by its counters, stop its programs and reset it, or restart the "
             "machine. If errors come back or remapping failed, have the board exchanged.",
-            commands=(show, *(() if amd else ("# sudo nvidia-smi --gpu-reset -i INDEX, that of the list",))),
+            commands=(show, *(() if amd else (sh("# sudo nvidia-smi --gpu-reset -i INDEX, that of the list"),))),
             needs_root=True,
             verify=show,
         ),

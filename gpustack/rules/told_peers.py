@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.rules import fixes
@@ -65,8 +66,8 @@ def told_peers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "Set the IOMMU to pass-through (iommu=pt) or switch it off (intel_iommu=off, amd_iommu=off), and switch "
             "ACS off in the firmware or on the bridges (setpci); not where virtual machines get GPUs. Until then set "
             "NCCL_P2P_DISABLE=1.",
-            "# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub",
-            "sudo lspci -vvv | grep -i acsctl",
+            sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
+            sh("sudo lspci -vvv | grep -i acsctl"),
         ),
         confidence=Confidence.CERTAIN
         if warned or turned_away

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ARCH, PATH, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.reading import version
@@ -60,16 +61,20 @@ def _fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:
     meanwhile = f" Until then build for {older} with PTX, which the driver compiles for the GPU." if older else ""
     return Fix(
         text=f"Install {wanted}{torch}, and put its nvcc first on PATH (CUDA_HOME).{meanwhile}",
-        commands=(*_newer(one), *((f'export TORCH_CUDA_ARCH_LIST="{older}+PTX"',) if older else ())),
+        commands=(
+            *_newer(one),
+            *((sh("export TORCH_CUDA_ARCH_LIST={older}+PTX", older=ARCH(older)),) if older else ()),
+        ),
         needs_root=True,
-        verify="nvcc --list-gpu-arch",
+        verify=sh("nvcc --list-gpu-arch"),
     )
 
 
-def _newer(one: Target) -> tuple[str, ...]:
-    home = f"/usr/local/cuda-{one.first}"
-    found = f"export CUDA_HOME={home} PATH={home}/bin:$PATH" if one.first else "# install a newer CUDA toolkit"
-    return (found,)
+def _newer(one: Target) -> tuple[Command, ...]:
+    if not one.first:
+        return (sh("# install a newer CUDA toolkit"),)
+    home = PATH(f"/usr/local/cuda-{one.first}")
+    return (sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home),)
 
 
 def _older(one: Target, matrix: Matrix) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, NOTHING, code, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules.fixes import TORCH_INDEX
@@ -169,15 +170,18 @@ def _of(right: Companions | None, package: str) -> str | None:
 def _fix(facts: Facts, package: str, right: Companions | None, cuda: str | None) -> Fix:
     build = torch(facts)
     tag = build.copy.build if build and build.copy.build else f"cu{cuda.replace('.', '')}" if cuda else None
-    index = f" --index-url {TORCH_INDEX}/{tag}" if tag and re.fullmatch(r"(?:cu\d+|cpu|xpu|rocm[\d.]+)", tag) else ""
+    known = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag))
+    index = known if BUILD_TAG.holds(tag) else NOTHING
     fitting = _of(right, package)
-    wanted = f"torch=={right.torch} {package}=={fitting}" if right and fitting else f"torch {package}"
-    also = " torchaudio" if package != "torchaudio" and text(distributions(facts), "torchaudio") and not fitting else ""
+    pins = {"torch": right.torch, package: fitting} if right and fitting else {"torch": None, package: None}
+    wanted = [requirement(name, f"=={release}" if release else "") for name, release in pins.items()]
+    if package != "torchaudio" and text(distributions(facts), "torchaudio") and not fitting:
+        wanted.append(requirement("torchaudio"))
     return Fix(
         text=f"Install torch and {package} of one release, in one command, from one index.",
         commands=(
-            f"python -m pip uninstall -y torch {package}",
-            f"python -m pip install {wanted}{also}{index}",
+            sh("python -m pip uninstall -y torch {package}", package=DISTRIBUTION(package)),
+            sh("python -m pip install {wanted} {index}", wanted=wanted, index=index),
         ),
-        verify=f'python -c "import torch, {package}"',
+        verify=sh("python -c {code}", code=code("import torch, {package}", package=MODULE(package))),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.rules import amd, intel
@@ -107,7 +108,7 @@ def _closed(
         fix=replace(
             fix,
             text="Log out and in again, or start a shell with the group.",
-            commands=(f"newgrp {again[0]}",),
+            commands=(sh("newgrp {group}", group=NAME(again[0])),),
             needs_root=False,
         )
         if again and not facts.host.container
@@ -176,13 +177,13 @@ def _fix(facts: Facts) -> Fix:
             text="Start the container with both nodes and the number of the group that owns them on the machine "
             "(ls -ln /dev/kfd /dev/dri).",
             commands=(
-                "docker run --device=/dev/kfd --device=/dev/dri --group-add $(getent group render | cut -d: -f3) …",
+                sh("docker run --device=/dev/kfd --device=/dev/dri --group-add $(getent group render | cut -d: -f3) …"),
             ),
-            verify="rocminfo",
+            verify=sh("rocminfo"),
         )
     return Fix(
         text="Put the user into the groups, then log out and in again.",
-        commands=("sudo usermod -aG render,video $USER", "ls -l /dev/kfd /dev/dri"),
+        commands=(sh("sudo usermod -aG render,video $USER"), sh("ls -l /dev/kfd /dev/dri")),
         needs_root=True,
-        verify="id -nG",
+        verify=sh("id -nG"),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import fixes
@@ -61,12 +62,12 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             text=f"{fixes.place(facts)}Switch HMM off and load nvidia_uvm again (stop the programs on the GPU first), "
             "or use the proprietary module, or start the kernel with nokaslr.",
             commands=(
-                "echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf",
-                "sudo modprobe -r nvidia_uvm",
-                "sudo modprobe nvidia_uvm",
+                sh("echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf"),
+                sh("sudo modprobe -r nvidia_uvm"),
+                sh("sudo modprobe nvidia_uvm"),
             ),
             needs_root=True,
-            verify="cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm",
+            verify=sh("cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm"),
         ),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if spoken or has_hmm else Confidence.POSSIBLE,
     )

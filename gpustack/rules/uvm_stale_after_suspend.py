@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
 from gpustack.rules import fixes
@@ -78,9 +79,9 @@ def _fix(facts: Facts) -> Fix:
     return Fix(
         text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. To "
         "keep it away, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and nvidia-resume.service.",
-        commands=("sudo modprobe -r nvidia_uvm", "sudo modprobe nvidia_uvm"),
+        commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
         needs_root=True,
-        verify="gpustack doctor",
+        verify=sh("gpustack doctor"),
     )
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import VARIABLE, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import mig_said
@@ -84,8 +85,11 @@ def finding(facts: Facts) -> Finding | None:
             text="Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few
             else "Unset it, here and where a script or program sets it (os.environ), or name GPUs that are there.",
-            commands=(f"unset {wrong.variable if wrong else VARIABLES[0]}", "nvidia-smi -L"),
-            verify='python -c "import torch; print(torch.cuda.device_count())"',
+            commands=(
+                sh("unset {variable}", variable=VARIABLE(wrong.variable if wrong else VARIABLES[0])),
+                sh("nvidia-smi -L"),
+            ),
+            verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
 

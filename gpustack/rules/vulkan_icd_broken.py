@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.rules.registered import broken
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ if TYPE_CHECKING:
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Give each registered driver that is not there."""
-    yield from broken(facts, "vulkan", "vulkan-icd-broken", "vulkaninfo --summary")
+    yield from broken(facts, "vulkan", "vulkan-icd-broken", sh("vulkaninfo --summary"))

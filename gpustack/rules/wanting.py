@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import DISTRIBUTION, LIBRARY, either, sh
 from gpustack.model.report import Because, Fix
 from gpustack.model.versions import CudaVersion
 from gpustack.rules.fixes import TOOLKITS, from_nvidia
@@ -33,7 +34,7 @@ OF_CUDA = frozenset(
 NOT_FOUND, NOT_LOADED, BY_TENSORFLOW = "missing-library", "cannot-load-library", "missing-library-tf"
 OF_BITSANDBYTES = re.compile("bitsandbytes|CUDA SETUP", re.IGNORECASE)
 WHEEL = re.compile(r"nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)-cu(\d\d)")
-TOOLKIT = "# install the CUDA toolkit that the program was built for"
+TOOLKIT = sh("# install the CUDA toolkit that the program was built for")
 SYMBOL = "undefined symbol"
 LONG = 80
 GPU_BUILDS = ("onnxruntime-gpu", "ort-nightly-gpu")
@@ -125,7 +126,8 @@ def cudnn_here(facts: Facts) -> tuple[tuple[str, Because], ...]:
 def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> Fix:
     """Give how to get the libraries of a CUDA major, and how the loader finds them."""
     wheels = [wheel for name in sonames for wheel in libraries.wheel_of_soname(matrix, name, major)]
-    pip = f"python -m pip install {' '.join(dict.fromkeys(wheels))}" if wheels else ""
+    names = tuple(map(DISTRIBUTION, dict.fromkeys(wheels)))
+    pip = (sh("python -m pip install {names}", names=names),) if names else ()
     release = _release(facts, matrix, major) if major else None
     package = f"cuda-libraries-{release.replace('.', '-')}" if release else ""
     system = from_nvidia(facts, package, TOOLKITS) if package else ()
@@ -134,9 +136,11 @@ def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> F
         text=f"Install the {which} libraries, as a toolkit beside what is there or as wheels, and let the loader find "
         "them (ldconfig, or LD_LIBRARY_PATH to their folder). The CUDA version in nvidia-smi is what the driver can "
         "run; it brings none of these libraries.",
-        commands=(*system, *((f"# or: {pip}",) if pip and system else (pip,) if pip else ())) or (TOOLKIT,),
+        commands=(*system[:-1], *either(*system[-1:], *pip)) or (TOOLKIT,),
         needs_root=any("sudo " in one for one in system),
-        verify=f"ldconfig -p | grep {sonames[0].partition('.so')[0]}" if sonames else "ldconfig -p | grep libcudart",
+        verify=sh("ldconfig -p | grep {library}", library=LIBRARY(sonames[0].partition(".so")[0]))
+        if sonames
+        else sh("ldconfig -p | grep libcudart"),
     )
 
 

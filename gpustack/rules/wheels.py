@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import Command, requirement, sh
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 from gpustack.rules import fixes
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.rules.seen import Build
 
-    Wheel = tuple[str, tuple[str, ...]]
+    Wheel = tuple[str, tuple[Command, ...]]
 
 
 def wheel_for_driver(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
@@ -29,7 +30,9 @@ def wheel_for_driver(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None
 def _jax(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
     for one in matrix.jax_extras:
         if _runs(one.cuda, facts, matrix):
-            command = f'{build.python} -m pip install --upgrade "jax[{one.extra}]"'
+            command = sh(
+                "{python} -m pip install --upgrade {jax}", python=build.python, jax=requirement(f"jax[{one.extra}]")
+            )
             return f"Install JAX with the plugin for CUDA {one.cuda}.", (command,)
     return None
 
@@ -37,10 +40,10 @@ def _jax(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
 def _onnxruntime(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
     for one in reversed(matrix.onnxruntime):
         if _runs(one.cuda, facts, matrix):
-            wanted = f'"onnxruntime-gpu<{_after(one.last)}"' if one.last else "onnxruntime-gpu"
+            wanted = requirement("onnxruntime-gpu", f"<{_after(one.last)}" if one.last else "")
             commands = (
-                f"{build.python} -m pip uninstall -y onnxruntime onnxruntime-gpu",
-                f"{build.python} -m pip install {wanted}",
+                sh("{python} -m pip uninstall -y onnxruntime onnxruntime-gpu", python=build.python),
+                sh("{python} -m pip install {wanted}", python=build.python, wanted=wanted),
             )
             return f"Install onnxruntime-gpu, made for CUDA {one.cuda}, in the place of this one.", commands
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import naming, wsl
@@ -59,10 +60,10 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"Put {wsl.FOLDER} first on the library path (Numba: NUMBA_CUDA_DRIVER) and remove the other libcuda.",
             commands=(
-                f"export LD_LIBRARY_PATH={wsl.FOLDER}:$LD_LIBRARY_PATH",
-                f"export NUMBA_CUDA_DRIVER={wsl.FOLDER}/libcuda.so.1",
-                "ldconfig -p | grep libcuda",
+                sh("export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"),
+                sh("export NUMBA_CUDA_DRIVER=/usr/lib/wsl/lib/libcuda.so.1"),
+                sh("ldconfig -p | grep libcuda"),
             ),
-            verify="gpustack doctor",
+            verify=sh("gpustack doctor"),
         ),
     )

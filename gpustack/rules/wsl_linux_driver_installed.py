@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.rules import naming, wsl
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 # What packages of the driver are called, and none of the container toolkit (libnvidia-container1) or a CUDA toolkit.
-OF_DRIVER = (
-    "^(nvidia-(driver|utils|dkms|kernel|compute|firmware|smi)|cuda-drivers|libcuda1$|"
-    "libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|ml))"
+PURGE = sh(
+    "sudo apt-get purge $(dpkg-query -Wf '${Package}\\n' | grep -E "
+    "'^(nvidia-(driver|utils|dkms|kernel|compute|firmware|smi)|cuda-drivers|libcuda1$|"
+    "libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|ml))')"
 )
 
 
@@ -65,13 +67,13 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text="Remove every package of the Linux driver inside WSL, and restart WSL; keep the driver on Windows.",
             commands=(
-                f"sudo apt-get purge $(dpkg-query -Wf '${{Package}}\\n' | grep -E '{OF_DRIVER}')"
+                PURGE
                 if manager(facts) in {"apt", None}
-                else "# remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's",
-                "sudo ldconfig",
-                "wsl.exe --shutdown",
+                else sh("# remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's"),
+                sh("sudo ldconfig"),
+                sh("wsl.exe --shutdown"),
             ),
             needs_root=True,
-            verify=f"{wsl.FOLDER}/nvidia-smi",
+            verify=sh("/usr/lib/wsl/lib/nvidia-smi"),
         ),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import PCI, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
 from gpustack.rules.intel import GPU, name_of
@@ -44,11 +45,11 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             fix=Fix(
                 text="Write the card's firmware anew, then switch the machine off and on.",
                 commands=(
-                    f"sudo cat {AT}/{copy.key}/survivability_mode  # what failed",
-                    "sudo fwupdmgr refresh && sudo fwupdmgr update",
+                    sh("sudo cat /sys/bus/pci/devices/{gpu}/survivability_mode  # what failed", gpu=PCI(copy.key)),
+                    sh("sudo fwupdmgr refresh && sudo fwupdmgr update"),
                 ),
                 needs_root=True,
                 needs_reboot=True,
-                verify=f"ls {AT}/{copy.key}/survivability_mode  # must not be there",
+                verify=sh("ls /sys/bus/pci/devices/{gpu}/survivability_mode  # must not be there", gpu=PCI(copy.key)),
             ),
         )

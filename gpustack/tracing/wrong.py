@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from gpustack.tracing.checking import said
@@ -26,8 +27,8 @@ def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE
         ),
         fix=Fix(
             text="Compare every bit under load: a unit or a memory that errs shows there.",
-            commands=("gpustack stress --seconds 60",),
-            verify="gpustack trace",
+            commands=(sh("gpustack stress --seconds 60"),),
+            verify=sh("gpustack trace"),
         ),
     )
 
@@ -41,6 +42,8 @@ def failed(number: int, why: str, *, component: str = "gpu", layer: Layer = Laye
         component=component,
         title=f"Step {number} failed: {why}",
         fix=Fix(
-            text="Let the doctor look for the cause.", commands=("gpustack doctor --deep",), verify="gpustack trace"
+            text="Let the doctor look for the cause.",
+            commands=(sh("gpustack doctor --deep"),),
+            verify=sh("gpustack trace"),
         ),
     )

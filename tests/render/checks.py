@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
 from gpustack.model.check import CheckReport, HealthClass, Held
+from gpustack.model.command import sh
 from tests.render import measurements, reports
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def hostile() -> CheckReport:
     """Give a check whose policy and figures try to end a line, a tag, a cell or a string."""
     evil = Held(rule=EVIL, wanted=EVIL, found=EVIL, ok=False, place=f"{EVIL}:3")
     (first, *rest) = measurements.good().results
-    odd = replace(first, id=EVIL, unit=EVIL, why=(EVIL,), remedy=EVIL, verdict=Mark.LOW)
+    odd = replace(first, id=EVIL, unit=EVIL, why=(EVIL,), remedy=sh(EVIL), verdict=Mark.LOW)
     skipped = replace(odd, verdict=Mark.SKIPPED, value=None)
     bench = replace(measurements.good(), results=(odd, skipped, *rest), data=EVIL)
     return check(reports.hostile(), HealthClass.BAD_ENVIRONMENT, EVIL, (evil, evil, LEAK), bench)

@@ -19,6 +19,7 @@ from gpustack.model.bench import (
     Temperature,
     Throttle,
 )
+from gpustack.model.command import sh
 from gpustack.model.comparison import Change, Comparison, Outcome
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
@@ -100,7 +101,7 @@ def low() -> BenchReport:
             unit="TFLOP/s",
             verdict=Mark.FAILED,
             why=("the result is wrong",),
-            remedy="gpustack bench gemm.fp32",
+            remedy=sh("gpustack bench gemm.fp32"),
         ),
         replace(figure("launch.kernel", 2.43, 1.0, "us"), ceiling=None, ratio=None),
         *(
@@ -113,7 +114,7 @@ def low() -> BenchReport:
             unit="GB/s",
             verdict=Mark.SKIPPED,
             why=("NCCL is not installed",),
-            remedy="python -m pip install nvidia-nccl-cu13",
+            remedy=sh("python -m pip install nvidia-nccl-cu13"),
         ),
     )
     finding = Finding(
@@ -149,7 +150,9 @@ def later() -> BenchReport:
         telemetry=TELEMETRY,
         why=("power-bound: 1410 of 1980 MHz held, 699 of 700 W",),
     )
-    lowered = Advice("The power limit was lowered to 500 W.", ("nvidia-smi -q -d POWER", "sudo nvidia-smi -pl 700"))
+    lowered = Advice(
+        "The power limit was lowered to 500 W.", (sh("nvidia-smi -q -d POWER"), sh("sudo nvidia-smi -pl 700"))
+    )
     product = replace(FIGURES[-1], sustained=held, why=("power-bound: 1300 of 1980 MHz held",), advice=(lowered,))
     copy = replace(FIGURES[0], runs=(55.50, 55.56, 55.61))
     same = Change(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Call, Component, Host, Instance, JsonValue, Layer, Status, Unseen
 from gpustack.model.report import (
     Because,
@@ -188,10 +189,10 @@ CPU_BUILD = Finding(
     fix=Fix(
         text="install the GPU build in its place.",
         commands=(
-            f"{PYTHON} -m pip uninstall -y onnxruntime",
-            f"{PYTHON} -m pip install onnxruntime-gpu",
+            sh(f"{PYTHON} -m pip uninstall -y onnxruntime"),
+            sh(f"{PYTHON} -m pip install onnxruntime-gpu"),
         ),
-        verify=f'{PYTHON} -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
+        verify=sh(f'{PYTHON} -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     ),
 )
 STUBS = Finding(
@@ -271,10 +272,10 @@ DRIVER = Finding(
     row=DRIVER_ROW,
     fix=Fix(
         text="install a driver of branch 580.",
-        commands=("sudo apt-get install -y nvidia-driver-580-open", "sudo reboot"),
+        commands=(sh("sudo apt-get install -y nvidia-driver-580-open"), sh("sudo reboot")),
         needs_root=True,
         needs_reboot=True,
-        verify="nvidia-smi",
+        verify=sh("nvidia-smi"),
     ),
 )
 
@@ -443,7 +444,7 @@ def hostile() -> Report:
         instance=evil,
         because=(Because(component=evil, fact=evil, value={evil: (evil, None, True, 1.5)}, source=evil),),
         row=Row(table=evil, text=evil, source=evil, checked=evil),
-        fix=Fix(text=evil, commands=(evil,), verify=evil),
+        fix=Fix(text=evil, commands=(sh(evil),), verify=sh(evil)),
     )
     broken = seen("pytorch", Layer.FRAMEWORK, status=Status.FAILED, reason=evil, source=evil)
     copies = tuple(Instance(key=evil, version=evil, path=evil, facts={"name": evil}) for _ in range(2))

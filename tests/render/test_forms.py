@@ -14,6 +14,7 @@ from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpustack.model.check import HealthClass, Held
+from gpustack.model.command import sh
 from gpustack.model.facts import Host
 from gpustack.model.report import Fix, Severity
 from gpustack.render.page import clean
@@ -203,7 +204,7 @@ def test_what_looks_like_markdown_is_shown_as_it_was_typed() -> None:
 
 def test_no_text_can_begin_a_command_to_the_runner_of_a_job() -> None:
     evil = "::error::x\n::set-output name=a::b\n ::warning::y ##[error]z"
-    fix = Fix(text=evil, commands=(evil, "::a::b"), verify=evil)
+    fix = Fix(text=evil, commands=(sh(evil), sh("::a::b")), verify=sh(evil))
     finding = replace(reports.DRIVER, id="::x::", title=evil, detail=evil, fix=fix)
     report = replace(reports.driver_too_old(), findings=(finding,), host=Host(hostname=evil))
     for form in ("markdown", "junit", "nagios", "prometheus"):

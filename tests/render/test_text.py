@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Component, Host, Instance, JsonValue, Layer, Unseen
 from gpustack.model.report import (
     Because,
@@ -77,7 +78,7 @@ def test_a_command_stands_whole_on_a_line_of_its_own_however_narrow_the_page() -
 
 
 def test_a_newline_in_a_command_does_not_make_a_second_command() -> None:
-    finding = replace(reports.DRIVER, fix=Fix(text="", commands=("cat 'a\nrm -rf b'",)))
+    finding = replace(reports.DRIVER, fix=Fix(text="", commands=(sh("cat 'a\nrm -rf b'"),)))
     text = render(replace(reports.h200(), findings=(finding,)))
     assert "cat 'a\\nrm -rf b'" in text
 
@@ -88,7 +89,7 @@ def test_what_a_fix_needs_is_said_in_words() -> None:
 
 def test_a_consequence_is_one_line_under_its_cause_and_gives_no_advice() -> None:
     root = reports.DRIVER
-    fixed = Fix(text="advice of a consequence", commands=("never shown",))
+    fixed = Fix(text="advice of a consequence", commands=(sh("never shown"),))
     chain = [
         replace(root, id="first", title="the first consequence", caused_by=root.key, fix=fixed),
         replace(root, id="second", title="what follows from the first", caused_by="first", fix=fixed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpustack.model.bench import Device
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity, Tool
 from gpustack.model.trace import (
@@ -182,7 +183,7 @@ FINDING = Finding(
     layer=Layer.DRIVER,
     component="nvidia-driver",
     title="The driver is too old for the CUDA of this build",
-    fix=Fix(text="Install a newer driver.", commands=("sudo apt install nvidia-driver-580",), needs_root=True),
+    fix=Fix(text="Install a newer driver.", commands=(sh("sudo apt install nvidia-driver-580"),), needs_root=True),
 )
 
 

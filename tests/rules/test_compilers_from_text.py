@@ -81,7 +81,7 @@ def test_a_compiler_that_nvcc_refuses_is_named_with_what_it_accepts(text: str, m
         ),
         (
             "libnvvm : error: -arch=compute_89 is an unsupported option\nL4, CUDA 11.4",
-            ["compute_89", "compute capability 8.9", "CUDA 11.8 or newer", 'TORCH_CUDA_ARCH_LIST="8.'],
+            ["compute_89", "compute capability 8.9", "CUDA 11.8 or newer", "TORCH_CUDA_ARCH_LIST=8."],
         ),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.bench.case import SLOWER, Case, Reason, Weight
 from gpustack.model.bench import Advice
+from gpustack.model.command import NUMBER, sh
 
 LOADED = 0.97  # of the power limit: above that the power was the limit
 LOWERED = 0.99  # of the card's own power limit: below that somebody has lowered it
@@ -12,17 +13,19 @@ POWER_CAP, APPLICATION, HARDWARE, THERMAL, BRAKE = 0x4, 0x2, 0x8, 0x60, 0x80
 
 COOL = Advice(
     "Look after its fans, airflow and neighbours; the card lowers its clock to stay within its temperature.",
-    ("nvidia-smi -q -d TEMPERATURE,PERFORMANCE",),
+    (sh("nvidia-smi -q -d TEMPERATURE,PERFORMANCE"),),
 )
 BOARD = Advice(
     "Look after the power supply and the cables of the card, and at the log of the machine's management controller.",
-    ("nvidia-smi -q -d PERFORMANCE,POWER",),
+    (sh("nvidia-smi -q -d PERFORMANCE,POWER"),),
 )
 RELEASE = Advice(
     "See which clocks were set, and release them.",
-    ("nvidia-smi -q -d CLOCK,PERFORMANCE", "sudo nvidia-smi -rac", "sudo nvidia-smi -rgc"),
+    (sh("nvidia-smi -q -d CLOCK,PERFORMANCE"), sh("sudo nvidia-smi -rac"), sh("sudo nvidia-smi -rgc")),
 )
-MEMORY = Advice("See which memory clock was set, and release it.", ("nvidia-smi -q -d CLOCK", "sudo nvidia-smi -rmc"))
+MEMORY = Advice(
+    "See which memory clock was set, and release it.", (sh("nvidia-smi -q -d CLOCK"), sh("sudo nvidia-smi -rmc"))
+)
 
 
 def power(case: Case) -> Reason | None:
@@ -35,7 +38,7 @@ def power(case: Case) -> Reason | None:
         return Reason(f"power-bound: {case.at_clock}{watts}", Weight.EXPLAINS)
     advice = Advice(
         f"The power limit was lowered to {limit:.0f} W; where that is not meant, give the card its own back.",
-        ("nvidia-smi -q -d POWER", f"sudo nvidia-smi -pl {own:.0f}"),
+        (sh("nvidia-smi -q -d POWER"), sh("sudo nvidia-smi -pl {watts}", watts=NUMBER(round(own)))),
     )
     return Reason(f"power-bound: {case.at_clock}{watts} (the card's own limit is {own:.0f} W)", Weight.EXPLAINS, advice)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.bench.case import Case, Reason, Weight
 from gpustack.model.bench import Advice
+from gpustack.model.command import sh
 
 AT_WORK = 5.0  # percent of the multiprocessors' time that one other process takes: below that it is idle
 BUSY = 10.0  # percent of the time that the GPU was busy before we began
@@ -11,10 +12,10 @@ MOST_NAMED = 3
 
 WAIT = Advice(
     "Measure again when they are done; this shows who they are.",
-    ("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv", "nvidia-smi pmon -c 1"),
+    (sh("nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"), sh("nvidia-smi pmon -c 1")),
 )
 ELSEWHERE = Advice(
-    "The process is in another container or virtual machine: look on the host.", ("nvidia-smi pmon -c 1",)
+    "The process is in another container or virtual machine: look on the host.", (sh("nvidia-smi pmon -c 1"),)
 )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from gpustack.bench.case import Case, Reason, Weight
 from gpustack.model.bench import Advice
+from gpustack.model.command import sh
 
 CHECK = Advice(
     "Note it, and load the whole memory; a card that goes on making errors is to be replaced.",
-    ("nvidia-smi -q -d ECC,ROW_REMAPPER", "gpustack stress --seconds 600"),
+    (sh("nvidia-smi -q -d ECC,ROW_REMAPPER"), sh("gpustack stress --seconds 600")),
 )
 RESET = Advice(
     "Reset the GPU when nobody works on it, or start the machine anew; then the row is replaced.",
-    ("nvidia-smi -q -d ROW_REMAPPER", "sudo nvidia-smi --gpu-reset"),
+    (sh("nvidia-smi -q -d ROW_REMAPPER"), sh("sudo nvidia-smi --gpu-reset")),
 )
 
 

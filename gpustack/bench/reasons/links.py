@@ -6,29 +6,33 @@ from gpustack.bench import between
 from gpustack.bench.case import Case, Reason, Weight
 from gpustack.bench.ceilings import USUAL_PAYLOAD, WRITE_OVERHEAD
 from gpustack.model.bench import Advice, Hop
+from gpustack.model.command import sh
 
 FAR = 0.9  # of the near processor's figure: below that the far one makes a difference
 BETWEEN_GPUS = frozenset({"p2p", "nccl", "nvlink"})
 
 SEAT = Advice(
     "Seat the card anew, and look after riser, cable and slot; then after the slot's setting in the firmware.",
-    ("sudo lspci -vv | grep -E 'LnkCap|LnkSta'", "nvidia-smi -q | grep -A 12 'GPU Link Info'"),
+    (sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta'"), sh("nvidia-smi -q | grep -A 12 'GPU Link Info'")),
 )
 REPEATS = Advice(
-    "Seat the card anew, and look after riser and cable.", ("nvidia-smi -q | grep Replay", "sudo dmesg | grep -i aer")
+    "Seat the card anew, and look after riser and cable.",
+    (sh("nvidia-smi -q | grep Replay"), sh("sudo dmesg | grep -i aer")),
 )
 BIGGER = Advice(
     "The firmware sets the payload for the whole path; the kernel parameter pci=pcie_bus_perf asks for the largest.",
-    ("sudo lspci -vv | grep MaxPayload",),
+    (sh("sudo lspci -vv | grep MaxPayload"),),
 )
-NEAR = Advice("Keep the process on the GPU's own NUMA node.", ("nvidia-smi topo -m", "numactl --cpunodebind=N COMMAND"))
+NEAR = Advice(
+    "Keep the process on the GPU's own NUMA node.", (sh("nvidia-smi topo -m"), sh("numactl --cpunodebind=N COMMAND"))
+)
 PEERS = Advice(
     "Products without NVLink may lack it; else see whether IOMMU or ACS of the bridges forbid it.",
-    ("nvidia-smi topo -p2p r", "sudo lspci -vv | grep ACSCtl"),
+    (sh("nvidia-smi topo -p2p r"), sh("sudo lspci -vv | grep ACSCtl")),
 )
 FABRIC = Advice(
     "See which link is down; on machines with NVSwitch see whether the fabric manager runs.",
-    ("nvidia-smi nvlink -s", "nvidia-smi nvlink -e", "systemctl status nvidia-fabricmanager"),
+    (sh("nvidia-smi nvlink -s"), sh("nvidia-smi nvlink -e"), sh("systemctl status nvidia-fabricmanager")),
 )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from gpustack.bench.case import Case, Reason, Weight
 from gpustack.model.bench import Advice
+from gpustack.model.command import sh
 
 BEYOND = 1.02  # of the limit: above that what the card reports of itself is doubtful
 LESSER = 0.95  # of the best way: below that it matters that the library names it first
-QUIET = Advice("Measure again when the host's processors have less to do.", ("uptime",))
+QUIET = Advice("Measure again when the host's processors have less to do.", (sh("uptime"),))
 WAY = re.compile(r"(?P<work>.*), heuristic (?P<rank>\d+)")
 
 

@@ -1,0 +1,137 @@
+"""Commands for a person to type: words of our own around values that passed the check of their kind, quoted.
+
+``sh`` alone makes a ``Command``: its template is a literal of ours, and every value in it is a ``Word``, which only a
+``Kind`` makes. Nothing of an examined machine or of a pasted text gets into a command by another way.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NewType
+
+from packaging.version import VERSION_PATTERN
+
+Command = NewType("Command", str)  # a line that can be typed as it stands
+Word = NewType("Word", str)  # a value in a command, quoted where a shell needs it, or the blank that a person fills in
+
+NOTHING = Word("")
+_BARE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+_DOUBLE = re.compile(r"[^\"$`\\!\n]+")  # what a shell leaves alone between double quotes
+
+
+def sh(template: str, **words: Word | Command | Sequence[Word | Command]) -> Command:
+    """Return the command of a template, a literal of ours with each field outside quotes, and the words for it.
+
+    An empty word takes the space before it along.
+    """
+    if not words:
+        return Command(template)
+    held = {name: word if isinstance(word, str) else " ".join(word) for name, word in words.items()}
+    for name in [name for name, word in held.items() if not word]:
+        template = template.replace(f" {{{name}}}", f"{{{name}}}")
+    return Command(template.format_map(held))
+
+
+def code(template: str, **names: Word) -> Word:
+    """Return a line of Python as one word, from a literal of ours and the names of modules in it."""
+    return Word(quote(template.format_map(names)))
+
+
+def either(*commands: Command) -> tuple[Command, ...]:
+    """Return commands of which one is enough: the first to be typed, the others marked as what may replace it."""
+    return (*commands[:1], *(Command(f"# or: {one}") for one in commands[1:]))
+
+
+def quote(text: str) -> str:
+    """Return a text as one word of a shell, in double quotes where these are enough: Windows knows them too."""
+    if _BARE.fullmatch(text):
+        return text
+    return f'"{text}"' if _DOUBLE.fullmatch(text) else shlex.quote(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of value: its form, and the blank that stands in a command for a value that does not have it."""
+
+    blank: str
+    means: str
+    form: re.Pattern[str]
+
+    def __call__(self, value: object) -> Word:
+        """Return the value as a word, or the blank where it is missing or does not have the form."""
+        return Word(quote(str(value)) if self.holds(value) else self.blank)
+
+    def holds(self, value: object) -> bool:
+        """Return whether the value has the form of this kind."""
+        return value is not None and self.form.fullmatch(str(value)) is not None
+
+
+def requirement(name: object, clauses: object = "") -> Word:
+    """Return what pip is to install as one word: a distribution, with extras or not, and clauses such as ==2.9.*."""
+    known = str(name) if _WITH_EXTRAS.fullmatch(str(name)) else DISTRIBUTION.blank
+    return Word(quote(known + (str(clauses) if _CLAUSES.fullmatch(str(clauses)) else f"=={VERSION.blank}")))
+
+
+def reread(text: object) -> Command | None:
+    """Return a command that a child of ours or an older report gives back, where it is nothing but plain words."""
+    try:
+        words = shlex.split(str(text or ""))
+    except ValueError:
+        return None
+    plain = bool(words) and all(_BARE.fullmatch(re.sub(r"[<>*\[\]]", "", word)) for word in words)
+    return Command(" ".join(map(quote, words))) if plain else None
+
+
+def for_python(command: Command, python: Word) -> Command:
+    """Return a command that begins with some Python as one that begins with this Python."""
+    start, space, rest = command.partition(" ")
+    return Command(f"{python}{space}{rest}") if start == SOME_PYTHON else command
+
+
+def blanks(commands: Sequence[Command]) -> Iterator[str]:
+    """Yield what a person has to fill in, in words, for each blank in these commands."""
+    words = {word for command in commands for word in re.findall(r"[A-Z_]+", command)}
+    yield from dict.fromkeys(f"{one.blank} is {one.means}" for one in KINDS if one.means and one.blank in words)
+
+
+def _kind(blank: str, means: str, form: str) -> Kind:
+    return Kind(blank, means, re.compile(form, re.ASCII))
+
+
+_PCI = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+_GPU = rf"\d{{1,3}}|{_PCI}|(?:GPU|MIG)-[0-9a-fA-F-]{{1,40}}(?:/\d{{1,3}}){{0,2}}"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
+_SERIES = r"\d{1,4}(?:\.\d{1,5}){0,3}\.\*"
+_LETTERS = "\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff\u3041-\u30ff\u4e00-\u9fff\uac00-\ud7a3"
+_PATH = rf"(?![ -])[A-Za-z0-9_ /.+=:,@%~#^()\[\]{{}}{_LETTERS}-]{{1,400}}(?<! )"
+_WITH_EXTRAS = re.compile(rf"{_NAME}(?:\[[a-z0-9-]{{1,30}}(?:,[a-z0-9-]{{1,30}}){{0,4}}\])?", re.ASCII)
+_CLAUSE = r"(?:===?|~=|!=|[<>]=?)[0-9][0-9A-Za-z.!+_-]{0,60}|==\d{1,4}(?:\.\d{1,5}){0,3}\.\*"
+_CLAUSES = re.compile(rf"(?:(?:{_CLAUSE})(?:,(?:{_CLAUSE})){{0,5}})?", re.ASCII)
+
+PYTHON = _kind("python", "", _PATH)
+PATH = _kind("FILE", "the path of the file or folder", _PATH)
+DISTRIBUTION = _kind("PACKAGE", "the name of the package", _NAME)
+VERSION = _kind("VERSION", "the version", rf"(?=[\w.!+-]{{1,60}}\Z)(?xi:{VERSION_PATTERN})|{_SERIES}")
+BUILD_TAG = _kind("BUILD", "the build, such as cu128", r"cpu|xpu|cu(?:da)?\d{1,3}|rocm\d{1,2}(?:\.\d{1,2}){0,2}")
+BRANCH = _kind("BRANCH", "the branch of the driver, such as 580", r"\d{3}")
+ADDRESS = _kind("ADDRESS", "the address of the index", r"https://[\w.-]{1,100}(?:/[\w.+-]{1,100}){0,9}/?")
+PCI = _kind("PCI_ADDRESS", "the PCI address of the GPU", _PCI)
+GPU = _kind("INDEX", "the index of the GPU in nvidia-smi -L", rf"(?:{_GPU})(?:,(?:{_GPU})){{0,63}}")
+NUMBER = _kind("NUMBER", "the number", r"\d{1,20}")
+DOTTED = _kind("VERSION", "the version", r"\d{1,4}(?:[.-]\d{1,4}){0,3}")
+PID = _kind("PID", "the process ID", r"\d{1,10}")
+UNIT = _kind("UNIT", "the systemd unit", r"[A-Za-z0-9][\w:.@-]{0,200}\.(?:service|scope|slice|socket|mount|timer)")
+CONTAINER = _kind("CONTAINER", "the name of the container", r"[A-Za-z0-9][\w.-]{0,127}")
+KERNEL = _kind("$(uname -r)", "", r"[0-9][\w.+~-]{0,80}")
+MODULE = _kind("MODULE", "the name of the module", r"[A-Za-z_]\w{0,60}(?:\.\w{1,60}){0,4}")
+LIBRARY = _kind("LIBRARY", "the file name of the library", r"lib[\w+.-]{1,80}")
+SYMBOL = _kind("VERSION", "the version", r"(?:GLIBC|GLIBCXX|CXXABI)_\d{1,2}(?:\.\d{1,3}){1,3}")
+ARCH = _kind("ARCH", "the compute capability, such as 9.0", r"\d{1,2}\.\d[af]?")
+GFX = _kind("GFX", "the architecture, such as gfx1030", r"gfx[0-9a-f]{3,4}")
+VARIABLE = _kind("VARIABLE", "the name of the variable", r"[A-Z_][A-Z0-9_]{0,60}")
+NAME = _kind("NAME", "the name", _NAME)
+ANY, HERE, SOME_PYTHON = Word("*"), Word("here"), PYTHON(None)
+KINDS = tuple(one for one in list(globals().values()) if isinstance(one, Kind))
