@@ -78,6 +78,8 @@ def _of_jax(facts: Facts) -> tuple[Finding, ...]:
         return ()
     library = message.values["library"]
     component = NAMED_BY_JAX.get(library.lower(), library.lower())
+    if component not in WHEELS:
+        return ()
     loaded, built = (cuda_number(message.values[name], library.lower()) for name in ("found", "built"))
     wheel = next(
         (one for one in table(told(facts, "packages"), "distributions") if one.startswith(WHEELS[component])), None

@@ -13,33 +13,21 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.model.command import (
-    ADDRESS,
-    BUILD_TAG,
-    DISTRIBUTION,
-    MODULE,
-    NUMBER,
-    PYTHON,
-    Command,
-    code,
-    either,
-    requirement,
-    sh,
-)
+from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.rules.cuda_major_wheels import ASK, fix, shows, torches
 from gpustack.rules.extensions import (
     FRAMEWORKS,
     MODULES,
     SERVING,
     Extension,
-    distribution_of,
     listed,
     of_file,
     of_name,
     other_cuda_alone,
 )
-from gpustack.rules.fixes import TORCH_INDEX, install_torch
+from gpustack.rules.fixes import TORCH_INDEX
 from gpustack.rules.frameworks import (
     because_package,
     because_torch,
@@ -55,7 +43,6 @@ from gpustack.rules.reading import text, version
 from gpustack.rules.saying import because_said, heard, holding, said
 from gpustack.rules.toolchain import toolkits
 from gpustack.rules.wanting import missing
-from gpustack.subjects import torch as wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +53,6 @@ if TYPE_CHECKING:
 
 ID = "cuda-major-mismatch-wheel"
 OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
-ASK = sh('python -c "import torch; print(torch.__version__, torch.version.cuda)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +98,7 @@ def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
         because=(*one.because(facts), *because_package(facts, wheel.name)),
         row=wheel.row,
         confidence=Confidence.LIKELY,
-        fix=_fix(wheel, own, one.major, facts, matrix),
+        fix=fix(wheel, own, one.major, facts, matrix),
     )
 
 
@@ -229,23 +215,10 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
             text=f"Take the torch for CUDA {major}"
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
             + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
-            commands=(ASK, *_torches(wheel, major, matrix)),
-            verify=_cuda_of_torch_beside(wheel.name),
+            commands=(ASK, *torches(wheel, major, matrix)),
+            verify=shows(wheel.name),
         ),
     )
-
-
-def _cuda_of_torch_beside(name: str) -> Command:
-    """Give the command that shows that a wheel is imported beside torch, and for which CUDA that is."""
-    module = MODULE(name.replace("-", "_"))
-    return sh("python -c {code}", code=code("import torch, {module}; print(torch.version.cuda)", module=module))
-
-
-def _torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]:
-    """Give the command that installs the torch of this CUDA major that a wheel asks for, where one is known."""
-    release = (wheel.torch or "").lstrip("=").partition("+")[0]
-    tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
-    return (install_torch(PYTHON(None), release, tags[-1].tag, force=False),) if tags else ()
 
 
 def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
@@ -284,7 +257,7 @@ def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
         ),
         row=wheel.row if wheel else None,
         confidence=Confidence.LIKELY if _guessed(facts) else Confidence.CERTAIN,
-        fix=_fix(wheel, own, major, facts, matrix),
+        fix=fix(wheel, own, major, facts, matrix),
     )
 
 
@@ -299,30 +272,3 @@ def _wheel(message: Message, facts: Facts, matrix: Matrix) -> Extension | None:
         return found[0]
     named = next((name for name in sorted(SERVING) if name in message.line.lower() or version(facts, name)), None)
     return of_name(named, facts, matrix) if named else None
-
-
-def _fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:
-    release = (torch_version(facts) or "").partition("+")[0]
-    tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
-    name = wheel.name if wheel else "the wheel"
-    commands = []
-    wanted = distribution_of(wheel.name, facts) if wheel else None
-    if wheel and wanted:
-        pinned = requirement(wanted, f"=={wheel.version}" if wheel.version else "")
-        commands.append(
-            sh(
-                "python -m pip install --force-reinstall {pinned} --extra-index-url {index}/{tag}",
-                pinned=pinned,
-                index=ADDRESS(TORCH_INDEX),
-                tag=BUILD_TAG(f"cu{own.replace('.', '')}"),
-            )
-        )
-    if tags:
-        torch_command = install_torch(PYTHON(None), release, tags[-1].tag)
-        commands.append(sh("{install}  # torch for CUDA {major}", install=torch_command, major=NUMBER(major)))
-    return Fix(
-        text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
-        f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",
-        commands=either(*commands) or (ASK,),
-        verify=_cuda_of_torch_beside(name) if wheel else None,
-    )
