@@ -1,29 +1,74 @@
 #!/bin/sh
 # Drain this node with gpustack's reason while its GPU stack is at fault, and resume it when it passes again.
 # Called as: node.sh health|prolog|epilog. Only the health check resumes, and only what gpustack drained; a node that
-# somebody else has drained, or that is down, keeps its reason. What cannot be told changes nothing.
+# somebody else has drained, or that is down, keeps its reason. What cannot be told changes nothing: whatever goes wrong
+# in settings.sh or in gpustack is written to the log below, once per node and cause, and fails no job.
+# Exit status: 75 for a proven fault in a prolog, else 0.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
+log=/var/log/gpustack-slurm.log
+limit=55 # seconds for all of it; Slurm ends a health check at 60 s
 mode=$1
 here=$(cd "$(dirname "$0")" && pwd)
 node=${SLURMD_NODENAME:-$(hostname -s)}
-# shellcheck source=integrations/slurm/settings.sh
-. "$here/settings.sh"
 
-python=$(dirname "$(readlink -f "$gpustack")")/python3
-said=$(timeout -k 2 "$((check_seconds + 8))" "$gpustack" check --format json --timeout "$check_seconds" "$@" |
-    "$python" -I -c '
-import json, sys
-said = json.load(sys.stdin)
-print(said["class"], "".join(one for one in said["why"] if one.isprintable() and one != "\42")[:160])' 2>/dev/null)
-class=${said%% *}
-if [ -z "$class" ]; then
-    echo "gpustack gave no answer; nothing is changed" >&2
+# settings.sh is a program that anybody may have cut short, so a child reads it and does the work. Only the child's last
+# word counts: a child that settings.sh ended, replaced or hung has not said it.
+if [ "$2" != inside ]; then
+    answer=$(timeout -k 2 "$limit" "$0" "$mode" inside </dev/null)
+    status=$?
+    case $answer in
+        sick) exit 75 ;;
+        finished) exit 0 ;;
+        cause:*) cause=${answer#cause:} ;;
+        *) cause="settings.sh ended the hook with exit status $status (124: after $limit s)" ;;
+    esac
+    [ -f "$here/settings.sh" ] && [ -r "$here/settings.sh" ] || cause="$here/settings.sh is missing or cannot be read"
+    {
+        grep -qF " $node: $cause;" "$log" ||
+            printf '%s %s: %s; nothing is changed\n' "$(date +%FT%T%z)" "$node" "$cause" >>"$log"
+    } 2>/dev/null || echo "$node: $cause; nothing is changed, and $log cannot be written" >&2
     exit 0
 fi
+
+tell() {
+    echo "cause:$1"
+    exit 0
+}
+
+sh -n "$here/settings.sh" 2>/dev/null || tell "settings.sh is no whole shell script; sh -n $here/settings.sh says where"
+set --
+# shellcheck source=integrations/slurm/settings.sh
+. "$here/settings.sh" >/dev/null 2>&1
+set +efu
+unset IFS
+trap - EXIT
+
+[ -f "$gpustack" ] && [ -x "$gpustack" ] || tell "settings.sh names no program as gpustack"
+case $check_seconds in
+    '' | *[!0-9]*) tell "check_seconds in settings.sh is not a whole number" ;;
+esac
+python=$(dirname "$(readlink -f "$gpustack")")/python3
+[ -x "$python" ] || python=python3
+said=$({
+    timeout -k 1 "$((check_seconds + 4))" "$gpustack" check --format json --timeout "$check_seconds" "$@" 2>/dev/null
+    printf '\n%s' "$?"
+} | head -c 33554432 | "$python" -I -c '
+import json, sys
+text, _, status = sys.stdin.buffer.read().rpartition(b"\n")
+if status not in (b"0", b"1"):
+    sys.exit(print("cause: gpustack ended with exit status", int(status)))
+said = json.loads(text)
+if said["class"] in ("ok", "degraded", "bad-host", "bad-environment", "unknown"):
+    print(said["class"], "".join(one for one in said["why"] if one.isprintable() and one != "\42")[:160])' 2>/dev/null)
+case $said in
+    '') tell "gpustack gave no answer that can be read" ;;
+    cause:*) tell "${said#cause: }" ;;
+esac
+class=${said%% *}
 reason="gpustack $class: ${said#* }"
 
-shown=$(scontrol show node "$node")
+shown=$(timeout -k 1 3 scontrol show node "$node")
 state=$(printf '%s\n' "$shown" | sed -n 's/^ *State=\([^ ]*\).*/\1/p')
 before=$(printf '%s\n' "$shown" | sed -n 's/^ *Reason=\(.*\) \[[^[]*\]$/\1/p')
 case $state:$before in
@@ -39,12 +84,12 @@ esac
 if [ $sick = yes ]; then
     echo "$reason" >&2
     if [ "$held" = no ] || { [ "$held" = ours ] && [ "$before" != "$reason" ]; }; then
-        scontrol update NodeName="$node" State=DRAIN Reason="$reason"
+        timeout -k 1 3 scontrol update NodeName="$node" State=DRAIN Reason="$reason" >&2
     fi
-    [ "$mode" != prolog ] || exit 1 # Slurm queues the job again, for another node
+    [ "$mode" != prolog ] || { echo sick; exit 0; } # Slurm queues the job again, for another node
 elif [ "$held" = ours ] && [ "$mode" = health ]; then
     case $class in
-        ok | degraded | bad-environment) scontrol update NodeName="$node" State=RESUME ;;
+        ok | degraded | bad-environment) timeout -k 1 3 scontrol update NodeName="$node" State=RESUME >&2 ;;
     esac
 fi
-exit 0
+echo finished
