@@ -10,11 +10,20 @@ nox.options.default_venv_backend = "venv"
 @nox.session
 def lint(session: nox.Session) -> None:
     """Ask ruff, mypy and pyright."""
-    session.install("-e", ".[bench,dev]")
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("pyright", "--pythonpath", "python")
+
+
+@nox.session(default=False)
+def constraints(session: nox.Session) -> None:
+    """Write constraints.txt: for each Python the newest of what we need, which the tests are then to be run with."""
+    session.install("uv>=0.5")
+    compiled = ("--universal", "--python-version", "3.10", "--extra", "bench", "--extra", "dev", "--no-annotate")
+    session.env["UV_CUSTOM_COMPILE_COMMAND"] = "nox -s constraints"
+    session.run("uv", "pip", "compile", *compiled, "--quiet", "--upgrade", "pyproject.toml", "-o", "constraints.txt")
 
 
 @nox.session(default=False)
@@ -33,14 +42,14 @@ def audit(session: nox.Session) -> None:
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
     """Run the tests with branch coverage."""
-    session.install("-e", ".[bench,dev]")
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]")
     session.run("pytest", "-n", "auto", "--cov", *session.posargs)
 
 
 @nox.session(default=False)
 def wide(session: nox.Session) -> None:
     """Search for inputs that break what holds for any input: drawn anew, and many more than CI draws."""
-    session.install("-e", ".[bench,dev]")
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]")
     session.run(
         "pytest", "-n", "auto", "-m", "hypothesis", "--hypothesis-profile", "wide", "--timeout", "0", *session.posargs
     )

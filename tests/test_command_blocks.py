@@ -15,7 +15,8 @@ import pytest
 REPO = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "integrations/README.md")
 OWN_TESTS = (
-    "python3 -m venv .venv && .venv/bin/pip install -e '.[bench,dev]' && .venv/bin/python -m pytest -n auto --cov"
+    "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e '.[bench,dev]'"
+    " && .venv/bin/python -m pytest -n auto --cov"
 )
 ELSEWHERE = {OWN_TESTS: ".ci/run"}  # blocks that are not run here, and the file that runs them word for word
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "evidence", "tests", "benchmarks")
