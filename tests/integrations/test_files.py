@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -118,6 +119,49 @@ def test_the_systemd_units_are_verified_by_systemd(tmp_path: Path) -> None:
         done = subprocess.run([analyze, "verify", unit], capture_output=True, encoding="utf-8", check=False)
         ours = [line for line in (done.stdout + done.stderr).splitlines() if "gpustack" in line]
         assert (done.returncode, ours) == (0, []), done.stdout + done.stderr
+
+
+def test_systemd_calls_the_service_little_exposed() -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed here")
+    unit = INTEGRATIONS / "systemd/gpustack-textfile.service"
+    asked = [analyze, "security", "--offline=true", "--threshold=40", "--no-pager", unit]
+    done = subprocess.run(asked, capture_output=True, encoding="utf-8", check=False)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze judges no file: before 250")
+    assert done.returncode == 0, done.stdout[-200:] + done.stderr
+
+
+def test_the_service_may_do_what_the_check_needs() -> None:
+    """What a stricter unit would take away: the GPUs, the kernel's log and modules, the processes, the textfile."""
+    unit = (INTEGRATIONS / "systemd/gpustack-textfile.service").read_text("utf-8")
+    held = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and line[0] != "#")
+    blind = ("PrivateDevices", "PrivateUsers", "ProtectKernelLogs", "ProtectKernelModules", "ProtectProc", "ProcSubset")
+    assert not held.keys() & {*blind, "User", "DynamicUser", "MemoryDenyWriteExecute", "UMask"}
+    assert all(f"# {name}=" in unit or f", {name}=" in unit for name in blind), "each is named with its reason"
+    assert {"char-nvidia* rw", "char-kfd rw", "char-drm rw", "/dev/kmsg r"} == set(
+        re.findall(r"^DeviceAllow=(.*)$", unit, re.MULTILINE)
+    )
+    (output,) = re.findall(r"-o (\S+)/", held["ExecStart"])
+    assert held["ReadWritePaths"] == output
+
+
+def test_the_check_runs_with_the_rights_of_the_service_and_without_a_network(tmp_path: Path) -> None:
+    unshare, setpriv = shutil.which("unshare"), shutil.which("setpriv")
+    if unshare is None or setpriv is None or os.geteuid() != 0:
+        pytest.skip("dropping root's rights needs root, unshare and setpriv")
+    unit = (INTEGRATIONS / "systemd/gpustack-textfile.service").read_text("utf-8")
+    (held,) = re.findall(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
+    rights = ",".join(("-all", *(f"+{one.removeprefix('CAP_').lower()}" for one in held.split())))
+    wrapped = [unshare, "-n", setpriv, f"--bounding-set={rights}", "--inh-caps=-all", "--no-new-privs"]
+    if subprocess.run([*wrapped, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("namespaces of our own are not allowed here")
+    output = tmp_path / "gpustack.prom"
+    check = [sys.executable, "-m", "gpustack", "check", "--no-bench", "--format", "prometheus", "-o", str(output)]
+    done = subprocess.run([*wrapped, *check], capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode in {0, 1}, done.stderr
+    assert "gpustack_check_class" in output.read_text("utf-8")
 
 
 def test_the_detectors_monitor_is_one_that_it_takes() -> None:
