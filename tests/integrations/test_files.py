@@ -126,7 +126,7 @@ def test_systemd_calls_the_service_little_exposed() -> None:
     if analyze is None:
         pytest.skip("systemd-analyze is not installed here")
     unit = INTEGRATIONS / "systemd/gpustack-textfile.service"
-    asked = [analyze, "security", "--offline=true", "--threshold=40", "--no-pager", unit]
+    asked = [analyze, "security", "--offline=true", "--threshold=40", "--no-pager", str(unit)]
     done = subprocess.run(asked, capture_output=True, encoding="utf-8", check=False)
     if "unrecognized option" in done.stderr:
         pytest.skip("this systemd-analyze judges no file: before 250")

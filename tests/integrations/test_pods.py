@@ -110,8 +110,8 @@ def without(spec: Any, *path: str | int) -> Any:  # noqa: ANN401 - YAML has no t
 def test_each_field_that_is_taken_away_is_missed(manifest: Path) -> None:
     spec = pod(manifest)
     place = "initContainers" if "initContainers" in spec else "containers"
-    fields = [(place, 0, "securityContext", name) for name in ("allowPrivilegeEscalation", "capabilities")]
-    fields += [(place, 0, "securityContext", "readOnlyRootFilesystem")]
+    own = ("allowPrivilegeEscalation", "capabilities", "readOnlyRootFilesystem")
+    fields: list[tuple[str | int, ...]] = [(place, 0, "securityContext", name) for name in own]
     fields += [("securityContext", name) for name in ("runAsNonRoot", "seccompProfile")]
     for path in (*fields, ("automountServiceAccountToken",)):
         assert set(breaches(without(spec, *path))) > set(breaches(spec)), path
