@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FIRMWARE = re.compile(r"\d{3,4}\.\d{1,3}(\.\d{1,3})?")
 APART = ("compat", "stub")
-MOST_STATUS = 64 << 20
+DPKG, MOST_STATUS = "/var/lib/dpkg/status", 64 << 20
 SECONDS = 1.5  # for a command: two that hang leave time for the rest
 # Packages that bring parts of the driver, whatever the branch in their names; the others of NVIDIA's are tools on top.
 TOOLS = r"(?!container|cuda|docker|nsight|profiler|visual)"
@@ -86,7 +86,10 @@ def firmware(host: "Host") -> "List[str]":
 def debs(host: "Host") -> "List[Facts]":
     """Give the driver's packages that dpkg holds as installed, from its own list."""
     rows = []
-    for found in DEB.finditer(host.read("/var/lib/dpkg/status", MOST_STATUS) or ""):
+    text = host.read(DPKG, MOST_STATUS) or ""
+    if text and not ("Package: " in text and text.endswith("\n")):
+        host.log.append(("read", DPKG, "not understood: it is no list of packages, or not a whole one"))
+    for found in DEB.finditer(text):
         version = DEB_VERSION.search(found.group(2))
         if version and "\nStatus: install ok installed\n" in "\n" + found.group(2):
             rows.append({"kind": "deb", "name": found.group(1), "version": version.group(1)})

@@ -23,17 +23,29 @@ BARS = 6  # the first six lines of "resource" are the device's windows
 
 def probe(host: "Host") -> "Answer":
     """Give every GPU, accelerator and NVSwitch on the bus; None where there is no bus or none of them on it."""
-    names = host.list(DEVICES)
+    names = functions(host)
+    rows = [describe(host, name) for name in names if wanted(host, name)]
+    if not any(row["vendor"] in MAKERS for row in rows):
+        sure(host, names)
+    return rows or None
+
+
+def functions(host: "Host") -> "List[str]":
+    """Give the names of all functions of devices on the bus; raises OSError where nobody can see them."""
+    names: "List[str]" = host.list(DEVICES)
     if not names and host.why(DEVICES) not in {"not asked", "missing"}:
         raise OSError("%s: %s" % (DEVICES, host.why(DEVICES)))
     if not names and host.shared("mounts.py")["bare"](host, "/sys"):
         raise OSError("/sys: " + host.why("/sys"))
-    rows = [describe(host, name) for name in names if wanted(host, name)]
+    return names
+
+
+def sure(host: "Host", names: "List[str]") -> None:
+    """Raise OSError where nobody can tell which of these functions are GPUs: what cannot be read is not absent."""
     unclear = [path for name in names if ADDRESS.fullmatch(name) for path in odd(host, name)]
-    if unclear and not any(row["vendor"] in MAKERS for row in rows):
+    if unclear:
         why = host.why(unclear[0])
         raise OSError("%s: %s" % (unclear[0], why if why != "ok" else "no number of PCI stands in it"))
-    return rows or None
 
 
 def odd(host: "Host", name: str) -> "List[str]":

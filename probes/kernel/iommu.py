@@ -25,8 +25,11 @@ BITS = ("source-validation", "translation-blocking", "request-redirect", "comple
 
 def probe(host: "Host") -> "Answer":
     """Give the IOMMU's kind for each NVIDIA GPU, and what each bridge above two of them redirects."""
-    cards = [name for name in host.list(DEVICES) if _is_gpu(host, name)]
+    bus = host.shared("hardware/pci_display.py")
+    names = bus["functions"](host)
+    cards = [name for name in names if _is_gpu(host, name)]
     if not cards:
+        bus["sure"](host, names)
         return None
     ways = {name: above(host, name) for name in cards}
     bridges = sorted({bridge for way in ways.values() for bridge in way})

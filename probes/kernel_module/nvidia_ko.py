@@ -17,6 +17,7 @@ PROC = "/proc/driver/nvidia"
 COMPETITORS = ("nouveau", "nova_core", "nova_drm", "nvidiafb", "rivafb")
 OWNERS = (*COMPETITORS, "vfio-pci", "pci-stub", "xen-pciback")
 VENDOR, DISPLAY = "0x10de", "0x03"
+STATES = ("live", "coming", "going")  # show_initstate() in Linux's kernel/module
 FIELD = re.compile(r"^([\w .()/-]{1,60}):([^\n\x00]*)$", re.MULTILINE | re.ASCII)
 OPENED = ("ok", "[Errno 22] Invalid argument")  # the driver has no read: this is the word of an open door
 
@@ -50,7 +51,7 @@ def loaded(host: "Host", module: str) -> "Facts":
     """Give what the kernel says of the module in memory; some containers show /proc/driver/nvidia alone."""
     folder = "/sys/module/" + module
     said = (host.read(folder + "/initstate", 64) or "").strip()
-    state = said if re.fullmatch("[a-z]{1,16}", said) else None
+    state = said if said in STATES else None
     if said and not state:
         host.log.append(("read", folder + "/initstate", "not understood: no state of a module stands in it"))
     banner = (host.read(PROC + "/version", 4096) or "") if module == MAIN else ""
@@ -98,7 +99,11 @@ def flavour(text: str, mark: str) -> str:
 def parameters(host: "Host", module: str) -> "Dict[str, str]":
     """Give the module's parameters as they are in force; those of the main module are in a file of its own."""
     if module == MAIN:
-        return fields(host.read(PROC + "/params", 1 << 16) or "")
+        text = host.read(PROC + "/params", 1 << 16)
+        said = fields(text or "")
+        if text and not said:
+            host.log.append(("read", PROC + "/params", "not understood: no parameter stands in it"))
+        return said
     folder = "/sys/module/%s/parameters" % module
     told = {name: host.read("%s/%s" % (folder, name), 4096) for name in host.list(folder)}
     return {name: value.strip() for name, value in told.items() if value is not None}

@@ -69,4 +69,16 @@ def test_capabilities_that_lead_in_a_circle_or_out_of_the_space_end() -> None:
 
 
 def test_without_a_gpu_there_is_nothing_to_say() -> None:
-    assert probe(ToldHost({f"{BUS}/0000:00:1f.2/vendor": "0x8086\n"})) is None
+    disk = {f"{BUS}/0000:00:1f.2/vendor": "0x8086\n", f"{BUS}/0000:00:1f.2/class": "0x010601\n"}
+    assert probe(ToldHost(disk)) is None
+
+
+@pytest.mark.parametrize("file", ["vendor", "class"])
+def test_a_device_that_may_be_a_gpu_and_cannot_be_read_is_not_absent(file: str) -> None:
+    files: dict[str, str | bytes | OSError] = {
+        f"{BUS}/{FIRST}/vendor": "0x10de\n",
+        f"{BUS}/{FIRST}/class": "0x030200\n",
+    }
+    files[f"{BUS}/{FIRST}/{file}"] = PermissionError(13, "denied")
+    with pytest.raises(OSError, match=f"{file}: denied"):
+        probe(ToldHost(files))
