@@ -25,7 +25,7 @@ static u32 number(const char *variable, u32 otherwise) {
     return said ? (u32)atoi(said) : otherwise;
 }
 
-static int act(const char *what) { return strcmp(what, "r535") ? sick(what) : R535; }
+static int act(const char *item) { return strcmp(strchr(item, '=') + 1, "r535") ? sick(item) : R535; }
 
 static long index_of(void *device) { return (long)device % 1000 - 1; }
 
@@ -40,9 +40,9 @@ static int fault(const char *name, void *device) {
     snprintf(special, sizeof special, "%s#%ld=", name, device ? index_of(device) : -1);
     snprintf(copy, sizeof copy, "%s", plan);
     for (item = strtok_r(copy, ";", &rest); item; item = strtok_r(NULL, ";", &rest)) {
-        if (!strncmp(item, wanted, strlen(wanted))) return act(item + strlen(wanted));
-        if (!strncmp(item, bare, strlen(bare))) return act(item + strlen(bare));
-        if (!strncmp(item, special, strlen(special))) return act(item + strlen(special));
+        if (!strncmp(item, wanted, strlen(wanted))) return act(item);
+        if (!strncmp(item, bare, strlen(bare))) return act(item);
+        if (!strncmp(item, special, strlen(special))) return act(item);
     }
     return 0;
 }

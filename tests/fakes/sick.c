@@ -42,8 +42,8 @@ static int told(const char *name) {
     snprintf(special, sizeof special, "%.200s/%s", folder, wanted);
     snprintf(copy, sizeof copy, "%s", plan);
     for (item = strtok_r(copy, ";", &rest); item; item = strtok_r(NULL, ";", &rest)) {
-        if (!strncmp(item, wanted, strlen(wanted))) return sick(item + strlen(wanted));
-        if (!strncmp(item, special, strlen(special))) return sick(item + strlen(special));
+        if (!strncmp(item, wanted, strlen(wanted))) return sick(item);
+        if (!strncmp(item, special, strlen(special))) return sick(item);
     }
     return 0;
 }

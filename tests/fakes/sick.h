@@ -6,9 +6,13 @@
  * endless: output for ever · chatter: 100 KB of it · forge: another's answer on every descriptor · shut: every
  * descriptor closed · litter: a child that stays, with every descriptor · slow: 0.06 s · slow5, late:
  * 5 s, which is waited for or not · a number: that code
+ *
+ * Whatever it does, it is told as an item of the plan (cuInit=hang), and writes that item to the file that NV_FIRED
+ * names before it does it: a test sees there which fault was met.
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -40,7 +44,17 @@ static void litter(void) {
     if (fork() == 0) for (;;) pause();
 }
 
-static int sick(const char *how) {
+static void fired(const char *item) {
+    const char *at = getenv("NV_FIRED");
+    int handle = at ? open(at, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (handle < 0) return;
+    dprintf(handle, "%s\n", item);
+    close(handle);
+}
+
+static int sick(const char *item) {
+    const char *how = strchr(item, '=') + 1;
+    fired(item);
     static const struct { const char *name; int number; } SIGNALS[] = {
         {"segv", SIGSEGV}, {"bus", SIGBUS}, {"fpe", SIGFPE}, {"ill", SIGILL}, {"kill", SIGKILL}, {"stop", SIGSTOP},
     };

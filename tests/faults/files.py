@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tests.faults.tree import GPU
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import JsonValue
 
 FAILED, PRESENT = "failed", "present"
 BUS = "/sys/bus/pci/devices"
@@ -32,22 +36,34 @@ CLOSED = {
     "pipe": "is a pipe, which is not waited for",
 }
 OPEN = tuple(kind for kind in KINDS if kind not in CLOSED)
+SHORTER = ("/dev/kmsg", "/proc/sys/kernel/tainted")  # cut, they still say something
+# Components that rest on one file together.
+SHARED = {"nvidia/": frozenset({"nvidia.ko", "nvidia-driver"}), f"{GPU}/": frozenset({"pci-display", "iommu"})}
+# What is learnt of a file and of another that says the same.
+OTHERWISE = {
+    ("/sys/module/nvidia/version", "nvidia.ko"): ("version_loaded", "/proc/driver/nvidia/version"),
+    ("/sys/module/nvidia/version", "nvidia-driver"): ("module_loaded", "/proc/driver/nvidia/version"),
+}
 NONSENSE = ("binary", "endless", "encoded", "escapes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sick:
-    """One sick file: the component that rests on it, its status, and what stands in its reason or in not_seen.
+    """One sick file: the component that rests on it, its status, and how what is seen of it differs from a well one.
 
-    ``fact`` is learnt from that file alone, and is null where the file is of no use.
+    ``says`` is part of its reason, or why the file is in not_seen. ``fact`` is learnt from the file alone: it is
+    unknown, or what is ``left`` of it. Of ``same``, the file ``by`` says the same, so that the fault costs nothing.
     """
 
     fault: str
     path: str
     component: str
-    status: str
+    status: str = PRESENT
     says: str = ""
     fact: str = ""
+    left: JsonValue = None
+    same: str = ""
+    by: str = ""
 
     @property
     def name(self) -> str:
@@ -59,10 +75,20 @@ class Sick:
         """The fault in words."""
         return KINDS[self.fault]
 
+    @property
+    def asked(self) -> str:
+        """The path by which the probes ask for the file."""
+        return self.path.replace(GPU, f"{BUS}/0000:00:1a.0")
+
+    @property
+    def touches(self) -> frozenset[str]:
+        """The components that rest on the file: all others are as they are without the fault."""
+        return next((held for part, held in SHARED.items() if part in self.path), frozenset({self.component}))
+
 
 def files() -> tuple[Sick, ...]:
     """Give every row about files."""
-    return (*_closed(), *_needed(), *_doubted(), *_null())
+    return (*_closed(), *_needed(), *_doubted(), *_null(), *_left())
 
 
 def _closed() -> Iterator[Sick]:
@@ -71,7 +97,9 @@ def _closed() -> Iterator[Sick]:
     for path, component in (
         ("/proc/sys/kernel/osrelease", "linux-kernel"),
         (f"{GPU}/class", "pci-display"),
+        (f"{GPU}/class", "iommu"),
         (f"{GPU}/vendor", "pci-display"),
+        (f"{GPU}/vendor", "iommu"),
         (f"{GPU}/current_link_width", "pci-display"),
         ("/proc/driver/nvidia/version", "nvidia.ko"),
         ("/proc/driver/nvidia/params", "nvidia.ko"),
@@ -84,9 +112,10 @@ def _closed() -> Iterator[Sick]:
         ("/etc/ld.so.cache", "nvidia-driver"),
         ("/dev/kmsg", "kernel-log"),
     ):
+        same, by = OTHERWISE.get((path, component), ("", ""))
         for fault, says in CLOSED.items():
             status = FAILED if path in needed else PRESENT
-            yield Sick(fault=fault, path=path, component=component, status=status, says=says)
+            yield Sick(fault=fault, path=path, component=component, status=status, says=says, same=same, by=by)
 
 
 def _needed() -> Iterator[Sick]:
@@ -94,22 +123,29 @@ def _needed() -> Iterator[Sick]:
     for path, component, says in (
         ("/proc/sys/kernel/osrelease", "linux-kernel", "osrelease: no kernel's release stands in it"),
         (f"{GPU}/class", "pci-display", "class: no number of PCI stands in it"),
+        (f"{GPU}/class", "iommu", "class: no number of PCI stands in it"),
         (f"{GPU}/vendor", "pci-display", "vendor: no number of PCI stands in it"),
+        (f"{GPU}/vendor", "iommu", "vendor: no number of PCI stands in it"),
     ):
-        kinds = {"empty", *NONSENSE, "line", "number"} | ({"cut"} if component == "pci-display" else set())
+        kinds = {"empty", *NONSENSE, "line", "number"} | ({"cut"} if path.startswith(GPU) else set())
         for fault in sorted(kinds):
             yield Sick(fault=fault, path=path, component=component, status=FAILED, says=says)
 
 
 def _doubted() -> Iterator[Sick]:
-    """Give the files whose nonsense is told as such."""
-    for path, component, fact, says in (
-        ("/sys/module/nvidia/version", "nvidia.ko", "", "not understood: no release stands in it"),
-        ("/sys/module/nvidia/initstate", "nvidia.ko", "state", "not understood: no state of a module stands in it"),
-        ("/proc/driver/nvidia/version", "nvidia.ko", "flavour", "not understood: no driver's banner stands in it"),
+    """Give the files whose nonsense is reported as such."""
+    for path, component, fact, why in (
+        ("/sys/module/nvidia/version", "nvidia.ko", "", "no release stands in it"),
+        ("/sys/module/nvidia/version", "nvidia-driver", "", "no release stands in it"),
+        ("/sys/module/nvidia/initstate", "nvidia.ko", "state", "no state of a module stands in it"),
+        ("/proc/driver/nvidia/version", "nvidia.ko", "flavour", "no driver's banner stands in it"),
+        ("/proc/driver/nvidia/params", "nvidia.ko", "parameters", "no parameter stands in it"),
+        ("/var/lib/dpkg/status", "nvidia-driver", "packages", "it is no list of packages, or not a whole one"),
     ):
-        for fault in NONSENSE:
-            yield Sick(fault=fault, path=path, component=component, status=PRESENT, says=says, fact=fact)
+        same, by = OTHERWISE.get((path, component), ("", ""))
+        for fault in (*NONSENSE, "cut"):
+            says = f"not understood: {why}"
+            yield Sick(fault=fault, path=path, component=component, says=says, fact=fact, same=same, by=by)
 
 
 def _null() -> Iterator[Sick]:
@@ -123,14 +159,25 @@ def _null() -> Iterator[Sick]:
         ("/dev/kmsg", "kernel-log", "readable"),
     ):
         for fault in OPEN:
-            if fault not in {"cut", "changing"}:
-                yield Sick(fault=fault, path=path, component=component, status=PRESENT, fact=fact)
-    for path, component, status in (
-        ("/proc/driver/nvidia/version", "nvidia.ko", PRESENT),
-        ("/sys/module/nvidia/version", "nvidia-driver", PRESENT),
-        ("/proc/mounts", "limits", PRESENT),
-        ("/var/lib/dpkg/status", "nvidia-driver", PRESENT),
-        ("/dev/kmsg", "kernel-log", PRESENT),
+            if fault != "changing" and (fault != "cut" or path not in SHORTER):
+                yield Sick(fault=fault, path=path, component=component, fact=fact)
+
+
+def _left() -> Iterator[Sick]:
+    """Give the files of which there is something else to read: their first third, or what they are changed to."""
+    for path, component, fact, left in (
+        ("/dev/kmsg", "kernel-log", "nvrm", ("NVRM: lo",)),
+        ("/proc/sys/kernel/tainted", "linux-kernel", "taint", 12),
+        ("/proc/sys/kernel/osrelease", "linux-kernel", "release", "6.8.0"),
     ):
-        for fault in ("changing", "cut"):
-            yield Sick(fault=fault, path=path, component=component, status=status)
+        yield Sick(fault="cut", path=path, component=component, fact=fact, left=left)
+    package = {"kind": "deb", "name": "nvidia-driver-580", "version": "590.48.01-1"}
+    changes: tuple[tuple[str, str, str, JsonValue], ...] = (
+        ("/proc/driver/nvidia/version", "nvidia.ko", "flavour", "proprietary"),
+        ("/sys/module/nvidia/version", "nvidia-driver", "module_loaded", "590.48.01"),
+        ("/proc/mounts", "limits", "shm_bytes", 32 << 30),
+        ("/var/lib/dpkg/status", "nvidia-driver", "packages", (package,)),
+        ("/dev/kmsg", "kernel-log", "nvrm", ("NVRM: unloading NVIDIA UNIX Open Kernel Module",)),
+    )
+    for path, component, fact, left in changes:
+        yield Sick(fault="changing", path=path, component=component, fact=fact, left=left)

@@ -58,6 +58,7 @@ LOADING = {
     "foreign": "cannot open shared object file",
     "loop": "Too many levels of symbolic links",
 }
+LEAST = {"slow": 0.06, "slow5": 5.0}
 IN_FORKS = {"cut": "killed by signal 7"}
 APART = frozenset({"level-zero", "rocm-smi", "nvlink"})  # another maker's, or of no use to one GPU alone
 
@@ -73,6 +74,8 @@ class Row:
     status: str
     says: str
     unkillable: bool = False
+    harmless: bool = False  # the answer is that of a library which is well
+    least: float = 0.0  # seconds that the call takes
     decides: bool = True  # whether the verdict of a machine with an NVIDIA GPU rests on it
 
     @property
@@ -221,4 +224,7 @@ def _answered() -> Iterator[Row]:
             ("libnvidia-ml.so.1", "nvmlSystemGetNVMLVersion", "nvml", "580.159.04"),
             ("libze_loader.so.1", start, "level-zero", "ZE_RESULT_SUCCESS"),
         ):
-            yield Row(fault=fault, library=library, place=place, component=component, status=PRESENT, says=says)
+            yield Row(
+                fault=fault, library=library, place=place, component=component, status=PRESENT, says=says,
+                harmless=True, least=LEAST.get(fault, 0.0),
+            )  # fmt: skip

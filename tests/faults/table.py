@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.files import files
 from tests.faults.rows import libraries
-from tests.faults.tree import GPU
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 HEAD = """# Faults, and what the report says of them
@@ -20,6 +20,9 @@ Made by the tests (`python -m tests.faults.table`), which hold every row true: `
   root of the machine, read by children without the right to read what is forbidden.
 - Every report is whole (each component that was asked after is in it), valid by its schema, and there within its time
   limit, which a fault never lengthens.
+- Every row is held against the same machine with the fault switched off, where what it asserts is not so. The stand-in
+  libraries write down each fault that they do. Where a fault costs nothing, the row says *no effect* and why: the
+  answer is there all the same, or another file says it, which is then removed as well to see that it was the source.
 - The status is that of the component, or of the one copy where there may be many. What is quoted stands in the reason,
   in the facts of the copy, or among what was not seen (`not_seen`).
 - In the last column, *never healthy*: the machine is well but for this fault, and the verdict is another. *may be
@@ -53,8 +56,9 @@ def _libraries() -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for row in sorted(libraries(), key=lambda row: (row.words, row.place, row.component)):
         verdict = "never healthy" if row.decides else "may be healthy"
+        none = "no effect: " if row.harmless else ""
         loading = f"loading `{row.place}`" if ".so" in row.place else f"`{row.place}` of {row.library}"
-        yield f"| {row.words} | {loading} | {row.component} | {row.status} | {_said(row.says)} | {verdict} |"
+        yield f"| {row.words} | {loading} | {row.component} | {row.status} | {none}{_said(row.says)} | {verdict} |"
 
 
 def _files() -> Iterator[str]:
@@ -64,9 +68,9 @@ def _files() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for row in sorted(files(), key=lambda row: (row.words, row.path, row.component)):
         says = [_said(row.says)] if row.says else []
-        says += [f"`{row.fact}` is not told"] if row.fact else []
-        path = row.path.replace(GPU, "/sys/bus/pci/devices/0000:00:1a.0")
-        yield f"| {row.words} | `{path}` | {row.component} | {row.status} | {'; '.join(says) or 'what is left of it'} |"
+        says += [f"`{row.fact}` is " + (f"`{json.dumps(row.left)}`" if row.left else "unknown")] if row.fact else []
+        says += [f"no effect on `{row.same}`: `{row.by}` says the same"] if row.same else []
+        yield f"| {row.words} | `{row.asked}` | {row.component} | {row.status} | {'; '.join(says)} |"
 
 
 def _said(says: str) -> str:

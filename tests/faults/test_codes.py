@@ -52,6 +52,10 @@ def told(facts: Facts) -> tuple[Health, str]:
     return report.verdict.status, " ".join(f"{one.title} {one.detail}" for one in findings)
 
 
+def test_without_any_code_the_machine_is_healthy_and_nothing_is_said(well: Facts) -> None:
+    assert told(well) == (Health.HEALTHY, "")
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_of_nvml_at_its_start(well: Facts, code: int) -> None:
     status, said = told(sick(well, "nvml", code=code, code_name=None, error=f"NVMLError: {code}"))

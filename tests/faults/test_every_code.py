@@ -117,8 +117,12 @@ def fields() -> list[str]:
 
 def test_the_wide_machine_is_well_and_all_codes_are_known(sick: Machine) -> None:
     (well,) = sick.looks(NVML, [{}])
-    assert well.judged(sick.well)[0] is Health.HEALTHY
-    assert sick.looks(["libcuda"], [{}])[0].judged(sick.well)[0] is Health.HEALTHY
+    (cuda,) = sick.looks(["libcuda"], [{}])
+    assert [seen.judged(sick.well)[0] for seen in (well, cuda)] == [Health.HEALTHY] * 2
+    assert cuda.why("libcuda") == {}
+    heard = " ".join(call.outcome for one in NVML for call in well.components[one].calls)
+    named = {kind(code) for code in CODES if kind(code) in heard}
+    assert named <= {kind(pynvml.NVML_ERROR_NOT_SUPPORTED), kind(pynvml.NVML_ERROR_NOT_FOUND)}, "of all else, the plans"
     assert {*CODES} <= {*MATRIX.nvml_codes}
     assert len(CODES) >= 29
     assert len(CUDA) >= 105

@@ -16,7 +16,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.report import Health
 from gpustack.render import plain
 from tests.faults import tree
-from tests.faults.files import FAILED, Sick, files
+from tests.faults.files import Sick, files
 from tests.leaving import leave_out
 from tests.patience import in_time
 
@@ -29,21 +29,20 @@ MATRIX = Matrix()
 LIMIT = 9.0
 
 
-def touches(row: Sick) -> str:
-    """Give what a row is about: the module is seen through several files, each of which does for the others."""
-    return "module" if "nvidia/" in row.path else row.component
-
-
 def grouped() -> list[list[Sick]]:
-    """Give the rows by look: those that do not touch one another share one."""
+    """Give the rows by look: those that do not touch one another share one, as do those of one fault of one file."""
     groups: list[list[Sick]] = []
     for row in files():
-        fitting = (group for group in groups if all(touches(one) != touches(row) for one in group))
+        fitting = (group for group in groups if all(_beside(one, row) for one in group))
         group = next(fitting, None)
         if group is None:
             groups.append(group := [])
         group.append(row)
     return groups
+
+
+def _beside(one: Sick, row: Sick) -> bool:
+    return (one.path, one.fault) == (row.path, row.fault) or not one.touches & row.touches
 
 
 GROUPS = grouped()
@@ -72,11 +71,11 @@ def look(root: Path, rows: Sequence[Sick]) -> Facts:
     tree.plant(root)
     with ExitStack() as stack:
         stack.callback(tree.remove, root)
-        for row in rows:
-            if row.fault == "changing":
-                stack.enter_context(tree.changing(root, row.path))
+        for path, fault in dict.fromkeys((row.path, row.fault) for row in rows):
+            if fault == "changing":
+                stack.enter_context(tree.changing(root, path))
             else:
-                tree.sicken(root, row.path, row.fault)
+                tree.sicken(root, path, fault)
         return tree.look(root)
 
 
@@ -85,33 +84,73 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
     return Looks(tmp_path_factory.mktemp("trees"))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_sick_file_is_named_and_nothing_is_made_up(row: Sick, well: Facts, looks: Looks) -> None:
+@pytest.fixture(scope="module")
+def off(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    """Give the facts of the machine with every fault switched off."""
+    return tree.look(tree.plant(tmp_path_factory.mktemp("off")))
+
+
+def unmet(row: Sick, facts: Facts) -> list[str]:
+    """Give what a row asserts and these facts do not hold."""
+    seen = facts.find(row.component)
+    assert seen is not None
+    named = any(one.why == row.says for one in facts.not_seen if one.what == row.asked)
+    found = {name: seen.facts.get(name) for name in (row.fact, row.same) if name}
+    missing = [] if seen.status.value == row.status else [f"it is {seen.status.value}: {seen.reason}"]
+    missing += [] if named or row.says in (seen.reason or "") else [f"{row.asked} is not named: {facts.not_seen}"]
+    if row.fact and (found[row.fact] != row.left if row.left else found[row.fact]):
+        missing.append(f"{row.fact} is {found[row.fact]}")
+    return missing + ([] if not row.same or found[row.same] else [f"{row.same} is lost"])
+
+
+def leave_out_where_nothing_is_denied(row: Sick) -> None:
     if row.fault == "denied" and not tree.may_drop():
         leave_out("what root may read cannot be forbidden here")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_sick_file_is_named_and_nothing_is_made_up(row: Sick, looks: Looks, off: Facts) -> None:
+    leave_out_where_nothing_is_denied(row)
     facts, seconds = looks.of(row)
     assert seconds < LIMIT
     assert {one.id for one in facts.components} == set(tree.ASKED)
-    seen = facts.find(row.component)
-    assert seen is not None
-    said = f"{seen.reason} {[one for one in facts.not_seen if one.what.endswith(row.path.rpartition('/')[2])]}"
-    assert seen.status.value == row.status, said
-    assert row.says in said
-    assert not row.fact or not seen.facts.get(row.fact), seen.facts.get(row.fact)
+    assert unmet(row, facts) == []
+    assert unmet(row, off) != [], "the same is seen where the file is well"
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0].name)
+def test_a_sick_file_touches_nothing_that_does_not_rest_on_it(
+    group: Sequence[Sick], well: Facts, looks: Looks, off: Facts
+) -> None:
+    """So what is seen of a component in a look that several rows share comes of the one row that touches it."""
+    facts, _ = looks.of(group[0])
+    touched = frozenset[str]().union(*(row.touches for row in group))
+    apart = [(one.id, one.status, one.facts) for one in facts.components if one.id not in touched]
+    assert apart == [(one.id, one.status, one.facts) for one in off.components if one.id not in touched]
+    assert {one.what for one in facts.not_seen} <= {row.asked for row in group}
     report = judge(tree.with_driver(facts, well), MATRIX)
     json.loads(plain.render(report))
-    assert not (row.status == FAILED and row.component == "pci-display" and report.verdict.status is Health.NO_GPU)
+    assert report.verdict.status is not Health.NO_GPU
 
 
-def test_the_same_machine_is_seen_whole_while_it_is_well(well: Facts, tmp_path: Path) -> None:
-    facts = tree.look(tree.plant(tmp_path))
-    assert {one.status.value for one in facts.components} == {"present"}
-    assert facts.not_seen == ()
-    for row in files():
+@pytest.mark.parametrize("row", [row for row in ROWS if row.same], ids=lambda row: row.name)
+def test_what_a_sick_file_does_not_cost_is_said_by_another(row: Sick, off: Facts, tmp_path: Path) -> None:
+    """The other is gone as well, and nobody says it."""
+    leave_out_where_nothing_is_denied(row)
+    tree.plant(tmp_path)
+    for path, fault in ((row.path, row.fault), (row.by, "gone")):
+        tree.sicken(tmp_path, path, fault)
+    for facts, known in ((off, True), (tree.look(tmp_path), False)):
         seen = facts.find(row.component)
         assert seen is not None
-        assert not row.fact or seen.facts[row.fact]
-    assert judge(tree.with_driver(facts, well), MATRIX).verdict.status is Health.HEALTHY
+        assert bool(seen.facts.get(row.same)) is known
+
+
+def test_the_same_machine_is_seen_whole_while_it_is_well(well: Facts, off: Facts) -> None:
+    assert {one.status.value for one in off.components} == {"present"}
+    assert off.not_seen == ()
+    assert all(row.says or row.fact for row in files())
+    assert judge(tree.with_driver(off, well), MATRIX).verdict.status is Health.HEALTHY
 
 
 @pytest.mark.parametrize("file", ["class", "vendor"])

@@ -16,6 +16,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.report import Health
 from gpustack.render import plain
 from tests.faults import machine
+from tests.faults.kinds import DAMAGES
 from tests.faults.rows import Row, libraries
 from tests.patience import in_time
 
@@ -45,10 +46,21 @@ class Looks:
         if number not in self.taken or self.taken[number][1] >= LIMIT:
             waits = machine.waits(LOOKS[number]) and number not in self.taken
             wanted = [one for one, rows in enumerate(LOOKS) if waits and machine.waits(rows)] or [number]
-            planted = [machine.planted(self.shop, self.folder / f"look{one}", LOOKS[one]) for one in wanted]
+            planted = [
+                {
+                    **machine.planted(self.shop, self.folder / f"look{one}", LOOKS[one]),
+                    "NV_FIRED": str(self.folder / f"met{one}"),
+                }
+                for one in wanted
+            ]
             with ThreadPoolExecutor(AT_A_TIME) as pool:
                 self.taken.update(zip(wanted, pool.map(taken, planted, [LOOKS[one] for one in wanted]), strict=True))
         return self.taken[number]
+
+    def met(self, row: Row) -> list[str]:
+        """Give the faults that the stand-ins of the row's machine did, as the plan has them."""
+        at = self.folder / f"met{self.where[row.name]}"
+        return at.read_text().splitlines() if at.exists() else []
 
 
 def taken(environ: Mapping[str, str], rows: Sequence[Row]) -> tuple[Facts, float]:
@@ -68,14 +80,14 @@ def looks(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Looks:
     return Looks(shop, tmp_path_factory.mktemp("looks"))
 
 
-def shown(row: Row, facts: Facts, number: int) -> tuple[str, str]:
+def shown(row: Row, facts: Facts, folder: str) -> tuple[str, str]:
     """Give the status that a row's component has, and all that is said of it; of a copy where there may be many."""
     seen = facts.find(row.component)
     assert seen is not None
     if row.library not in machine.SHARED:
         beside = [one.why for one in facts.not_seen if one.what.endswith(row.library)]
         return seen.status.value, f"{seen.reason} {json.dumps(seen.facts)} {_copies(seen)} {beside}"
-    copy = next(one for one in seen.instances if f"/copy{number}/" in (one.path or ""))
+    copy = next(one for one in seen.instances if f"/{folder}/{row.library}" in (one.path or ""))
     return copy.status.value, json.dumps(copy.facts)
 
 
@@ -83,21 +95,38 @@ def _copies(seen: Component) -> str:
     return " ".join(json.dumps(copy.facts) for copy in seen.instances)
 
 
+def unmet(row: Row, facts: Facts, folder: str) -> list[str]:
+    """Give what a row asserts and these facts do not hold."""
+    status, said = shown(row, facts, folder)
+    missing = [] if status == row.status else [f"it is {status}: {said}"]
+    return missing + [f"{part} is not in {said}" for part in row.says.split("…") if part not in said]
+
+
+def longest(row: Row, facts: Facts) -> float:
+    """Give the seconds that the slowest call of the row's function took."""
+    seen = facts.find(row.component)
+    assert seen is not None
+    return max((call.seconds for call in seen.calls if call.name == row.place), default=0.0)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_fault_is_named_and_nothing_is_called_healthy(row: Row, looks: Looks, well: Facts) -> None:
     facts, seconds = looks.of(row)
     rows = LOOKS[looks.where[row.name]]
     shared = [one for one in rows if one.library in machine.SHARED]
-    status, said = shown(row, facts, shared.index(row) if row in shared else 0)
-    assert status == row.status, said
-    assert all(part in said for part in row.says.split("…")), said
+    folder = f"copy{shared.index(row)}" if row in shared else ""
+    assert unmet(row, facts, folder) == []
     assert seconds < LIMIT
     assert {one.id for one in facts.components} == machine.asked(rows)
-    report = judge(machine.transplanted(well, facts, _of(row)), MATRIX)
+    assert row.fault in DAMAGES or f"{folder}/{row.place}={row.fault}".lstrip("/") in looks.met(row)
+    assert longest(row, facts) >= row.least
+    assert (unmet(row, well, "copy") == []) is row.harmless, "the same is seen where the library is well"
+    report = judge(machine.transplanted(well, facts, {row.component}), MATRIX)
     json.loads(plain.render(report))
     assert not (row.decides and report.verdict.status is Health.HEALTHY)
 
 
-def _of(row: Row) -> set[str]:
-    """Give what stands on a library: all of NVML's probes fall with it."""
-    return {row.component}
+def test_without_any_fault_the_machine_is_called_healthy(well: Facts) -> None:
+    """So a verdict that is another one comes of the fault."""
+    assert {one.status.value for one in well.components} <= {"present", "absent"}
+    assert judge(well, MATRIX).verdict.status is Health.HEALTHY

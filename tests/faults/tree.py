@@ -54,6 +54,8 @@ LINKS = {
     "/sys/bus/pci/devices/0000:00:1a.0": "../../../devices/pci0000:00/0000:00:1a.0",
     f"{GPU}/driver": "../../../bus/pci/drivers/nvidia",
 }
+OTHER = {"580.159.04": "590.48.01", "Open Kernel Module for": "Kernel Module for", "67108864k": "33554432k",
+         " loading": " unloading"}  # fmt: skip
 ASKED = ["linux-kernel", "limits", "iommu", "pci-display", "nvidia.ko", "nvidia-driver", "kernel-log"]
 UNREADABLE = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: root without them is denied as anybody is
 # Starts what follows without the right to read what is forbidden, whoever runs it.
@@ -179,15 +181,26 @@ def sicken(root: Path, path: str, fault: str) -> None:
     SICK[fault](root / path[1:], FILES[path])
 
 
+def other(text: str) -> str:
+    """Give what a file says on a machine that is well and another one."""
+    for here, there in OTHER.items():
+        text = text.replace(here, there)
+    return text
+
+
 @contextmanager
 def changing(root: Path, path: str) -> Iterator[None]:
-    """Rewrite a file, longer and shorter, for as long as this lasts."""
-    at, text, done = root / path[1:], FILES[path], threading.Event()
+    """Rewrite a file for as long as this lasts: at every moment it is another one's text, longer or shorter."""
+    at, text, done = root / path[1:], other(FILES[path]), threading.Event()
+    at.write_text(text)
 
     def rewrite() -> None:
-        while not done.is_set():
-            at.write_text(text * 500)
-            at.write_text(text[:3])
+        with at.open("r+") as file:
+            while not done.is_set():
+                file.truncate(len(text))
+                file.seek(len(text))
+                file.write("\n" * 200_000)
+                file.flush()
 
     writer = threading.Thread(target=rewrite, daemon=True)
     writer.start()
