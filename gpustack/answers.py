@@ -24,11 +24,11 @@ MOST_ROWS, MOST_PATH, MOST_OUTCOME = (
 )  # of what was looked at and called: the runner of probes keeps so many
 TRIPLE = 3
 MOST_SECONDS = 1e6
-# Errors of a look that no healthy machine gives: input/output, a folder or a pipe for a file, links in a ring, a file
-# server that has forgotten the file, a transport that is gone; a folder of the kernel's without the kernel; a command
-# that hangs.
+# Errors of a look that no healthy machine gives: input/output, a command that is no program, a folder or a pipe for a
+# file, links in a ring, a file server that has forgotten the file, a transport that is gone; a folder of the kernel's
+# without the kernel; a command that hangs.
 ODD = re.compile(
-    r"(?:\[Errno (?:5|21|29|40|107|112|116)\] )?"
+    r"(?:\[Errno (?:5|8|21|29|40|107|112|116)\] )?"
     r"((?<=\] )[^\n]+?|not understood: [^\n]+?|nothing is mounted there|no answer)(?:: '[^\n]*)?"
 )
 

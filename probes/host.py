@@ -153,7 +153,11 @@ class Host:
         begun = time.monotonic()
         limit = self.seconds if seconds is None else seconds
         environ = {**self.environ, "LC_ALL": "C"}
-        said = self.shared("children.py")["command"]([self.at(found), *argv[1:]], environ, limit)
+        try:
+            said = self.shared("children.py")["command"]([self.at(found), *argv[1:]], environ, limit)
+        except OSError as error:
+            self._note("run", " ".join(argv), error)
+            raise
         outcome = "no answer" if said is None else "exit %d" % said[0]
         self._called(" ".join(argv), begun, outcome)
         self.log.append(("run", " ".join(argv), outcome))

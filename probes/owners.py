@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_RECORD = 8 << 20
 MOST_STATUS = 32 << 20
+RPM = re.compile(r"([\w.+-]+) (\d[\w.+~^-]*)$", re.ASCII | re.MULTILINE)
 
 
 def claims(host: "Host", copy: "Facts") -> "List[Facts]":
@@ -105,8 +106,8 @@ def rpms(host: "Host", path: str) -> "Iterator[Facts]":
     """Give the RPM package of the file, where there is rpm."""
     try:
         said = host.run("rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", path, seconds=1.0)
-    except TimeoutError:
+    except OSError:  # TimeoutError is one; the host has noted it
         return
-    if said and said["code"] == 0 and len(said["out"].split()) > 1:
-        name, version = said["out"].split()[:2]
-        yield {"kind": "rpm", "name": name, "version": version, "fits": None}
+    found = RPM.match(said["out"]) if said and said["code"] == 0 else None
+    if found:
+        yield {"kind": "rpm", "name": found.group(1), "version": found.group(2), "fits": None}

@@ -78,7 +78,7 @@ def version(host: "Host", path: "Optional[str]") -> "Tuple[Optional[str], Option
         return found.group(1), "package", package
     try:
         said = host.run(path, "--version", seconds=min(SECONDS, host.seconds)) or {"out": "", "err": ""}
-    except TimeoutError:
+    except OSError:  # TimeoutError is one; the host has noted it
         return None, None, package
     found = RELEASE.search(said["out"] + said["err"])
     return (found.group(1), "program", package) if found else (None, None, package)

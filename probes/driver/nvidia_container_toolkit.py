@@ -81,7 +81,7 @@ def version(host: "Host", programs: "Dict[str, str]") -> "Tuple[Optional[str], O
     if "nvidia-ctk" in programs:
         try:
             said = host.run(programs["nvidia-ctk"], "--version", seconds=min(1.0, host.seconds)) or {"out": ""}
-        except TimeoutError:
+        except OSError:  # TimeoutError is one; the host has noted it
             return None, None, None
         found = VERSION.search(said["out"])
         if found:

@@ -58,11 +58,13 @@ def probe(host: "Host") -> "Answer":
     why = [KMSG + ": " + (host.why(KMSG) if text is None else "no record stands in it" if text else "empty")]
     try:
         said = host.run(*JOURNAL, seconds=min(JOURNAL_SECONDS, host.seconds))
-    except TimeoutError as error:
+    except OSError as error:  # TimeoutError is one
         said, why = None, [*why, str(error)]
-    if said and said["code"] == 0 and said["out"].strip():
+    if said and said["code"] == 0 and any(map(STAMPED.match, said["out"].split("\n"))):
         return {"readable": True, "source": " ".join(JOURNAL[:3]), **sift(stamped(said["out"]))}
-    why += ["journalctl: " + ("exit %d" % said["code"] if said["code"] else "empty")] if said else []
+    if said:
+        odd = "no record stands in it" if said["out"].strip() else "empty"
+        why.append("journalctl: " + ("exit %d" % said["code"] if said["code"] else odd))
     return {"readable": False, "source": None, "why": "; ".join(why), **sift([])}
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 RELEASE = "/proc/sys/kernel/osrelease"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+NAME = re.compile(r"[\w.+~-]{1,64}", re.ASCII)
 EFI_VARIABLE = 5  # four bytes of attributes, one of value
 # Bits of /proc/sys/kernel/tainted in order. Source: Documentation/admin-guide/tainted-kernels.rst, Linux 6.17.
 TAINTS = (
@@ -74,14 +75,14 @@ def probe(host: "Host") -> "Answer":
     for folder in host.shared("mounts.py")["FOLDERS"]:
         host.shared("mounts.py")["bare"](host, folder)
     release = line(host, RELEASE) or (told(host, "-r") if host.why(RELEASE) == "missing" else None)
-    if not release or not re.fullmatch(r"[\w.+~-]{1,64}", release, re.ASCII):
+    if not release or not named(release):
         why = host.why(RELEASE)
         raise OSError("%s: %s" % (RELEASE, why if why != "ok" else "no kernel's release stands in it"))
     words = (host.read("/proc/cmdline") or "").split(" -- ")[0].split()
     facts: "Facts" = {
         "version": release,
         "release": release,
-        "hostname": line(host, "/proc/sys/kernel/hostname") or told(host, "-n"),
+        "hostname": named(line(host, "/proc/sys/kernel/hostname")) or told(host, "-n"),
         "machine": machine(host),
         "cmdline": [word for word in words if GPU_WORDS.match(word)],
         "efi": host.exists("/sys/firmware/efi"),
@@ -109,12 +110,17 @@ def line(host: "Host", path: str) -> "Optional[str]":
 
 def machine(host: "Host") -> "Optional[str]":
     """Give the processor's architecture as ``uname -m`` does; the file exists from Linux 6.1 on."""
-    return line(host, "/proc/sys/kernel/arch") or told(host, "-m")
+    return named(line(host, "/proc/sys/kernel/arch")) or told(host, "-m")
 
 
 def told(host: "Host", option: str) -> "Optional[str]":
     """Give what ``uname`` says, which needs no /proc."""
-    return host.shared("commands.py")["output"](host, "uname", option).strip() or None
+    return named(host.shared("commands.py")["output"](host, "uname", option).strip())
+
+
+def named(text: "Optional[str]") -> "Optional[str]":
+    """Give the name of a host, a release or a processor, or None where the text is none."""
+    return text if text and NAME.fullmatch(text) else None
 
 
 def distribution(host: "Host") -> "Facts":

@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.files import files
+from tests.faults.programs import programs
 from tests.faults.rows import libraries
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 HEAD = """# Faults, and what the report says of them
 
-Made by the tests (`python -m tests.faults.table`), which hold every row true: `tests/faults/test_libraries.py` and
-`tests/faults/test_files.py` make the sick machine, look at it in the real way, and read the report.
+Made by the tests (`python -m tests.faults.table`), which hold every row true: `tests/faults/test_libraries.py`,
+`tests/faults/test_files.py` and `tests/faults/test_programs.py` make the sick machine, look at it in the real way, and
+read the report.
 
 - **Libraries** are compiled stand-ins (`tests/fakes/sick.c`, `tests/fakes/libnvidia_ml.c`) that the dynamic loader,
   ctypes and nvidia-ml-py load as they would the real ones. **Files** lie in a folder that is given to the probes as the
-  root of the machine, read by children without the right to read what is forbidden.
+  root of the machine, read by children without the right to read what is forbidden. **Programs** lie in that folder.
 - Every report is whole (each component that was asked after is in it), valid by its schema, and there within its time
   limit, which a fault never lengthens.
 - Every row is held against the same machine with the fault switched off, where what it asserts is not so. The stand-in
@@ -30,7 +32,7 @@ Made by the tests (`python -m tests.faults.table`), which hold every row true: `
 - All error numbers of NVML and CUDA at each stage of the probes that ask them are in `tests/faults/test_every_code.py`
   (and what is made of each, in `tests/faults/test_codes.py`), the command with libraries that take five seconds in
   `tests/faults/test_slow.py`, the same driver below the real cuda.bindings and cuda.core in
-  `tests/faults/test_bindings.py`, commands that hang or are no programs in `tests/faults/test_commands.py`, rights and
+  `tests/faults/test_bindings.py`, the command beside sick programs in `tests/faults/test_commands.py`, rights and
   poor places in `tests/faults/test_rights.py`, machines without `/proc`, `/sys`, `/dev`, processes, open files or
   system calls in `tests/faults/test_sandboxes.py`, interruption in `tests/faults/test_interrupting.py`.
 
@@ -39,14 +41,14 @@ Made by the tests (`python -m tests.faults.table`), which hold every row true: `
 
 def page() -> str:
     """Give the whole page."""
-    return HEAD + "\n".join([*_counts(), "", *_libraries(), "", *_files(), ""])
+    return HEAD + "\n".join([*_counts(), "", *_libraries(), "", *_files(), "", *_programs(), ""])
 
 
 def _counts() -> Iterator[str]:
-    rows, sick = libraries(), files()
-    kinds = {"answers error" if row.fault.isdecimal() else row.words for row in rows} | {row.words for row in sick}
-    places = {row.place for row in rows} | {row.path for row in sick}
-    yield f"{len(rows) + len(sick)} combinations of {len(kinds)} kinds of fault and {len(places)} places."
+    rows, others = libraries(), (*files(), *programs())
+    kinds = {"answers error" if row.fault.isdecimal() else row.words for row in rows} | {row.words for row in others}
+    places = {row.place for row in rows} | {row.path for row in files()} | {row.command for row in programs()}
+    yield f"{len(rows) + len(others)} combinations of {len(kinds)} kinds of fault and {len(places)} places."
 
 
 def _libraries() -> Iterator[str]:
@@ -71,6 +73,16 @@ def _files() -> Iterator[str]:
         says += [f"`{row.fact}` is " + (f"`{json.dumps(row.left)}`" if row.left else "unknown")] if row.fact else []
         says += [f"no effect on `{row.same}`: `{row.by}` says the same"] if row.same else []
         yield f"| {row.words} | `{row.asked}` | {row.component} | {row.status} | {'; '.join(says)} |"
+
+
+def _programs() -> Iterator[str]:
+    yield "## Programs"
+    yield ""
+    yield "| the fault | program | component | status | the report says |"
+    yield "|---|---|---|---|---|"
+    for row in sorted(programs(), key=lambda row: (row.words, row.command)):
+        named = f"{_said(row.says)}; " if row.says else ""
+        yield f"| {row.words} | `{row.command}` | {row.component} | {row.status} | {named}`{row.fact}` is unknown |"
 
 
 def _said(says: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.files import files
+from tests.faults.programs import programs
 from tests.faults.rows import libraries
 from tests.faults.table import PAGE, page
 
@@ -15,6 +16,7 @@ def test_the_page_is_in_step_with_the_tests() -> None:
 def test_no_combination_stands_twice_and_there_are_enough_of_them() -> None:
     rows = [(row.words, row.place, row.component) for row in libraries()]
     rows += [(row.words, row.path, row.component) for row in files()]
+    rows += [(row.words, row.command, row.component) for row in programs()]
     assert len(rows) == len(set(rows)) >= 150
     assert len({fault for fault, _, _ in rows}) >= 20
     assert len({place for _, place, _ in rows}) >= 12
