@@ -106,11 +106,17 @@ def test_ctrl_c_at_the_very_start_is_one_line(environ: dict[str, str], after: fl
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_whoever_ends_the_command_leaves_no_child_behind(environ: dict[str, str], number: signal.Signals) -> None:
+def test_whoever_ends_the_command_leaves_no_child_behind(
+    environ: dict[str, str], number: signal.Signals, tmp_path: Path
+) -> None:
+    """Each library hangs by then, in a child or in a fork of a child: none would end by itself."""
     mark = f"{os.getpid()}-{number}-{time.monotonic_ns()}"
-    child = command.start(DOCTOR, sick(environ, HUNG), mark)
-    command.grown(mark, 8)
-    time.sleep(0.3)
+    met = tmp_path / "met"
+    child = command.start(DOCTOR, {**sick(environ, HUNG), "NV_FIRED": str(met)}, mark)
+    deadline = time.monotonic() + 20
+    while not (met.exists() and {*HUNG[1].split(";")} <= {*met.read_text().split()}) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert time.monotonic() < deadline
     child.send_signal(number)
     child.communicate(timeout=10)
     assert command.left(mark, 3.0) == []

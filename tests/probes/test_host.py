@@ -93,21 +93,59 @@ def tool(folder: Path, name: str, body: str) -> str:
 @in_time
 def test_a_command_is_found_bounded_and_ended(tmp_path: Path) -> None:
     tool(tmp_path, "says", "echo out; echo err >&2; exit 3")
-    tool(tmp_path, "hangs", "sleep 60")
-    tool(tmp_path, "floods", "head -c 3000000 /dev/zero")
+    tool(tmp_path, "hangs", f"echo $$ > {tmp_path}/pid; exec sleep 60")
+    tool(tmp_path, "floods", "head -c 3000000 /dev/zero; head -c 9000 /dev/zero >&2")
     host = Host(environ={"PATH": f"relative:{tmp_path}:/bin:/usr/bin"}, seconds=0.5)
     assert host.run("says") == {"code": 3, "out": "out\n", "err": "err\n"}
     assert host.run("no-such-command") is None
-    assert len((host.run("floods") or {})["out"]) == 1 << 20
+    said = host.run("floods") or {}
+    assert (len(said["out"]), len(said["err"])) == (1 << 20, 4096)
+    (tmp_path / "text").write_text("no program")
+    assert host.run(str(tmp_path / "text")) is None
     begun = time.monotonic()
     with pytest.raises(TimeoutError, match="hangs gave no answer"):
         host.run("hangs")
     assert time.monotonic() - begun < 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
     assert [(name, outcome) for name, _, outcome in host.calls] == [
         ("says", "exit 3"),
         ("floods", "exit 0"),
         ("hangs", "no answer"),
     ]
+
+
+def test_what_cannot_be_looked_at_is_nothing_and_raises_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "folder").mkdir()
+    host = host_at(tmp_path)
+    for path, why in (("/loop/x", "[Errno 40] Too many levels of symbolic links"), ("/no\0path", "embedded null byte")):
+        assert (host.read(path), host.why(path)) == (None, why)
+        assert (host.stat(path), host.list(path), host.link(path), host.exists(path)) == (None, [], None, False)
+        assert [outcome for _, asked, outcome in host.log if asked == path] == [why] * 4
+    assert host.link("/folder") is None
+
+
+def test_of_a_log_that_was_overwritten_while_it_was_read_the_rest_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's log says "broken pipe" once where records were lost, and the next read goes on after them."""
+    said = iter([b"first ", BrokenPipeError(), b"last", BlockingIOError()])
+
+    def read(_handle: int, _most: int) -> bytes:
+        part = next(said)
+        if isinstance(part, Exception):
+            raise part
+        return part
+
+    monkeypatch.setattr(os, "read", read)
+    assert load("host.py")["_held"](0, 1 << 20) == b"first last"
+
+
+def test_somebody_else_s_process_is_there_though_it_may_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(process: int, _number: int) -> None:
+        raise {1: PermissionError, 2: ProcessLookupError}[process]
+
+    monkeypatch.setattr(os, "kill", kill)
+    assert [load("children.py")["_lives"](process) for process in (1, 2)] == [True, False]
 
 
 def test_a_command_is_found_without_a_path() -> None:
@@ -206,3 +244,14 @@ def test_a_probe_that_raises_has_failed_with_its_reason() -> None:
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert (said[1]["status"], said[3]["status"]) == ("failed", "present")
     assert "FileNotFoundError" in said[1]["reason"]
+
+
+def test_whatever_a_probe_raises_and_however_much_it_looked_at_is_one_answer(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "def probe(host):\n    host.log += [('read', '/x', 'ok')] * 999\n"
+        "    host.calls += [('call', 0.0, 'ok')] * 999\n    raise ZeroDivisionError('odd')\n"
+    )
+    row = {"id": "x", "probe": os.path.relpath(tmp_path / "loud.py", PROBES)}
+    said = load("__main__.py")["ask"](row, Host, "probe")
+    assert (said["status"], said["reason"]) == ("failed", "ZeroDivisionError: odd")
+    assert (len(said["log"]), len(said["calls"])) == (400, 400)
