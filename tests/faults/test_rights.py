@@ -73,19 +73,34 @@ def _limited(limits: dict[int, int]) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(
-    "limits",
+    ("limits", "beyond"),
     [
-        {resource.RLIMIT_AS: 160 << 20},
-        {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_STACK: 1 << 20, resource.RLIMIT_CPU: 10},
+        ({resource.RLIMIT_AS: 160 << 20}, "bytearray(200 << 20)"),
+        (
+            {
+                resource.RLIMIT_FSIZE: 0,
+                resource.RLIMIT_CORE: 0,
+                resource.RLIMIT_STACK: 1 << 20,
+                resource.RLIMIT_CPU: 10,
+            },
+            "open('file', 'wb', 0).write(b'word')",
+        ),
     ],
     ids=["memory", "file-size, core, stack and time"],
 )
-def test_a_limit_costs_answers_and_not_the_report(environ: dict[str, str], limits: dict[int, int]) -> None:
-    report = whole(command.run(DOCTOR, environ, preexec_fn=_limited(limits)))
-    failed = [one for one in report["components"] if one["status"] in {"failed", "unknown"}]
-    assert all(one["reason"] or one["instances"] for one in failed)
-    if failed:
-        assert report["not_seen"]
+def test_a_limit_in_force_costs_no_answer_that_a_verdict_rests_on(
+    environ: dict[str, str], limits: dict[int, int], beyond: str, tmp_path: Path
+) -> None:
+    argv = [sys.executable, "-c", beyond]
+    ends = [
+        subprocess.run(argv, cwd=tmp_path, preexec_fn=limit, capture_output=True, check=False).returncode
+        for limit in (None, _limited(limits))
+    ]
+    assert ends == [0, 1], "only the limit stands in its way"
+    ran = command.run(DOCTOR, environ, preexec_fn=_limited(limits))
+    assert whole(ran)["verdict"]["status"] == "healthy"
+    known = ("linux-kernel", "nvidia-driver", "nvml", "libcuda", "gpu", "cudnn")
+    assert {name: ran.status(name)[0] for name in known} == dict.fromkeys(known, "present")
 
 
 def test_a_full_disk_is_one_line(environ: dict[str, str]) -> None:

@@ -116,7 +116,10 @@ def filtered(shop: Shop) -> Path:
 def test_a_filter_of_system_calls_such_as_containers_have_is_not_noticed(
     environ: dict[str, str], filtered: Path
 ) -> None:
-    """The strict one refuses all that a container's runtime refuses by itself, and more."""
+    """The strict one refuses all that a container's runtime refuses by itself, and more: sockets, for one."""
+    socket = [sys.executable, "-c", "import socket; socket.socket()"]
+    ends = [started([*before, *socket], {}).code for before in ([], [str(filtered), "strict"])]
+    assert ends in ([0, 1], [0, CANNOT])
     report = whole(_under(filtered, "strict", environ))
     assert report["verdict"]["status"] == "healthy"
     assert _blind(report) == []
