@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack import workers
 from gpustack.catalogue import System
-from gpustack.door import Door
+from gpustack.door import Door, death, last_line
 from gpustack.model.facts import Layer
 from gpustack.probing import look
 from gpustack.workers import Reply, Task, ask
@@ -100,6 +101,16 @@ def test_the_last_step_is_told_and_gives_no_more_time(tmp_path: Path) -> None:
     assert seconds < 3
 
 
+def test_what_a_child_says_of_its_steps_and_its_errors_is_kept_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "last_line", lambda errors: f"{len(errors)} bytes")
+    do = "say(json.dumps({'at': 'x', 'step': 's' * 9999})); os.write(2, b'e' * 50_000); os._exit(1)"
+    replies, _ = run(tmp_path, (system("x", do),))
+    assert replies["x"].step == "s" * workers.MOST_STEP
+    assert f"{workers.MOST_STDERR} bytes" in (replies["x"].failure or "")
+
+
 def test_a_hang_that_ignores_the_terminal_and_has_children_of_its_own_leaves_none(tmp_path: Path) -> None:
     mark = tmp_path / "child"
     do = f"p = os.fork(); (open({str(mark)!r}, 'w').write(str(p or os.getpid()))); time.sleep(60)"
@@ -143,6 +154,19 @@ def test_the_deadline_ends_all_and_says_who_was_not_asked(tmp_path: Path) -> Non
     assert "gave no answer" in (replies["slow-0"].failure or "")
     assert "gave no answer" in (replies["also"].failure or "")
     assert not replies["slow-1"].asked
+
+
+def test_the_end_of_a_child_is_said_in_words_however_odd_it_is() -> None:
+    assert (death(-11), death(-99)) == ("was killed by SIGSEGV", "was killed by signal 99")
+    assert last_line(b"first\n" + b"e" * 9999) == f"({'e' * 200})"
+
+
+def test_where_somebody_has_pressed_ctrl_c_before_nobody_is_asked(tmp_path: Path) -> None:
+    door = Door()
+    door.interrupted = True
+    replies, seconds = run(tmp_path, (system("x"),), door=door)
+    assert (replies["x"].asked, replies["x"].failure) == (False, workers.CUT)
+    assert seconds < 1
 
 
 def test_a_deadline_with_children_that_cannot_be_killed_is_kept(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.files import files
-from tests.faults.programs import programs
-from tests.faults.rows import libraries
+from tests.faults.files import Sick, files
+from tests.faults.programs import Program, programs
+from tests.faults.rows import Row, libraries
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
 HEAD = """# Faults, and what the report says of them
@@ -45,10 +45,10 @@ def page() -> str:
 
 
 def _counts() -> Iterator[str]:
-    rows, others = libraries(), (*files(), *programs())
-    kinds = {"answers error" if row.fault.isdecimal() else row.words for row in rows} | {row.words for row in others}
-    places = {row.place for row in rows} | {row.path for row in files()} | {row.command for row in programs()}
-    yield f"{len(rows) + len(others)} combinations of {len(kinds)} kinds of fault and {len(places)} places."
+    rows: tuple[Row | Sick | Program, ...] = (*libraries(), *files(), *programs())
+    kinds = {"answers error" if row.fault.isdecimal() else row.words for row in rows}
+    places = {row.place for row in libraries()} | {row.path for row in files()} | {row.command for row in programs()}
+    yield f"{len(rows)} combinations of {len(kinds)} kinds of fault and {len(places)} places."
 
 
 def _libraries() -> Iterator[str]:

@@ -128,16 +128,27 @@ def test_what_cannot_be_looked_at_is_nothing_and_raises_nowhere(tmp_path: Path) 
 
 def test_of_a_log_that_was_overwritten_while_it_was_read_the_rest_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's log says "broken pipe" once where records were lost, and the next read goes on after them."""
-    said = iter([b"first ", BrokenPipeError(), b"last", BlockingIOError()])
+    said: list[bytes | Exception] = [b"first ", BrokenPipeError(), b"last", BlockingIOError()]
 
     def read(_handle: int, _most: int) -> bytes:
-        part = next(said)
+        part = said.pop(0)
         if isinstance(part, Exception):
             raise part
         return part
 
     monkeypatch.setattr(os, "read", read)
     assert load("host.py")["_held"](0, 1 << 20) == b"first last"
+
+
+def test_a_child_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = subprocess.Popen(["/bin/sleep", "60"])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", lambda _process, _number: None)
+        begun = time.monotonic()
+        assert load("children.py")["collect"](child.pid, kill=True) is None
+    child.kill()
+    child.wait()
+    assert time.monotonic() - begun < 5
 
 
 def test_somebody_else_s_process_is_there_though_it_may_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
