@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from gpustack import workers
 from gpustack.catalogue import System
 from gpustack.door import Door, death, last_line
+from gpustack.interrupting import heeded
 from gpustack.model.facts import Layer
 from gpustack.probing import look
 from gpustack.workers import Reply, Task, ask
@@ -159,6 +161,16 @@ def test_the_deadline_ends_all_and_says_who_was_not_asked(tmp_path: Path) -> Non
 def test_the_end_of_a_child_is_said_in_words_however_odd_it_is() -> None:
     assert (death(-11), death(-99)) == ("was killed by SIGSEGV", "was killed by signal 99")
     assert last_line(b"first\n" + b"e" * 9999) == f"({'e' * 200})"
+
+
+def test_where_ctrl_c_is_ignored_it_stays_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with heeded(lambda: None) as ear:
+            assert ear is None
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_where_somebody_has_pressed_ctrl_c_before_nobody_is_asked(tmp_path: Path) -> None:

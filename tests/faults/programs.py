@@ -44,7 +44,7 @@ ASKED: Mapping[str, tuple[str, str]] = {
     "uname": ("linux-kernel", "machine"),
     "modinfo": ("nvidia.ko", "version_on_disk"),
     "rpm": ("nvidia-driver", "packages"),
-    "journalctl": ("kernel-log", "nvrm"),
+    "journalctl": ("kernel-log", "readable"),
     "nvidia-persistenced": ("nvidia-persistenced", "version"),
     "nv-fabricmanager": ("nvidia-fabricmanager", "version"),
     "nvidia-ctk": ("nvidia-container-toolkit", "version"),
