@@ -139,7 +139,7 @@ def test_a_value_of_the_wrong_kind_leaves_a_blank_that_the_advice_explains() -> 
         (requirement("--index-url=x"), "PACKAGE"),
         (PYTHON("/opt/my env/bin/python"), '"/opt/my env/bin/python"'),
         (PYTHON("/opt/it's/bin/python"), "python"),
-        (PYTHON("C:\\Python\\python.exe"), "python"),
+        (PYTHON("C:\\Python\\python.exe"), "'C:\\Python\\python.exe'"),
         (PATH("/a/$(x)"), "FILE"),
         (PATH("-rf"), "FILE"),
         (PATH("/home/jürgen/müll (1)"), '"/home/jürgen/müll (1)"'),

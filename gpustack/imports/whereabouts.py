@@ -89,8 +89,9 @@ ANOTHER = re.compile(
 
 def own(text: str) -> str:
     """Give a text without what other machines and documents have, faults that are over, and advice about any."""
-    for pattern, instead in ((ELSEWHERE, "\n"), (BYGONE, ""), (ADVISED, ""), (DOCUMENTED, ""), (ANOTHER, "")):
-        text = pattern.sub(instead, text)
+    text = ELSEWHERE.sub("\n", text)
+    for pattern in (BYGONE, ADVISED, DOCUMENTED, ANOTHER):
+        text = pattern.sub("", text)
     return text
 
 
