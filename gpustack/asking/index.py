@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-import threading
+import selectors
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from gpustack.door import Door
+from gpustack import isolation
+from gpustack.door import Door, ended
 from gpustack.errors import NothingSeenError
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping
-    from typing import IO
 
+PATIENCE = 60.0  # seconds for one question
+MOST_OUTPUT = 16 << 20
 QUIET = ("--disable-pip-version-check", "--no-input", "--no-color")
 LISTED = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
@@ -36,9 +37,9 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """The index; every question takes ``seconds`` at most, and nothing is installed or kept."""
+    """The index; all questions together end at ``deadline`` (of the door's clock), and nothing is installed or kept."""
 
-    seconds: float = 60.0
+    deadline: float
     door: Door = field(default_factory=Door)
 
     def versions(self, name: str) -> tuple[Version, ...]:
@@ -67,48 +68,49 @@ class Index:
 
     def _ask(self, *words: str) -> str:
         """Give what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
+        until = min(self.deadline, self.door.now() + PATIENCE)
+        if self.door.now() >= until:
+            raise NothingSeenError("the time was up before the package index was asked")
         try:
-            child = self.door.start((sys.executable, "-m", "pip", *words, *QUIET), _loud(os.environ))
+            child = self.door.start((*isolation.argv("pip"), *words, *QUIET), _loud(os.environ))
         except OSError as error:
             raise NothingSeenError(f"pip cannot be started: {error}") from error
-        told = _both(child, self.seconds)
-        if told is None:
-            self.door.kill(child)
+        try:
+            out, err = self._hear(child, until)
+        finally:
+            if child.poll() is None:
+                self.door.kill(child)
+            for pipe in filter(None, (child.stdout, child.stderr)):
+                pipe.close()
             self.door.release(child)
-            raise NothingSeenError(f"the package index did not answer within {self.seconds:.0f} s")
-        out, err = told
         if child.returncode:
             raise NothingSeenError(f"the package index could not be asked: {_last(err) or _last(out)}")
         return out
+
+    def _hear(self, child: subprocess.Popen[bytes], until: float) -> tuple[str, str]:
+        """Give what a child prints on both outputs; raises NothingSeenError for what takes too long or is too much."""
+        begun = self.door.now()
+        said: dict[IO[bytes], bytearray] = {pipe: bytearray() for pipe in (child.stdout, child.stderr) if pipe}
+        with selectors.DefaultSelector() as selector:
+            for pipe in said:
+                selector.register(pipe, selectors.EVENT_READ, pipe)
+            while selector.get_map() and self.door.now() < until:
+                for key, _ in selector.select(until - self.door.now()):
+                    part = key.data.read(1 << 16)
+                    said[key.data] += part or b""
+                    if part == b"":
+                        selector.unregister(key.data)
+                if sum(map(len, said.values())) > MOST_OUTPUT:
+                    raise NothingSeenError(f"pip printed over {MOST_OUTPUT >> 20} MiB and was stopped")
+            if selector.get_map() or ended(child, max(0.0, until - self.door.now())) is None:
+                raise NothingSeenError(f"the package index did not answer within {until - begun:.0f} s")
+        out, err = (held.decode("utf-8", "replace") for held in said.values())
+        return out, err
 
 
 def _loud(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Give the user's settings of pip without those that change how much it prints."""
     return {name: value for name, value in environ.items() if name not in {"PIP_QUIET", "PIP_VERBOSE"}}
-
-
-def _both(child: subprocess.Popen[bytes], seconds: float) -> tuple[str, str] | None:
-    """Give all that a child prints on both outputs until it ends, or None where that takes too long."""
-    held: dict[str, bytes] = {}
-    readers = [
-        threading.Thread(target=_drain, args=(name, stream, held), daemon=True)
-        for name, stream in (("out", child.stdout), ("err", child.stderr))
-        if stream
-    ]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join(seconds)
-    if any(reader.is_alive() for reader in readers):
-        return None
-    child.wait(seconds)
-    return held.get("out", b"").decode("utf-8", "replace"), held.get("err", b"").decode("utf-8", "replace")
-
-
-def _drain(name: str, stream: IO[bytes], held: dict[str, bytes]) -> None:
-    os.set_blocking(stream.fileno(), True)
-    with stream:
-        held[name] = stream.read()
 
 
 def _last(text: str) -> str:

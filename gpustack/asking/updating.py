@@ -12,19 +12,22 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from gpustack.asking.index import Index
+from gpustack.door import Door
 from gpustack.errors import NothingSeenError, OutputError, UsageError
 from gpustack.model.matrix_answer import MatrixUpdate, RowChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gpustack.asking.index import Metadata
     from gpustack.matrix import Matrix
 
     Row = Mapping[str, object]
+    Outcome = RowChange | NothingSeenError | str | None  # how a row differs, why that is not known, or None: it agrees
 
 MOST_NEW = 3
+SECONDS, REPORT_SECONDS = 300.0, 1.0
 REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*\(?(?P<span>[^;()]*)\)?")
 CUDA = re.compile(
     r"^(?:nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d+)?|cuda-toolkit(?:\[[^\]]*\])?)\s*(?:==|~=|>=)(\d+)\.(\d+)"
@@ -98,24 +101,25 @@ PARTS = (
 
 
 def compare(names: Sequence[str], matrix: Matrix, timeout: float | None, index: Index | None = None) -> MatrixUpdate:
-    """Give how the newest rows and newer releases stand on the index; raises NothingSeenError where it is not there."""
-    asked = index or Index(seconds=timeout or Index().seconds)
+    """Give how the newest rows and newer releases stand on the index, within ``timeout`` seconds in all.
+
+    Raises NothingSeenError where the index tells nothing.
+    """
+    door = Door()
+    seconds = max(timeout - REPORT_SECONDS, timeout / 2) if timeout else SECONDS
+    asked = index or Index(door=door, deadline=door.now() + seconds)
     parts = _chosen(names)
-    changes: list[RowChange] = []
-    unread: list[str] = []
-    same = 0
-    for part in parts:
-        try:
-            found, agree = _compare(part, matrix, asked, unread)
-        except NothingSeenError as error:
-            if len(parts) == 1 or (not changes and not same and part is parts[-1]):
-                raise
-            unread.append(f"{part.distribution}: {error}")
-            continue
-        changes += found
-        same += agree
+    seen = [one for part in parts for one in _compare(part, matrix, asked)]
+    changes = tuple(outcome for _, outcome in seen if isinstance(outcome, RowChange))
+    same = sum(outcome is None for _, outcome in seen)
+    failed = [outcome for _, outcome in seen if isinstance(outcome, NothingSeenError)]
+    if failed and not changes and not same:
+        raise failed[0]
     return MatrixUpdate(
-        asked=tuple(part.distribution for part in parts), same=same, changes=tuple(changes), unread=tuple(unread)
+        asked=tuple(part.distribution for part in parts),
+        same=same,
+        changes=changes,
+        unread=tuple(f"{name}: {outcome}" for name, outcome in seen if isinstance(outcome, str | NothingSeenError)),
     )
 
 
@@ -141,23 +145,25 @@ def _chosen(names: Sequence[str]) -> tuple[Part, ...]:
     return tuple(dict.fromkeys(known[name.lower()] for name in names)) or PARTS
 
 
-def _compare(part: Part, matrix: Matrix, index: Index, unread: list[str]) -> tuple[list[RowChange], int]:
+def _compare(part: Part, matrix: Matrix, index: Index) -> Iterator[tuple[str, Outcome]]:
+    """Yield for each release its name and what became of it."""
     rows: Mapping[str, Row] = {row[part.key]: row for row in matrix.table(part.table)[part.part]}
-    changes: list[RowChange] = []
-    same = 0
-    asked = _asked(part, rows, index.versions(part.distribution))
+    try:
+        asked = _asked(part, rows, index.versions(part.distribution))
+    except NothingSeenError as error:
+        yield part.distribution, error
+        return
     if not asked:
-        unread.append(f"{part.distribution}: the index shows this Python nothing as new as the newest row")
+        yield part.distribution, "the index shows this Python nothing as new as the newest row"
     for key, version in asked:
-        try:
-            metadata = index.metadata(part.distribution, str(version))
-        except NothingSeenError as error:
-            unread.append(f"{part.distribution} {version}: {error}")
-            continue
-        change = _change(part, key, rows.get(key), metadata, str(version))
-        changes += [change] if change else []
-        same += change is None
-    return changes, same
+        yield f"{part.distribution} {version}", _release(part, index, key, rows.get(key), str(version))
+
+
+def _release(part: Part, index: Index, key: str, row: Row | None, version: str) -> Outcome:
+    try:
+        return _change(part, key, row, index.metadata(part.distribution, version), version)
+    except NothingSeenError as error:
+        return error
 
 
 def _asked(part: Part, rows: Iterable[str], versions: Sequence[Version]) -> list[tuple[str, Version]]:
