@@ -1,16 +1,16 @@
 """Where the command begins, installed or as ``python -m gpustack``: Ctrl-C is one line from the first import on."""
 
-from __future__ import annotations
-
 import sys
-from typing import NoReturn
+
+from gpustack import isolation
 
 INTERRUPTED = 130
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the command line."""
     try:
+        isolation.settle()
         from gpustack.cli import main as command  # noqa: PLC0415 - most of the start, during which somebody may lose patience
 
         command()

@@ -7,6 +7,7 @@ _SHIPPED = _PACKAGE / "_shipped"
 _ROOT = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent
 
 PROBES = _ROOT / "probes"
+RUNNER = PROBES / "__main__.py"  # as a file: for a folder Python imports more before it runs anything of it
 MICROBENCH = _ROOT / "microbench"
 MATRIX = _ROOT / "compat-matrix"
 EXAMPLES = _ROOT / "examples"

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpustack.isolation import absolute
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -27,7 +29,10 @@ class Door:
     _left: tuple[int, ...] = ()  # asked to end, and not yet collected
 
     def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start a child in a session of its own, with both outputs piped and no input; raises OSError."""
+        """Start a child in a session of its own, with both outputs piped and no input; raises OSError.
+
+        No search path of its variables leads to the working folder.
+        """
         self.collect()
         nothing = _nothing()
         try:
@@ -37,7 +42,7 @@ class Door:
                 stdin=nothing,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(environ),
+                env=absolute(environ),
                 start_new_session=True,
             )
         finally:

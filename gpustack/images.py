@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpustack import assets, catalogue, host, targets
+from gpustack import assets, catalogue, host, isolation, targets
 from gpustack.answers import parse
 from gpustack.door import Door
 from gpustack.errors import UsageError
@@ -109,7 +109,7 @@ def _system(name: str) -> System:
 def _here() -> list[Task]:
     """Give the children that look at this machine: what is under every container."""
     systems = [one for one in catalogue.load() if one.here and _under(one)]
-    argv, path = _argv(), tuple(entry for entry in sys.path if entry)
+    argv, path = _argv(), tuple(isolation.path())
     environ = targets.environment_of(os.environ)
     groups: dict[str, list[System]] = {}
     for system in systems:
@@ -152,7 +152,7 @@ def _under(system: System) -> bool:
 
 
 def _argv() -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", str(assets.PROBES))
+    return (sys.executable, "-I", "-S", str(assets.RUNNER))
 
 
 def _text(component: Component, name: str) -> str | None:

@@ -34,7 +34,7 @@ def path() -> list[str]:
     if OWN not in front:
         return rest
     compiled = 1 + (os.path.join(standard, "lib-dynload") in rest)
-    kept = [entry for entry in front if entry in (OWN, *rest) or entry != _here()]
+    kept = [entry for entry in front if entry == OWN or entry != _here()]
     return [*rest[:compiled], *kept, *rest[compiled:]]
 
 

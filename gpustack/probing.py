@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gpustack import assets, catalogue, host, surroundings, targets
+from gpustack import assets, catalogue, host, isolation, surroundings, targets
 from gpustack.answers import parse
 from gpustack.door import Door
 from gpustack.model.facts import Facts, Layer
@@ -95,17 +95,17 @@ def plan(
     A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. Pythons that
     were found come last, each with one child for all that needs none of its own: there may be many.
     """
-    ours = (sys.executable, "-I", "-S", str(assets.PROBES))
-    path = tuple(entry for entry in sys.path if entry)
+    ours = (sys.executable, "-I", "-S", str(assets.RUNNER))
+    path = tuple(isolation.path())
     here = [Task(argv=ours, environ=environ, systems=group, path=path) for group in _groups(systems, "here")]
     there = [
-        Task(argv=(one.python, str(assets.PROBES)), environ=environ, systems=group, environment=one.python)
+        Task(argv=(one.python, str(assets.RUNNER)), environ=environ, systems=group, environment=one.python)
         for one in sorted(environments, key=lambda one: one.found)
         for group in _groups(systems, "target", together=one.found)
     ]
     exercises = [
         Task(
-            argv=(one.python, str(assets.PROBES)),
+            argv=(one.python, str(assets.RUNNER)),
             environ=environ,
             systems=(replace(system, seconds=EXERCISE_SECONDS),),
             environment=one.python,

@@ -159,8 +159,10 @@ def _names() -> dict[str, str]:
 
 def _look(recorded: str | None) -> Seen:
     """Ask the doctor about this Python on this machine, or about a recorded machine."""
+    from gpustack import isolation  # noqa: PLC0415 - a session without a marked test reads nothing of gpustack
+
     whom = ["--from", recorded] if recorded else ["--python", sys.executable]
-    command = [sys.executable, "-m", "gpustack", "doctor", "--format", "json", "--fail-on", "never", *whom]
+    command = [*isolation.argv("gpustack"), "doctor", "--format", "json", "--fail-on", "never", *whom]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=SECONDS, check=False)
         return Seen(report=json.loads(done.stdout)) if done.returncode == 0 else _nothing(done.stderr)

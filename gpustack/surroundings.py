@@ -65,7 +65,7 @@ def look(
         for place, name in PLACES
     )
     told = {name: environ[name] for name in TELLING if name in environ}
-    argv = (sys.executable, "-I", "-S", str(assets.PROBES))
+    argv = (sys.executable, "-I", "-S", str(assets.RUNNER))
     components, unseen = parse(tuple(ask([Task(argv=argv, environ=told, systems=systems)], door, deadline)))
     given, *others = components
     known = {copy.key for copy in given.instances}

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gpustack import isolation
 from gpustack.errors import UsageError
 from gpustack.model.facts import Environment
 
@@ -28,9 +29,9 @@ def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environmen
         return tuple(dict.fromkeys(_named(name) for name in named))
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
         python = Path(environ.get(variable) or "/nowhere", "bin", "python")
-        if os.access(python, os.X_OK):
+        if python.is_absolute() and os.access(python, os.X_OK):
             return (Environment(python=str(python), kind=kind, prefix=environ[variable]),)
-    found = shutil.which("python3", path=environ.get("PATH"))
+    found = _command("python3", environ)
     return (_named(found),) if found else (Environment(python=sys.executable, kind="own", prefix=sys.prefix),)
 
 
@@ -41,11 +42,22 @@ def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
 
 
+def _command(name: str, environ: Mapping[str, str]) -> str | None:
+    """Give where a command is, on PATH but never in the working folder."""
+    return shutil.which(name, path=isolation.absolute(environ).get("PATH", os.defpath))
+
+
+def _program(name: str) -> str | None:
+    """Give the program that is meant: a word is a command or a folder with a Python, a path may be a file as well."""
+    found = None if os.sep in name else _command(name, os.environ)
+    if found or not name:
+        return found
+    return str(Path(name, "bin", "python")) if Path(name).is_dir() else name if os.sep in name else None
+
+
 def _named(name: str) -> Environment:
     """Give the environment of a Python named by path or command, or of a folder that holds one."""
-    path = Path(name)
-    found = path / "bin" / "python" if path.is_dir() else path
-    python = str(found) if found.parent != Path() or found.exists() else shutil.which(name)
+    python = _program(name)
     if python is None or not os.access(python, os.X_OK) or Path(python).is_dir():
         message = f"--python {name}: there is no program to run there"
         raise UsageError(message)

@@ -8,11 +8,17 @@ announced (``{"at": ID}``) before it runs, so that whoever waits knows which one
 standard output; whatever a library prints goes to standard error. Standard library and Python 3.8 syntax only.
 """
 
-import json
 import os
 import sys
-import time
-from functools import lru_cache, partial
+
+# A target's Python finds what PYTHONPATH names before its own library: a json.py there is not meant for us. So its own
+# library comes first here; the order of all else, by which a framework is found, stays.
+STANDARD = os.path.dirname(os.__file__)
+sys.path.sort(key=lambda entry: entry not in (STANDARD, os.path.join(STANDARD, "lib-dynload")))
+
+import json  # noqa: E402 - see above
+import time  # noqa: E402
+from functools import lru_cache, partial  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,8 +86,7 @@ def main(arguments: "List[str]") -> int:
     if asked.get("bound"):
         load("children.py")["bind"](asked["bound"])
     host: "Type[Host]" = load("host.py")["Host"]
-    if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(HERE):
-        del sys.path[0]
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(HERE)]
     sys.path += [entry for entry in asked.get("path", ()) if entry not in sys.path]
 
     kept: "Dict[str, Any]" = {}

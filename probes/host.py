@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # typing costs a tenth of a probe's time and is wanted by the
 
 LIMIT = 1 << 20
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/bin")
+OF_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # for the target, not for tools that are written in Python
 _SHARED: "Dict[str, Facts]" = {}
 
 
@@ -129,8 +130,6 @@ class Host:
             self._note("list", folder, error)
             return []
 
-    # The rest of the machine.
-
     def env(self, name: str) -> "Optional[str]":
         """Give an environment variable, or None where it is not set."""
         return self.environ.get(name)
@@ -152,7 +151,7 @@ class Host:
             return None
         begun = time.monotonic()
         limit = self.seconds if seconds is None else seconds
-        environ = {**self.environ, "LC_ALL": "C"}
+        environ = {**{name: held for name, held in self.environ.items() if name not in OF_PYTHON}, "LC_ALL": "C"}
         try:
             said = self.shared("children.py")["command"]([self.at(found), *argv[1:]], environ, limit)
         except OSError as error:
@@ -168,21 +167,21 @@ class Host:
 
     def library(self, name: str) -> "Library":
         """Load a shared library into this process; raises OSError with the loader's own words."""
-        begun = time.monotonic()
-        try:
-            loaded = ctypes.CDLL(name)
-        except OSError as error:
-            self._called("dlopen " + name, begun, str(error))
-            raise
-        self._called("dlopen " + name, begun, "ok")
-        return Library(self, loaded)
+        return self._loaded("dlopen " + name, lambda: ctypes.CDLL(name))
 
     def module(self, name: str) -> "Library":
         """Import a Python module by name and give it with its calls timed; raises what the import raises."""
-        begun = time.monotonic()
-        loaded = importlib.import_module(name)
-        self._called("import " + name, begun, "ok")
-        return Library(self, loaded)
+        return self._loaded("import " + name, lambda: importlib.import_module(name))
+
+    def _loaded(self, what: str, load: "Callable[[], object]") -> "Library":
+        begun, outcome = time.monotonic(), "ok"
+        try:
+            return Library(self, load())
+        except OSError as error:
+            outcome = str(error)
+            raise
+        finally:
+            self._called(what, begun, outcome)
 
     def interpreter(self) -> "Facts":
         """Give what this Python says of itself, and the C library under it; ``path`` is where it imports from."""
@@ -240,8 +239,6 @@ class Host:
                 answers[number], calls = said
                 self.calls += [(name, spent, outcome) for name, spent, outcome in calls]
         return list(answers)
-
-    # What was looked at.
 
     def _note(self, verb: str, path: str, error: Exception) -> None:
         kinds = {errno.ENOENT: "missing", errno.ENOTDIR: "missing", errno.EACCES: "denied", errno.EPERM: "denied"}

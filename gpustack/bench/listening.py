@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
+from gpustack import isolation
 from gpustack.door import Door, death, ended, state
 
 if TYPE_CHECKING:
     import subprocess
 
-# sys.path goes along, so that a checkout, an editable install and a wheel all find the same gpustack.
+# Isolated, and told where to import from: a checkout, an editable install and a wheel all find the same gpustack.
 PROGRAM = """\
 import ctypes, importlib, json, os, sys
 asked = json.loads(sys.argv[1])
@@ -121,8 +122,8 @@ def start(
     main: str = "gpustack.bench.child",
 ) -> Ear:
     """Start a child, whose work is the ``main`` of a module; raises OSError where it cannot be started."""
-    own = {"main": main, "bound": os.getpid(), "path": [entry for entry in sys.path if entry]}
-    child = door.start([sys.executable, "-c", PROGRAM, json.dumps({**asked, **own})], environ)
+    own = {"main": main, "bound": os.getpid(), "path": isolation.path()}
+    child = door.start([sys.executable, "-I", "-c", PROGRAM, json.dumps({**asked, **own})], environ)
     return Ear(door, child, patience, deadline)
 
 

@@ -6,15 +6,21 @@ numbers that came out, as float32)}. Lines: {"at": N}, {"measured": {"what": "st
 the standard library; the framework is imported in step 1.
 """
 
-import importlib.machinery
-import importlib.util
-import json
 import os
 import sys
-import time
-from typing import Any, Dict, List, Optional
 
+# Without this folder, and Python's own library before what PYTHONPATH names: a json.py there is not meant for us.
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+STANDARD = os.path.dirname(os.__file__)
+sys.path[:] = [entry for entry in sys.path if entry != FOLDER]
+sys.path.sort(key=lambda entry: entry not in (STANDARD, os.path.join(STANDARD, "lib-dynload")))
+
+import importlib.machinery  # noqa: E402 - see above
+import importlib.util  # noqa: E402
+import json  # noqa: E402
+import time  # noqa: E402
+from typing import Any, Dict, List, Optional  # noqa: E402
+
 MODULES = {"torch": "traced_torch", "jax": "traced_jax", "onnxruntime": "traced_onnxruntime"}
 NOTED = "/proc/self/maps"
 
@@ -95,5 +101,4 @@ def main(asked: Dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder: nothing in it may stand in front of what the framework imports
     main(json.loads(sys.argv[1]))
