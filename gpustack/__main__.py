@@ -2,18 +2,22 @@
 
 import sys
 
-from gpustack import isolation
+from gpustack import clock, isolation
 
-INTERRUPTED = 130
+BROKEN, INTERRUPTED = 3, 130
 
 
 def main() -> None:
     """Run the command line."""
     try:
         isolation.settle()
+        clock.hold()
         from gpustack.cli import main as command  # noqa: PLC0415 - most of the start, during which somebody may lose patience
 
         command()
+    except OSError as error:  # a module of ours that cannot be opened
+        sys.stderr.write(f"gpustack: {error.strerror or error} (ulimit -n shows the limit)\n")
+        sys.exit(BROKEN)
     except KeyboardInterrupt:
         sys.stderr.write("gpustack: interrupted\n")
         sys.exit(INTERRUPTED)

@@ -20,13 +20,18 @@ def heard() -> bool:
 def heeded(tell: Callable[[], object]) -> Iterator[int | None]:
     """While this lasts, Ctrl-C calls ``tell`` and makes the descriptor that is given readable, which wakes who waits.
 
-    Gives None where Ctrl-C is somebody else's business: in another thread than the main one, or where it is ignored.
+    Gives None where Ctrl-C is somebody else's business (in another thread than the main one, or where it is ignored),
+    and where no more files may be opened.
     """
     alone = threading.current_thread() is threading.main_thread()
     if not alone or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield None
         return
-    ear, mouth = os.pipe()
+    try:
+        ear, mouth = os.pipe()
+    except OSError:
+        yield None
+        return
     os.set_blocking(mouth, False)
 
     def hear(number: int, _frame: object) -> None:

@@ -34,7 +34,7 @@ def path() -> list[str]:
     if OWN not in front:
         return rest
     compiled = 1 + (os.path.join(standard, "lib-dynload") in rest)
-    kept = [entry for entry in front if entry == OWN or entry != _here()]
+    kept = [entry for entry in front if entry == OWN or entry != here()]
     return [*rest[:compiled], *kept, *rest[compiled:]]
 
 
@@ -60,7 +60,7 @@ def absolute(environ: "Mapping[str, str]") -> dict[str, str]:
     return kept
 
 
-def _here() -> str | None:
+def here() -> str | None:
     """Give the working folder, or None where it is deleted."""
     try:
         return os.getcwd()

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpustack import assets, catalogue, host, isolation, surroundings, targets
@@ -53,7 +52,8 @@ def look(
     left = max(LEAST_SECONDS, timeout - REPORT_SECONDS)
     asked = patient(catalogue.load(), left, many=deep or all_envs) if systems is None else systems
     deadline = begun + left
-    around = surroundings.look(environments, environ, str(Path.cwd()), door, deadline) if all_envs else Surroundings()
+    folder = isolation.here()
+    around = surroundings.look(environments, environ, folder, door, deadline) if all_envs else Surroundings()
     environments += around.environments
     tasks = plan(environments, targets.environment_of(environ), asked, deep=deep)
     most = _at_a_time(deep=deep) if deep or around.environments else MOST_CHILDREN

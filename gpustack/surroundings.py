@@ -56,13 +56,14 @@ class Surroundings:
 
 
 def look(
-    chosen: Sequence[Environment], environ: Mapping[str, str], folder: str, door: Door, deadline: float
+    chosen: Sequence[Environment], environ: Mapping[str, str], folder: str | None, door: Door, deadline: float
 ) -> Surroundings:
-    """Give every Python but the chosen ones, each once."""
+    """Give every Python but the chosen ones, each once; ``folder`` is where somebody is, None where it is deleted."""
     pythons = [one.python for one in chosen]
     systems = tuple(
         question(name, SECONDS, probe="pythons.py", place=place, folder=folder, pythons=list(pythons))
         for place, name in PLACES
+        if folder or place != "here"
     )
     told = {name: environ[name] for name in TELLING if name in environ}
     argv = (sys.executable, "-I", "-S", str(assets.RUNNER))

@@ -27,6 +27,7 @@ except (OSError, AttributeError):
 if asked.get("bound", os.getppid()) != os.getppid():
     sys.exit(1)
 sys.path[:] = asked["path"]
+importlib.import_module("gpustack.clock").hold()
 importlib.import_module(asked["main"]).main(asked)
 """
 MOST_LINE = 4 << 20

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BROKEN = 3
+NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 app = typer.Typer(
@@ -91,10 +92,17 @@ def main() -> NoReturn:
             import traceback
 
             traceback.print_exc()
-        _fail(f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)", BROKEN, arguments)
+        _fail(_unforeseen(error), BROKEN, arguments)
     if heard():
         _leave("interrupted: the report says what was known by then", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unforeseen(error: Exception) -> str:
+    """Give the one line for what no command foresaw: a limit of this process, or a bug of ours."""
+    if isinstance(error, OSError) and error.errno in NO_MORE:
+        return f"nothing could be looked at: {error.strerror} (ulimit -n shows the limit)"
+    return f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)"
 
 
 def _nowhere() -> TextIO:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from gpustack import isolation
 from gpustack.cli.examining import DOCTOR_SECONDS, read, taken, without_secrets
 from gpustack.cli.options import (
     Deep,
@@ -50,7 +51,7 @@ class Asked:
     """What the check is to look at, and with what."""
 
     origins: list[str] | None
-    pythons: list[Path] | None
+    pythons: list[str] | None
     gpus: list[int] | None
     deep: bool
     bench: bool
@@ -179,11 +180,11 @@ def _policy(named: Path | None) -> Written | None:
     """Give the policy that is named, else the nearest; its path as it is seen from here."""
     from gpustack.policy import find, load
 
-    here = Path.cwd()
-    path = named or find(here)
+    here = isolation.here()
+    path = named or (find(Path(here)) if here else None)
     if path is None:
         return None
-    return load(path.relative_to(here) if path.is_relative_to(here) else path)
+    return load(path.relative_to(here) if here and path.is_relative_to(here) else path)
 
 
 def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
@@ -221,7 +222,7 @@ def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport
         return measure(
             quick=True,
             gpus=asked.gpus or None,
-            pythons=[str(path) for path in asked.pythons or ()],
+            pythons=asked.pythons or (),
             timeout=asked.left(),
             progress=shown_on(sys.stderr),
             matrix=matrix,

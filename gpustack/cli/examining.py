@@ -161,7 +161,7 @@ def again(origins: list[str], *, redacted: bool) -> str:
 
 
 def taken(
-    pythons: list[Path] | None,
+    pythons: list[str] | None,
     timeout: float | None,
     *,
     deep: bool,
@@ -175,10 +175,14 @@ def taken(
     if deep and sys.stderr.isatty():
         typer.echo(f"gpustack: importing and running the frameworks, {seconds:.0f} s at most …", err=True)
     counted = Counted() if everywhere and sys.stderr.isatty() else None
-    names = [str(path) for path in pythons or ()]
     try:
         return look(
-            pythons=names, deep=deep, all_envs=everywhere, timeout=seconds, meanwhile=meanwhile, progress=counted
+            pythons=pythons or (),
+            deep=deep,
+            all_envs=everywhere,
+            timeout=seconds,
+            meanwhile=meanwhile,
+            progress=counted,
         )
     finally:
         if counted:

@@ -129,7 +129,7 @@ def bench(
         data="both" if len(set(data or ())) > 1 else (data or [Data.RANDOM])[0].value,
         sustain=sustain,
         repeat=repeat,
-        pythons=[str(path) for path in pythons or ()],
+        pythons=pythons or (),
         timeout=timeout,
         progress=shown_on(sys.stderr),
     )
@@ -173,7 +173,7 @@ def stress(
     report = burn(
         seconds,
         gpus=gpus or (0,),
-        pythons=[str(path) for path in pythons or ()],
+        pythons=pythons or (),
         ticker=Ticker(sys.stderr, seconds),
     )
     write(shown(without_secrets(report, wanted=redacted), written, output, verbose=verbose), output)

@@ -65,7 +65,7 @@ Origins = Annotated[
     ),
 ]
 Pythons = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
         "--python",
         metavar="PATH",

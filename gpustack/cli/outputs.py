@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typer.core import TyperCommand
 
+from gpustack import isolation
 from gpustack.cli.results import shown, write
 from gpustack.errors import OutputError, UsageError
 
@@ -180,9 +181,9 @@ def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
 
 def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
     """Give what a given path is called in a report, with the path as readers know it: that from here, where it can."""
-    path, here, home = Path(origin), Path.cwd(), str(Path.home())
-    outside = path.is_absolute() and not path.is_relative_to(here)
-    shown = path.name if outside and hidden else origin if outside else os.path.relpath(path)
+    path, here, home = Path(origin), isolation.here(), str(Path.home())
+    outside = path.is_absolute() and not (here and path.is_relative_to(here))
+    shown = path.name if outside and hidden else origin if outside or not here else os.path.relpath(path, here)
     yield origin, origin if origin == STANDARD_INPUT else shown
     if origin.startswith(f"{home}/"):
         yield origin.replace(home, "~", 1), shown
@@ -204,8 +205,8 @@ def _replace(text: str, output: Path) -> None:
     """Write a file beside the one that is wanted, and move it there."""
     import tempfile
 
-    whole = output.resolve()
     try:
+        whole = output.resolve()
         handle, name = tempfile.mkstemp(prefix=f".{whole.name}.", dir=whole.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

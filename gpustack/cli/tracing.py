@@ -100,7 +100,7 @@ def trace(
         size=size,
         precision=precision,
         gpu=gpu,
-        pythons=tuple(str(path) for path in pythons or ()),
+        pythons=tuple(pythons or ()),
         framework=ONNX if onnx else framework,
         onnx=onnx,
         timeout=timeout or SECONDS,

@@ -1,0 +1,112 @@
+"""A deleted working folder, hardly a file that may be opened, a clock of 2262: a report, or one clear line."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.leaving import leave_out
+
+REPO = Path(__file__).resolve().parent.parent
+SNAPSHOT = str(REPO / "examples" / "driver-too-old.json")
+COMMAND = str(Path(sys.executable).with_name("gpustack"))
+YEAR = 31_556_952
+ENVIRON = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": ""}
+COMMANDS = {
+    "doctor": (0,),
+    "doctor --all-envs --timeout 20": (0,),
+    f"doctor --from {SNAPSHOT}": (1,),
+    f"doctor --from {SNAPSHOT} --format sarif": (1,),
+    "stack": (0,),
+    "snapshot": (0,),
+    "check": (0, 1),
+    "bench --quick": (3,),
+    "trace --cpu --size small": (0,),
+    "matrix show pytorch": (0,),
+    "explain Xid 79": (0,),
+    "selftest": (0,),
+}
+NOWHERE = {  # commands that want a file of a folder that is not there
+    "doctor --from machine.json": 2,
+    "doctor --python ./python3": 2,
+    "doctor -o report.txt": 2,
+    "doctor --format prometheus -o gpu.prom": 2,
+    "snapshot -o machine.json": 2,
+    "check --init": 2,
+    "check --policy gpustack.toml": 2,
+}
+
+
+def run(command: str, *, before: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell, after what the shell does first."""
+    shell = ["/bin/bash", "-c", f'{before}\nexec "$@"', "bash", COMMAND, *command.split()]
+    return subprocess.run(
+        shell, env={**ENVIRON, **environ}, capture_output=True, text=True, check=False, timeout=90, cwd="/"
+    )
+
+
+def well(done: subprocess.CompletedProcess[str], codes: tuple[int, ...]) -> bool:
+    """Tell whether it is a report with one of these codes, or one clear line where there is none."""
+    said = done.stderr.splitlines()
+    assert "internal error" not in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
+    return bool(done.stdout) or (len(said) == 1 and said[0].startswith("gpustack: "))
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *NOWHERE])
+def test_the_working_folder_may_be_deleted(command: str, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = run(command, before=f"cd {gone} && rmdir {gone}", HOME=str(tmp_path))
+    assert well(done, COMMANDS.get(command) or (NOWHERE[command],))
+
+
+@pytest.mark.parametrize(("command", "files"), [*((one, 5) for one in COMMANDS), ("doctor", 6), ("doctor", 8)])
+def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
+    """With fewer than five Python itself does not start; what could not be looked at is unknown, never well."""
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > files
+    done = run(command, before=f"ulimit -n {files}", HOME=str(tmp_path))
+    assert well(done, (*COMMANDS[command], 1, 3) if command == "selftest" else (*COMMANDS[command], 3))
+    if command == "doctor" and done.returncode == 0:
+        assert "UNKNOWN" in done.stdout
+    if done.returncode == 3:
+        assert "Too many open files" in done.stderr or command.startswith("bench")
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a library that puts the clock forward in whoever preloads it."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        leave_out("there is no C compiler")
+    made = tmp_path_factory.mktemp("clock") / "clock.so"
+    source = str(REPO / "tests" / "fakes" / "clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(made), source, "-ldl"], check=True)
+    return made
+
+
+# In years from about 2026 on: past what nanoseconds can count, and past 9999.
+@pytest.mark.parametrize(("command", "years"), [*((one, 237) for one in COMMANDS), ("check", 7980)])
+def test_the_clock_may_be_in_another_century(command: str, years: int, clock: Path, tmp_path: Path) -> None:
+    shifted = {"LD_PRELOAD": str(clock), "CLOCK_SHIFT": str(years * YEAR)}
+    done = run(command, HOME=str(tmp_path), **shifted)
+    assert well(done, COMMANDS[command])
+    assert "OverflowError" not in done.stdout + done.stderr
+    if command == "snapshot":
+        assert '"taken": "2262-04-11T23:47:16+00:00"' in done.stdout or sys.version_info >= (3, 12)
+
+
+def test_the_clock_of_the_test_is_one_that_python_cannot_read(clock: Path) -> None:
+    """The stand-in works, or nothing here could fail; a later Python may read such a clock."""
+    environ = {**os.environ, "LD_PRELOAD": str(clock), "CLOCK_SHIFT": str(237 * YEAR)}
+    program = "import subprocess, time; print(subprocess.check_output(['date', '+%Y'], text=True)); time.time()"
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False)
+    assert int(done.stdout) > 2262
+    assert "OverflowError" in done.stderr
