@@ -168,7 +168,8 @@ def eat_pip(dice: random.Random) -> object:
         def _ask(self, *_words: str) -> str:
             return spoilt(dice, PIP)
 
-    return Told().versions("torch"), Told().metadata("torch", "2.9.1")
+    asked = Told(deadline=0.0)
+    return asked.versions("torch"), asked.metadata("torch", "2.9.1")
 
 
 def eat_input(dice: random.Random) -> object:

@@ -27,7 +27,7 @@ COMMANDS = {
     "snapshot": (0,),
     "check": (0, 1),
     "bench --quick": (3,),
-    "trace --cpu --size small": (0,),
+    "trace --cpu": (0,),
     "matrix show pytorch": (0,),
     "explain Xid 79": (0,),
     "selftest": (0,),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gpustack import isolation
 from tests.bench.test_bench_command import standing_in
 
 POLICY = """\
@@ -62,7 +63,7 @@ def test_without_the_packages_of_the_bench_its_rules_are_unknown_and_the_doctor_
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise ImportError('cuda-core is not installed')\n")
     (tmp_path / "gpustack.toml").write_text(POLICY)
-    report = check(tmp_path, driver, nvml, python_path=str(broken.parent))
+    report = check(tmp_path, driver, nvml, python_path=f"{broken.parent}:{isolation.OWN}")
     rows = {row["rule"]: (row["ok"], row["found"]) for row in report["policy"]}
     assert rows["bench.least.hbm.*"][0] is None
     assert rows["bench"][1].startswith("not measured: ")
