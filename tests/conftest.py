@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,3 +134,21 @@ def nvml(compile_library: Callable[..., Path]) -> StandIn:
 def old_nvml(compile_library: Callable[..., Path]) -> StandIn:
     """Give a stand-in for the NVML of an old driver."""
     return StandIn(compile_library("libnvidia_ml.c", SONAME, "-DOLD"))
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder on a file system of its own, without a byte of room; ``old`` in it holds what was there before."""
+    folder, mount = tmp_path / "full", shutil.which("mount")
+    folder.mkdir()
+    made = mount and subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=False)
+    if not made or made.returncode:
+        pytest.skip("no file system can be mounted here, which takes root: none can be filled")
+    try:
+        (folder / "old").write_text("what was there before\n")
+        with (folder / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+            while filler.write(b"\0" * 4096):
+                pass
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)  # noqa: S607 - beside mount, wherever that is

@@ -28,6 +28,7 @@ ALLOWED = {
         "gpustack.rules",
         "gpustack.errors",
         "gpustack.door",
+        "gpustack.writing",
     },
     "gpustack.render": {"gpustack.render", "gpustack.model"},
     "gpustack.rulebook": {"gpustack.rules", "gpustack.model"},

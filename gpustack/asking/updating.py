@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from gpustack import writing
 from gpustack.asking.index import Index
 from gpustack.door import Door
 from gpustack.errors import NothingSeenError, OutputError, UsageError
@@ -130,10 +131,10 @@ def save(update: MatrixUpdate, folder: Path) -> None:
         by_part.setdefault(f"{one.table}.{one.part}", []).append(f"  {{ {one.now} }},\n")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, lines in by_part.items():
-            (folder / f"{name}.toml").write_text(f"{name.partition('.')[2]} = [\n{''.join(lines)}]\n", "utf-8")
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror}") from error
+    for name, lines in by_part.items():
+        writing.write(folder / f"{name}.toml", f"{name.partition('.')[2]} = [\n{''.join(lines)}]\n")
 
 
 def _chosen(names: Sequence[str]) -> tuple[Part, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from gpustack import assets
+from gpustack import assets, writing
 from gpustack.bench.nvrtc import Nvrtc, copies
-from gpustack.errors import BrokenError, NothingSeenError
+from gpustack.errors import BrokenError, NothingSeenError, OutputError
 
 OPTIONS = ("--std=c++17",)
 SPECIFIC = 9  # from this major capability on there are instructions of one architecture alone, behind a suffix
@@ -119,13 +118,6 @@ def read(entry: Path) -> bytes | None:
 
 def keep(entry: Path, data: bytes) -> None:
     """Keep some code under this name, whole or not at all; where nothing may be written, do nothing."""
-    with suppress(OSError):
+    with suppress(OSError, OutputError):
         entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=entry.parent, delete=False) as file:
-            try:
-                file.write(hashlib.sha256(data).digest() + data)
-                file.close()
-                Path(file.name).replace(entry)
-            except OSError:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        writing.write(entry, hashlib.sha256(data).digest() + data)

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpustack import assets
+from gpustack import assets, writing
 from gpustack.bench.nvrtc import Nvrtc
 from gpustack.errors import NothingSeenError
 
@@ -78,7 +78,7 @@ def main() -> None:
     nvrtc = find()
     for source in sources():
         made = source.with_suffix(".ptx")
-        made.write_text(build(source, nvrtc), "utf-8")
+        writing.write(made, build(source, nvrtc))
         sys.stdout.write(f"{made.name}: {made.stat().st_size} bytes\n")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from gpustack import isolation
+from gpustack import isolation, writing
 from gpustack.cli.examining import DOCTOR_SECONDS, read, taken, without_secrets
 from gpustack.cli.options import (
     Deep,
@@ -26,10 +26,11 @@ from gpustack.cli.options import (
     Shapes,
     Timeout,
     Verbose,
+    writable,
 )
 from gpustack.cli.outputs import How, deliver, places
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, look, renderer, write
-from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
+from gpustack.errors import InputError, NothingSeenError, UsageError
 
 if TYPE_CHECKING:
     from gpustack.checking import Unmeasured
@@ -281,11 +282,9 @@ def _draft(path: Path, asked: Asked, *, force: bool) -> None:
         raise UsageError("--init writes a file of its own, such as gpustack.toml; its tables may be moved by hand")
     if path.exists() and not force:
         raise UsageError(f"{path} is there already: --force writes over it")
+    writable(path)
     matrix = Matrix()
     report = _judged(asked, matrix, asked.purpose or "any")
     bench, _ = _measured(asked, report, matrix)
-    try:
-        path.write_text(draft(report, bench, asked.purpose), "utf-8")
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from error
+    writing.write(path, draft(report, bench, asked.purpose))
     typer.echo(f"gpustack: {path} was written; read it, and change what you want otherwise", err=True)

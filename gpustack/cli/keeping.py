@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack.errors import OutputError, UsageError
+from gpustack import writing
+from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
     from gpustack.bench.comparing import Older
@@ -57,9 +58,9 @@ def kept(report: BenchReport, asked: Wanted) -> None:
     from gpustack.render import plot as drawing
 
     if asked.save:
-        _write(asked.save, plain.render(report).encode())
+        writing.write(asked.save, plain.render(report))
     if asked.plot:
-        _write(asked.plot, drawing.picture(report, drawing.kind(asked.plot.name) or ".svg"))
+        writing.write(asked.plot, drawing.picture(report, drawing.kind(asked.plot.name) or ".svg"))
 
 
 def regressed(report: BenchReport) -> bool:
@@ -67,10 +68,3 @@ def regressed(report: BenchReport) -> bool:
     from gpustack.bench import comparing
 
     return report.comparison is not None and comparing.regressed(report.comparison)
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}") from error

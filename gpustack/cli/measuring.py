@@ -134,9 +134,11 @@ def bench(
         progress=shown_on(sys.stderr),
     )
     report = compared(measured, asked)
-    kept(without_secrets(report, wanted=bool(redacted)), asked)
     how = How(redacted=redacted, verbose=verbose, fail_on=fail_on)
-    deliver(results, lambda hidden: without_secrets(report, wanted=hidden), how)
+    try:
+        deliver(results, lambda hidden: without_secrets(report, wanted=hidden), how)
+    finally:  # minutes were measured: what cannot be written in one place still goes to the others
+        kept(without_secrets(report, wanted=bool(redacted)), asked)
     above = counts(fail_on, None, report.findings) or regressed(report)
     known = any(result.value is not None or result.verdict.value == "failed" for result in report.results)
     raise typer.Exit(INTERRUPTED if report.interrupted else int(above) if known or above else NOTHING)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typer.core import TyperCommand
 
-from gpustack import isolation
+from gpustack import isolation, writing
 from gpustack.cli.results import shown, write
 from gpustack.errors import OutputError, UsageError
 
@@ -141,11 +141,7 @@ def summarise(reported: Report | BenchReport, summary: Path) -> None:
     said = render(reported).encode("utf-8", "replace")
     if len(said) > MOST_SUMMARY:
         said = said[: said.rindex(b"\n\n", 0, MOST_SUMMARY)] + b"\n\nThe rest is left out: GitHub takes no more.\n"
-    try:
-        with summary.open("ab") as file:
-            file.write(said + b"\n")
-    except OSError as error:
-        raise OutputError(f"{summary} cannot be written: {error.strerror}") from error
+    writing.append(summary, said + b"\n")
 
 
 def _module(place: Place) -> ModuleType:
@@ -190,33 +186,8 @@ def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
 
 
 def _write(text: str, place: Place) -> None:
-    """Write one result; metrics in one move, so that no collector reads half of them."""
-    if place.written == "prometheus" and place.output and (place.output.is_file() or not place.output.exists()):
-        _replace(text, place.output)
-    elif place.output is None and place.written != "text" and not text.isascii():
-        if change := getattr(sys.stdout, "reconfigure", None):
-            change(encoding="utf-8")  # as these forms say of themselves
-        write(text, None)
-    else:
-        write(text, place.output)
-
-
-def _replace(text: str, output: Path) -> None:
-    """Write a file beside the one that is wanted, and move it there."""
-    import tempfile
-
-    try:
-        whole = output.resolve()
-        handle, name = tempfile.mkstemp(prefix=f".{whole.name}.", dir=whole.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)
-            Path(name).replace(whole)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise OutputError(f"{output} cannot be written: {error.strerror}") from error
+    """Write one result; to standard output in UTF-8 where its form says so of itself."""
+    change = getattr(sys.stdout, "reconfigure", None)
+    if change and place.output is None and place.written != "text" and not text.isascii():
+        change(encoding="utf-8")
+    write(text, place.output)

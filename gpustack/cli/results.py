@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from gpustack import writing
 from gpustack.errors import OutputError
 
 if TYPE_CHECKING:
@@ -100,16 +101,14 @@ def give_up_output() -> None:
 
 def write(text: str, output: Path | None) -> None:
     """Write the result where it was asked for; a reader that has gone away is no error, a full disk is."""
+    if output is not None:
+        writing.write(output, text)
+        return
     try:
-        if output is not None:
-            output.write_text(text, "utf-8")
-        else:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        sys.stdout.write(text)
+        sys.stdout.flush()
     except BrokenPipeError:
         give_up_output()
     except OSError as error:
-        if output is None:
-            give_up_output()
-        message = f"{output or 'standard output'} cannot be written: {error.strerror}"
-        raise OutputError(message) from error
+        give_up_output()
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from gpustack import assets
+from gpustack import assets, writing
 from gpustack.model.bench import BenchReport
 from gpustack.model.check import CheckReport
 from gpustack.model.difference import Difference
@@ -53,7 +53,7 @@ def generate() -> Iterator[tuple[str, str]]:
 def write(folder: Path) -> None:
     """Write each schema to its file."""
     for name, text in generate():
-        (folder / f"{name}.json").write_text(text, "utf-8")
+        writing.write(folder / f"{name}.json", text)
 
 
 def schema(root: type) -> dict[str, Any]:

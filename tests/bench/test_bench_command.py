@@ -49,6 +49,22 @@ def bent(path: Path, factor: float) -> Path:
 
 
 @standing_in
+def test_on_a_full_disk_the_old_file_stays_and_the_figures_are_shown(driver: Path, full: Path, tmp_path: Path) -> None:
+    for option in ("--save", "--plot", "-o"):
+        old = full / "old.svg"
+        if not old.is_symlink():
+            old.symlink_to("old")
+        also = ("--save", tmp_path / "also.json") if option == "-o" else ()
+        done = measured(driver, option, old, *also)
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (
+            2, f"gpustack: {old} cannot be written: No space left on device",
+        )  # fmt: skip
+        assert option == "-o" or "pcie.d2h.pinned" in done.stdout
+        assert (full / "old").read_text() == "what was there before\n"
+    assert json.loads((tmp_path / "also.json").read_text())["results"]
+
+
+@standing_in
 def test_a_saved_report_is_compared_with_and_a_regression_is_exit_code_1(driver: Path, tmp_path: Path) -> None:
     path, picture = tmp_path / "then.json", tmp_path / "now.svg"
     first = measured(driver, "--repeat", "2", "--save", path, "--plot", picture)
