@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpustack.gpu_rows import cards
 from gpustack.model.facts import Status
 from gpustack.model.versions import DriverRelease
+from gpustack.policy import END, ENDED
 from gpustack.rules.seen import FRAMEWORKS
 from gpustack.subjects.pep440 import version_of
 from gpustack.subjects.spans import numbers
@@ -30,12 +31,13 @@ GONE = "\ufffd"
 def draft(report: Report, bench: BenchReport | None, purpose: str | None = None) -> str:
     """Give the text of a policy that this machine keeps, where nothing is wrong with it."""
     parts = (_head(purpose), _frameworks(report), _components(report), _gpus(report), _bench(bench), _use(), _rest())
-    return "\n".join(line for part in parts for line in (*part, "")).rstrip("\n") + "\n"
+    return "\n".join((*(line for part in parts for line in (*part, "")), END, ""))
 
 
 def _head(purpose: str | None) -> Iterator[str]:
     yield "# What this machine must be: a policy for `gpustack check`. docs/policy.md tells every key."
     yield "# A line that begins with # is not in force."
+    yield ENDED
     yield ""
     yield "# What the machine is for: train, infer, build or any."
     yield f"for = {_quoted(purpose or 'any')}"

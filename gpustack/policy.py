@@ -30,6 +30,8 @@ SECTION = ("tool", "gpustack")
 HEADER = re.compile(r"""^[ \t]*\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?gpustack\b""", re.MULTILINE)
 MOST_SHARE = 2  # of a ceiling or a baseline; what is above was meant in per cent
 MOST_BYTES = 1_000_000
+END = "# End of the policy."  # the last line of a policy that ENDED announces: what lacks it was cut off
+ENDED = f'# This file ends with the line "{END}"; without it, it was cut off and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
 FINDINGS = (*RULES, *AFTERWARDS, *BENCHES)
@@ -66,12 +68,21 @@ def find(folder: Path) -> Path | None:
 
 
 def load(path: Path) -> Written:
-    """Give the policy of a file; raises InputError, with file, line and key, for what is none."""
-    return read(_text(path), str(path), SECTION if path.name == PROJECT else ())
+    """Give the policy of a file; raises InputError, with file, line and key, for what is none, or an empty one."""
+    written = read(_text(path), str(path), SECTION if path.name == PROJECT else ())
+    depth = len(written.base)
+    if not any(key[:depth] == written.base and len(key) > depth for key in written.lines):
+        raise InputError(
+            f"{path} demands nothing: the policy in it is empty, or all comments; remove it to check without one, "
+            "or write one with: gpustack check --init --force"
+        )
+    return written
 
 
 def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
     """Give the policy that a text is, below the table ``base``; raises InputError for what is none."""
+    if ENDED in text and not text.rstrip().endswith(f"\n{END}"):
+        raise InputError(f'{path} is cut off: its last line is not "{END}"; restore it, or take out the line about it')
     try:
         held: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack import assets, toml_lines
+from gpustack.drafting import draft
 from gpustack.errors import InputError
 from gpustack.model.policy import Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
-from gpustack.policy import find, keys, load, read
+from gpustack.policy import END, ENDED, find, keys, load, read
+from tests.render import reports
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -241,6 +243,26 @@ def test_the_nearest_policy_upwards_is_found(tmp_path: Path) -> None:
     assert load(project).place("for") == f"{project}:5"
     (tmp_path / "a" / "gpustack.toml").write_text("")
     assert find(inner) == tmp_path / "a" / "gpustack.toml"
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "# for = 'train'\n", "\ufeff"])
+def test_a_policy_that_demands_nothing_is_refused(tmp_path: Path, text: str) -> None:
+    for name, more in (("gpustack.toml", ""), ("pyproject.toml", "\n[project]\nname = 'x'\n[tool.gpustack]\n")):
+        (tmp_path / name).write_text(text + more, "utf-8")
+        with pytest.raises(InputError, match=f"{name} demands nothing: .* gpustack check --init --force"):
+            load(tmp_path / name)
+
+
+def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path: Path) -> None:
+    path, whole = tmp_path / "gpustack.toml", draft(reports.h200(), None)
+    path.write_text(whole, "utf-8")
+    assert load(path).policy.gpus
+    for length in range(len(whole) - 1):  # without its last line break alone it is whole
+        path.write_text(whole[:length], "utf-8")
+        with pytest.raises(InputError, match=r"demands nothing|is cut off|this is no TOML"):
+            load(path)
+    path.write_text(whole.replace(f"{ENDED}\n", "").replace(f"{END}\n", ""), "utf-8")
+    assert load(path).policy.gpus
 
 
 @pytest.mark.parametrize(
