@@ -13,6 +13,7 @@ import importlib
 import os
 import stat
 import time
+from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs a tenth of a probe's time and is wanted by the type checkers alone
@@ -22,7 +23,7 @@ if TYPE_CHECKING:  # typing costs a tenth of a probe's time and is wanted by the
     Answer = Union[None, str, Facts, List[Facts]]  # absent, not applicable (why), one thing, several
     Bytes = bytes  # Host has a method of this name
 
-LIMIT = 1 << 20
+LIMIT, READ = 1 << 20, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/bin")
 OF_PYTHON = ("PYTHONPATH", "PYTHONHOME")  # for the target, not for tools that are written in Python
 _SHARED: "Dict[str, Facts]" = {}
@@ -55,7 +56,7 @@ class Host:
     def bytes(self, path: str, limit: int = LIMIT, offset: int = 0) -> "Optional[bytes]":
         """Give at most ``limit`` bytes of a regular file from ``offset``, or None; never waits for a pipe."""
         try:
-            handle = os.open(self.at(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = self._rooted("opened", path) if self.root else os.open(path, READ)
             try:
                 if stat.S_ISDIR(os.fstat(handle).st_mode):
                     raise IsADirectoryError(errno.EISDIR, "is a folder")
@@ -81,8 +82,10 @@ class Host:
     def stat(self, path: str) -> "Optional[Facts]":
         """Give mode, owner, group, device numbers, size, and whether this process may read and write it; or None."""
         try:
-            place = self.at(path, device=True)
-            found = os.stat(place)
+            if self.root:
+                found, readable, writable = self._rooted("about", path)
+            else:
+                found, readable, writable = os.stat(path), os.access(path, os.R_OK), os.access(path, os.W_OK)
         except (OSError, ValueError) as error:
             self._note("stat", path, error)
             return None
@@ -94,38 +97,32 @@ class Host:
             "major": os.major(found.st_rdev),
             "minor": os.minor(found.st_rdev),
             "size": found.st_size,
-            "readable": os.access(place, os.R_OK),
-            "writable": os.access(place, os.W_OK),
+            "readable": readable,
+            "writable": writable,
         }
 
     def link(self, path: str) -> "Optional[str]":
         """Give what a symbolic link says, or None where it is none."""
         try:
-            return os.readlink(str(self.shared("rooted.py")["beside"](self.root, path)) if self.root else path)
+            return str(self._rooted("link", path)) if self.root else os.readlink(path)
         except (OSError, ValueError):
             return None
 
     def real(self, path: str) -> str:
         """Give the path with every symbolic link followed, as the machine itself would name it."""
-        return str(self.shared("rooted.py")["real"](self.root, path)) if self.root else os.path.realpath(path)
-
-    def at(self, path: str, *, device: bool = False) -> str:
-        """Give where the path lies in truth: below root, links followed; raises OSError for a device node there."""
-        return str(self.shared("rooted.py")["place"](self.root, path, device=device)) if self.root else path
+        return str(self._rooted("real", path)) if self.root else os.path.realpath(path)
 
     def glob(self, pattern: str) -> "List[str]":
         """Give the paths that match, sorted."""
-        if self.root:
-            return sorted(self.shared("rooted.py")["glob"](self.root, pattern))
-        return sorted(globbing.glob(pattern, recursive="**" in pattern))
+        return sorted(self._rooted("glob", pattern) if self.root else globbing.glob(pattern, recursive="**" in pattern))
 
     def list(self, folder: str, most: "Optional[int]" = None) -> "List[str]":
         """Give the names in a folder (the first ``most`` that come), sorted; none where it cannot be listed."""
         try:
-            if most is None:
-                return sorted(os.listdir(self.at(folder)))
-            with os.scandir(self.at(folder)) as entries:
-                return sorted(entry.name for entry, _ in zip(entries, range(most)))
+            if self.root:
+                return sorted(self._rooted("names", folder, most))
+            with os.scandir(folder) as entries:
+                return sorted(entry.name for entry in islice(entries, most))
         except (OSError, ValueError) as error:
             self._note("list", folder, error)
             return []
@@ -138,22 +135,22 @@ class Host:
         """Give where a command lies: on PATH first, then in the system's own folders (a prolog has no PATH)."""
         for folder in [*(self.env("PATH") or "").split(os.pathsep), *TOOLS]:
             found = os.path.join(folder, tool)
-            place = self.root + self.real(found) if self.root else found
-            if folder.startswith("/") and os.access(place, os.X_OK) and not os.path.isdir(place):
+            runs = self._rooted("runs", found) if self.root else os.access(found, os.X_OK) and not os.path.isdir(found)
+            if folder.startswith("/") and runs:
                 return found
         return None
 
     def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":
         """Give {code, out, err} of a command, or None where it is missing; raises TimeoutError when it is too slow."""
         found = argv[0] if argv[0].startswith("/") else self.path(argv[0])
-        if found is None or not os.access(self.root + self.real(found), os.X_OK):
+        place = self.root + self.real(found) if self.root and found else found
+        if found is None or not os.access(str(place), os.X_OK):
             self.log.append(("run", argv[0], "missing"))
             return None
-        begun = time.monotonic()
-        limit = self.seconds if seconds is None else seconds
+        begun, limit = time.monotonic(), self.seconds if seconds is None else seconds
         environ = {**{name: held for name, held in self.environ.items() if name not in OF_PYTHON}, "LC_ALL": "C"}
         try:
-            said = self.shared("children.py")["command"]([self.at(found), *argv[1:]], environ, limit)
+            said = self.shared("children.py")["command"]([place, *argv[1:]], environ, limit)
         except OSError as error:
             self._note("run", " ".join(argv), error)
             raise
@@ -219,8 +216,7 @@ class Host:
     def mapped(self, word: str) -> "List[str]":
         """Give the files mapped into this process whose name has the word in it; none where /proc does not say."""
         lines = (Host().read("/proc/self/maps", 16 << 20) or "").split("\n")
-        paths = {line[line.index("/") :] for line in lines if "/" in line}
-        return sorted(path for path in paths if word in os.path.basename(path))
+        return sorted({line[line.index("/") :] for line in lines if word in line.rpartition("/")[2] and "/" in line})
 
     def apart(self, work: "Callable[[], Any]", seconds: "Optional[float]" = None) -> "Any":
         """Give what ``work()`` gives, done in a forked process of its own; raises OSError saying how it died."""
@@ -239,6 +235,10 @@ class Host:
                 answers[number], calls = said
                 self.calls += [(name, spent, outcome) for name, spent, outcome in calls]
         return list(answers)
+
+    def _rooted(self, name: str, path: str, *more: "Optional[int]") -> "Any":
+        """Give what a function of rooted.py says of a path below the root."""
+        return self.shared("rooted.py")[name](self.root, path, *more)
 
     def _note(self, verb: str, path: str, error: Exception) -> None:
         kinds = {errno.ENOENT: "missing", errno.ENOTDIR: "missing", errno.EACCES: "denied", errno.EPERM: "denied"}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.exchanging import swapping
 from tests.told import Host, load
 
 ROOTED = load("rooted.py")
@@ -106,11 +107,72 @@ def test_every_path_stays_inside(tmp_path_factory: pytest.TempPathFactory, path:
         (root / name).symlink_to(said)
     for asked in (f"/{path}", f"/a/b/drawn/{path}"):
         try:
-            placed = ROOTED["place"](str(root), asked)
+            handle = ROOTED["opened"](str(root), asked)
         except OSError:
             continue
-        assert placed.startswith(f"{root}/")
-        assert not os.path.lexists(placed) or Path(placed).resolve() == Path(placed)
+        try:
+            truly = str(Path(f"/proc/self/fd/{handle}").readlink())
+        finally:
+            os.close(handle)
+        assert f"{truly}/".startswith(f"{root}/")
+        assert truly.rstrip("/") == f"{root}{ROOTED['real'](str(root), asked)}".rstrip("/")
+
+
+OUTSIDE = "outside"
+
+
+def test_a_file_or_folder_that_is_swapped_for_a_link_leads_nowhere(root: Path, tmp_path: Path) -> None:
+    """What lies outside has the same names, so that every look that followed a link once would find it."""
+    (tmp_path / "out").mkdir()
+    for name in ("file", "only-outside"):
+        (tmp_path / "out" / name).write_text(OUTSIDE)
+    for name in ("first", "second"):
+        (root / name).mkdir()
+        (root / name / "file").write_text("inside")
+    (root / "to-file").symlink_to(tmp_path / "out/file")
+    (root / "to-folder").symlink_to(tmp_path / "out")
+    (root / "way").symlink_to("second/../second/file")
+    host, answers = host_at(root), set()
+    with swapping(root / "first/file", root / "to-file"), swapping(root / "second", root / "to-folder"):
+        for _ in range(1000):
+            for path in ("/first/file", "/second/file", "/way"):
+                answers.add(host.read(path))
+                assert (host.stat(path) or {"size": 6})["size"] != len(OUTSIDE)
+            assert "only-outside" not in host.list("/second")
+            assert host.glob("/sec*/only*") == []
+            assert not host.exists("/second/only-outside")
+    assert answers == {None, "inside"}
+
+
+def test_what_is_read_is_what_was_opened_and_not_what_has_the_name_now(root: Path) -> None:
+    (root / "etc/file").write_text("inside")
+    handle = ROOTED["opened"](str(root), "/etc/file")
+    try:
+        (root / "etc/file").unlink()
+        (root / "etc/file").symlink_to("../../secret")
+        assert os.read(handle, 100) == b"inside"
+    finally:
+        os.close(handle)
+    way = ROOTED["Way"](str(root), "/usr/lib/x")  # the way is gone, and then the folder is another
+    try:
+        (root / "usr/lib").rename(root / "usr/moved")
+        (root / "usr/lib").symlink_to(root.parent)
+        (root.parent / "x").write_text(OUTSIDE)
+        with pytest.raises(FileNotFoundError):
+            ROOTED["_opened"](*way.within())
+    finally:
+        way.close()
+    with pytest.raises(OSError, match=r"Not a directory|symbolic"):
+        ROOTED["opened"](str(root / "usr/lib"), "/x")  # a root that was swapped for a link
+
+
+def test_no_descriptor_stays_open(root: Path) -> None:
+    (root / "a").symlink_to("a")
+    host, before = host_at(root), len(list(Path("/proc/self/fd").iterdir()))
+    for path in ("/etc/shadow", "/", "/lib/../etc/x", "/a", "/etc/shadow/x", "/etc/\0", "/nowhere/at/all", "/usr/.."):
+        for look in (host.read, host.stat, host.real, host.link, host.list, host.glob, host.exists):
+            look(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_nothing_of_an_image_is_run_or_loaded(root: Path) -> None:

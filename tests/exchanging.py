@@ -1,0 +1,36 @@
+"""Two things that change places without rest, for tests of what reads one of them at that time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+RENAME = ctypes.CDLL(None, use_errno=True).renameat2
+HERE, EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+
+
+@contextmanager
+def swapping(place: Path, other: Path) -> Iterator[None]:
+    """While this lasts, exchange what lies at two paths without rest, in a process of its own."""
+    child = os.fork()
+    if not child:
+        try:
+            while True:
+                exchange(other, place)
+        finally:
+            os._exit(1)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two paths in one move: renameat2 with RENAME_EXCHANGE."""
+    if RENAME(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE):
+        raise OSError(ctypes.get_errno(), "renameat2")
