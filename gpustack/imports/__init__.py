@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gpustack import snapshots
 from gpustack.bounded import MOST_BYTES
 from gpustack.errors import InputError
+from gpustack.imports import folders
 from gpustack.model.facts import Unseen
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ def whole(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> tuple[Facts,
     told: list[tuple[str, str]] = []
     sifted: list[str] = []
     passed: list[str] = []
+    kept_out: list[Unseen] = []
     for origin, data in _given(paths, stdin):
+        if isinstance(data, Unseen):
+            kept_out.append(data)
+            continue
         plain = _utf8(data)
         said = _decoded_snapshot(origin, plain)
         if said is not None:
@@ -48,7 +53,7 @@ def whole(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> tuple[Facts,
             text, less = _decoded(rest)
             told.append((origin, text))
             sifted += [origin] * less
-    return _together(recorded, told, (*map(_unread, sifted), *map(_own, passed)), matrix)
+    return _together(recorded, told, (*map(_unread, sifted), *map(_own, passed), *kept_out), matrix)
 
 
 def _together(
@@ -135,24 +140,24 @@ def _unread(origin: str) -> Unseen:
     return Unseen(what=origin, why=why, enable_by="a shorter file with the lines around the fault")
 
 
-def _given(paths: Sequence[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes]]:
-    """Give name and content of everything that was named, a folder being all the files in it."""
+def _given(paths: Sequence[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes | Unseen]]:
+    """Give name and content of everything that was named, or why it is not read; a folder is all the files in it."""
     left = MOST_BYTES
     for path in paths:
         for origin, data in _contents(path, stdin, left):
-            left -= len(data)
+            left -= 0 if isinstance(data, Unseen) else len(data)
             if left < 0:
                 raise InputError(f"{origin}: more than {MOST_BYTES // 1_000_000} MB is too much to read")
             yield origin, data
 
 
-def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes]]:
+def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
     if not path:
         raise InputError("an empty name is no file; give a file, a folder, or - for standard input")
     if path == STANDARD_INPUT:
         yield "standard input", _full("standard input", _piped(stdin, left))
     elif _is_folder(Path(path)):
-        yield from _inside(Path(path), left)
+        yield from folders.contents(Path(path), left)
     else:
         yield path, _full(path, _bytes(Path(path), left))
 
@@ -170,25 +175,6 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # a name too long, a way denied: reading it will say so
         return False
-
-
-def _inside(folder: Path, left: int) -> Iterator[tuple[str, bytes]]:
-    """Give the files of a folder that can be read and hold something."""
-    found = False
-    try:
-        files = sorted(path for path in folder.iterdir() if path.is_file())
-    except OSError as error:
-        raise InputError(f"{folder} cannot be read: {error.strerror}") from error
-    for path in files:
-        try:
-            data = _bytes(path, left)
-        except InputError:
-            continue
-        if data.strip():
-            found = True
-            yield str(path), data
-    if not found:
-        raise InputError(f"{folder} holds no file that can be read")
 
 
 def _bytes(path: Path, left: int) -> bytes:

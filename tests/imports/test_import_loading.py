@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.imports import load
+from gpustack.errors import InputError
+from gpustack.imports import folders, load
 from gpustack.imports.sifting import sift
 from gpustack.render.plain import render
 from tests.build import healthy, torch
+from tests.exchanging import swapping
 from tests.imports.reading import MATRIX, component, copies, given, held, kinds, read, version
 
 if TYPE_CHECKING:
@@ -50,6 +54,78 @@ def test_files_are_of_one_machine_whatever_their_order(tmp_path: Path) -> None:
 def test_a_folder_is_the_files_in_it(tmp_path: Path) -> None:
     paths = write(tmp_path, ALL)
     assert loaded([str(tmp_path)]).components == loaded(paths).components
+
+
+OUTSIDE = "torch==9.9.9+cu999\n"  # what lies outside of the folder, as a file that would be understood
+
+
+def test_links_lead_to_other_files_of_the_folder_and_never_out_of_it(tmp_path: Path) -> None:
+    folder, deep = tmp_path / "given", tmp_path / "given/..2026/deep"
+    deep.mkdir(parents=True)
+    (tmp_path / "secret").write_text(OUTSIDE)
+    (deep / "pip.txt").write_text(PIP)
+    (folder / "..data").symlink_to("..2026")  # as Kubernetes lays out a volume
+    (folder / "pip.txt").symlink_to("..data/deep/pip.txt")
+    (folder / "smi.txt").symlink_to(folder.resolve() / "..2026/smi.txt")
+    (folder / "..2026/smi.txt").write_text(SMI)
+    outside = {"up": "../secret", "absolute": str(tmp_path / "secret"), "round": "../given/../secret", "folder": ".."}
+    for name, said in outside.items():
+        (folder / name).symlink_to(said)
+    (folder / "chain").symlink_to("up")
+    (folder / "gone").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe")
+    facts = loaded([str(folder)])
+    assert (version(facts, "pytorch"), version(facts, "nvidia-driver")) == ("2.5.1+cu124", "535.183.01")
+    why = {Path(one.what).name: one.why for one in facts.not_seen}
+    assert {name for name, said in why.items() if "leads out of the folder" in said} == {*outside, "chain"}
+    assert why["gone"] == "it cannot be read: No such file or directory"
+    assert "pipe" not in why
+    (folder / "ring").symlink_to("ring")
+    assert any(one.what.endswith("/ring") for one in loaded([str(folder)]).not_seen)
+    for name in ("pip.txt", "smi.txt"):
+        (folder / name).unlink()
+    with pytest.raises(InputError, match="holds no file that can be read"):
+        loaded([str(folder)])
+
+
+def test_a_file_or_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:
+    folder = tmp_path / "given"
+    (folder / "deep").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    for place in (folder / "pip.txt", folder / "deep/file"):
+        place.write_text(PIP)
+    (tmp_path / "secret").write_text(OUTSIDE)
+    (tmp_path / "out/file").write_text(OUTSIDE)
+    (folder / "through").symlink_to("deep/file")
+    (tmp_path / "to-secret").symlink_to(tmp_path / "secret")
+    (tmp_path / "to-out").symlink_to(tmp_path / "out")
+    answers = set()
+    with swapping(folder / "pip.txt", tmp_path / "to-secret"), swapping(folder / "deep", tmp_path / "to-out"):
+        for _ in range(2000):
+            with suppress(InputError):  # all of it was somewhere else
+                answers |= {held for _, held in folders.contents(folder, 1000) if isinstance(held, bytes)}
+    assert answers == {PIP.encode()}
+
+
+def test_the_way_to_a_file_is_what_was_opened(tmp_path: Path) -> None:
+    (tmp_path / "given/deep").mkdir(parents=True)
+    (tmp_path / "given/deep/file").write_text(PIP)
+    (tmp_path / "file").write_text(OUTSIDE)
+    handle = os.open(tmp_path / "given", os.O_RDONLY)
+    try:
+        assert folders.read(handle, ("deep", "file"), 1000) == PIP.encode()
+        (tmp_path / "given").rename(tmp_path / "moved")
+        (tmp_path / "given").symlink_to(tmp_path)
+        assert folders.read(handle, ("deep", "file"), 1000) == PIP.encode()
+        (tmp_path / "moved/deep").rename(tmp_path / "moved/away")
+        (tmp_path / "moved/deep").symlink_to(tmp_path)
+        with pytest.raises(NotADirectoryError):
+            folders.read(handle, ("deep", "file"), 1000)
+        (tmp_path / "moved/file").symlink_to(tmp_path / "file")
+        with pytest.raises(OSError, match="symbolic links"):
+            folders.read(handle, ("file",), 1000)
+    finally:
+        os.close(handle)
 
 
 def test_one_file_with_all_of_it_says_the_same() -> None:
