@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")
+# What shows nothing though Python calls it printable: the rest of Unicode's Default_Ignorable_Code_Point (fillers,
+# joiners, variation selectors; DerivedCoreProperties 17.0), and signs whose picture is a blank.
+HIDDEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
+    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
+)
+BREAKS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # some readers begin a new line at them
 DEFAULT_WIDTH = 80
 LEAST_WIDTH = 20
 MOST_WIDTH = 120
@@ -32,10 +39,11 @@ SPELT = str.maketrans(
 def clean(text: str) -> str:
     """Give the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
 
-    Control characters, escapes, bidirectional marks, invisible letters and half surrogates are all "not printable".
-    What begins a command to GitHub's runner in a log ("::error" at the start, "##[error]") is none any more.
+    Control characters, escapes, bidirectional marks, half surrogates and what Unicode has not assigned are "not
+    printable"; ``HIDDEN`` are the invisible letters among the others. What begins a command to GitHub's runner in a
+    log ("::error" at the start, "##[error]") is none any more.
     """
-    shown = text if text.isprintable() else "".join(map(_harmless, text))
+    shown = text if text.isprintable() and not HIDDEN.search(text) else "".join(map(_harmless, text))
     return COMMAND.sub(_spelt, shown) if ":" in shown or "#" in shown else shown
 
 
@@ -44,9 +52,9 @@ def _spelt(begins: re.Match[str]) -> str:
 
 
 def _harmless(letter: str) -> str:
-    if letter.isprintable():
+    if letter.isprintable() and not HIDDEN.match(letter):
         return letter
-    return " " if letter.isspace() else letter.encode("unicode_escape").decode()
+    return " " if letter.isspace() and letter not in BREAKS else letter.encode("unicode_escape").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

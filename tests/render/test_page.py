@@ -24,7 +24,8 @@ def test_a_width_is_kept_within_what_can_be_read(width: int, kept: int) -> None:
         ("a\u200bb\ufeff", "a\\u200bb\\ufeff"),
         ("\x9b\x7f\x00", "\\x9b\\x7f\\x00"),
         ("half \ud800", "half \\ud800"),
-        ("no\u00a0break\u2028", "no break "),
+        ("no\u00a0break\u2028", "no break\\u2028"),
+        ("a\u3164b\u2800\ufe0f", "a\\u3164b\\u2800\\ufe0f"),
     ],
 )
 def test_what_could_steer_a_terminal_is_written_as_an_escape(text: str, shown: str) -> None:
