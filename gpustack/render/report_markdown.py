@@ -98,7 +98,8 @@ def _finding(finding: Finding, others: Sequence[Finding], follow: Sequence[Findi
     yield f"{code(finding.key)}, in the {safe(finding.layer.value)} layer ({safe(finding.component)})"
     yield from map(line, paragraphs(finding))
     if known := list(reasons(finding)):
-        yield _list("How we know:", map(line, known))
+        own = finding.row.source if finding.row else ""
+        yield _list("How we know:", (line(one, own=own) for one in known))
     if fix := finding.fix:
         yield f"**{heading(fix)}** {safe(fix.text)}"
         if fix.commands:

@@ -26,16 +26,20 @@ PRINTED = 2  # letters of the mark before and after a command
 
 def markdown(text: str) -> str:
     """Read it as CommonMark with tables, then what comes of that as a page."""
-    return page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text), whole=False)
+    return page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text), whole=False, within="<a>")
 
 
-def page(text: str, *, whole: bool = True) -> str:
-    """Read HTML by the rules of its standard, with no error forgiven; nothing in it may run or load."""
+def page(text: str, *, whole: bool = True, within: str = "") -> str:
+    """Read HTML by the rules of its standard, with no error forgiven; nothing in it may run or load.
+
+    Only tags ``within`` may lead to an address, which must be one of the web's.
+    """
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
     tree = parser.parse(text) if whole else parser.parseFragment(text)
     for one in tree.iter():
         assert one.tag not in {"script", "iframe", "object", "embed", "link", "img", "form"}, one.tag
-        assert not [name for name in one.attrib if str(name).startswith("on") or name in {"src", "href"}]
+        assert not [name for name in one.attrib if str(name).startswith("on") or name == "src"]
+        assert "href" not in one.attrib or (f"<{one.tag}>" in within and str(one.attrib["href"]).startswith("https://"))
     texts = (part for one in tree.iter() if one.tag != "style" for part in (one.text, one.tail))
     return " ".join(filter(None, texts))
 

@@ -1,0 +1,263 @@
+"""No letter of the input deceives in any form: what is invisible is written out, what looks like a link is none."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import cmarkgfm  # type: ignore[import-untyped] # it has none
+import html5lib
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.model.report import Report
+from gpustack.render import bench_text, plain, text
+from gpustack.render.markdown import block, code, line, safe, table
+from gpustack.render.page import clean
+from tests.render import checks, measurements, reports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+    from xml.etree.ElementTree import Element
+
+    from gpustack.render.parts import Reported
+
+Thing = TypeVar("Thing")
+# Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 17.0, as ranges of numbers.
+IGNORABLE = (
+    (0xAD, 0xAD),
+    (0x34F, 0x34F),
+    (0x61C, 0x61C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
+BLANKS = (0x2800, 0xFFFC, 0x13441, 0x13442, 0x16FE4, 0x1D159)  # no letter, or a picture of nothing
+CLASSES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+SPACES = "\t\n\r"
+EVERY = tuple(map(chr, range(sys.maxunicode + 1)))
+DECEPTIVE = frozenset(
+    {letter for letter in EVERY if unicodedata.category(letter) in CLASSES}
+    | {chr(one) for first, last in IGNORABLE for one in range(first, last + 1)}
+    | set(map(chr, BLANKS))
+) - set(SPACES)
+# Every one but those without a name or of private use: of them the first and the last of each row of 256.
+CHOSEN = sorted(
+    letter
+    for letter in DECEPTIVE
+    if unicodedata.category(letter) not in {"Co", "Cn"} or ord(letter) & 0xFF in {0, 0xFF}
+)
+MAKE: Mapping[str, Callable[[], Reported]] = {
+    "report": reports.driver_too_old,
+    "check": checks.bad_host,
+    "bench": measurements.low,
+}
+FORMS = ("markdown", "html", "github", "sarif", "junit", "prometheus", "nagios", "text", "json")
+
+
+def test_every_such_code_point_is_written_out_and_every_other_stays() -> None:
+    assert [
+        f"{ord(one):x}" for one in DECEPTIVE if clean(f"a{one}b") != f"a{one.encode('unicode_escape').decode()}b"
+    ] == []
+    other = [one for one in EVERY if one not in DECEPTIVE and not one.isspace()]
+    assert [f"{ord(one):x}" for one in other if clean(one) != one] == []
+
+
+def planted(thing: Thing, payload: str, spared: str = "unit") -> Thing:
+    """Return the thing with the payload within every text of it, and at both ends, but in fields of this name."""
+    if isinstance(thing, str) and not isinstance(thing, Enum):
+        return cast("Thing", f"{payload}{thing[:1]}{payload}{thing[1:]}{payload}")
+    if is_dataclass(thing) and not isinstance(thing, type):
+        held = {one.name: getattr(thing, one.name) for one in fields(thing) if one.name != spared}
+        changed = {name: planted(one, payload, spared) for name, one in held.items()}
+        return cast("Thing", replace(cast("Any", thing), **changed))
+    if isinstance(thing, tuple):
+        return cast("Thing", tuple(planted(one, payload, spared) for one in thing))
+    if isinstance(thing, dict):
+        made = {planted(name, payload, spared): planted(one, payload, spared) for name, one in thing.items()}
+        return cast("Thing", made)
+    return thing
+
+
+def written(form: str, reported: Reported) -> str:
+    """Return it in this form; text is that of its own command."""
+    if form == "json":
+        return plain.render(reported)
+    if form != "text":
+        return str(import_module(f"gpustack.render.report_{form}").render(reported))
+    return text.render(reported) if isinstance(reported, Report) else bench_text.render(reported)
+
+
+@pytest.mark.parametrize("make", MAKE)
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_output_lets_one_through(form: str, make: str) -> None:
+    reported = planted(MAKE[make](), "".join(CHOSEN))
+    shown = written(form, reported)
+    shown = shown.replace("⚠\ufe0f", "")  # a sign of our own, with the selector that makes a picture of it
+    assert sorted(DECEPTIVE & set(shown)) == []
+    assert "3164" in shown or form == "prometheus"
+
+
+# What GitHub makes of a text after it read its Markdown: mentions, references, pictures. Source: docs.github.com,
+# "Autolinked references and URLs"; gjtorikian/commonmarker and html-pipeline's @mention filter.
+AFTERWARDS = re.compile(
+    r"(?i)(?<![\w`])@[a-z0-9](?:[a-z0-9-]*)|(?<!\w)#\d+|(?<!\w)gh-\d+|[\w.-]+/[\w.-]+#\d+|:[+a-z_-][\w+-]*:|://|www\."
+)
+PAYLOADS = (
+    "https://evil.io/x",
+    "http://evil.io",
+    "www.evil.io",
+    "ftp://evil.io",
+    "mailto:eve@evil.io",
+    "xmpp:eve@evil.io",
+    "eve@evil.io",
+    "see:https://evil.io.",
+    "(https://evil.io)",
+    "<https://evil.io>",
+    "[a](https://evil.io)",
+    "![i](https://evil.io/i.png)",
+    "[a][b]",
+    "[b]: https://evil.io",
+    "@octocat",
+    "(@octocat)",
+    "@octo-org/team",
+    "#1",
+    "owner/repo#1",
+    "GH-1",
+    "gh-12",
+    ":tada:",
+    ":+1:",
+    "<img src=x>",
+    "<b>x</b>",
+    "<!-- x -->",
+    "&lt;b&gt; &#64;octocat &num;1",
+    "# h",
+    "## h",
+    "- item",
+    "1. item",
+    "> quote",
+    "| a | b |",
+    "---",
+    "===",
+    "```sh",
+    "`https://evil.io`",
+    "``x` @octocat",
+    "**https://evil.io**",
+    "~~x~~",
+    "_www.evil.io_",
+    "\\https://evil.io",
+    "\\@octocat",
+    "https\\://evil.io",
+    "[^1]",
+    "- [ ] task",
+    "$x$",
+    "x^2^ H~2~O",
+    "HTTPS://EVIL.EXAMPLE",
+    "wWw.evil.io",
+    "a@b@evil.io",
+    "'@octocat'",
+    '"#1"',
+    "{@octocat}",
+    "//evil.io",
+    "user:pw@evil.io",
+    "git@github.com:a/b",
+    "`",
+    "``",
+    "\\`@octocat`",
+    "x|https://evil.io|y",
+    "*@octocat*",
+)
+HARMLESS = {
+    "p",
+    "code",
+    "h2",
+    "h3",
+    "h4",
+    "ul",
+    "li",
+    "strong",
+    "sub",
+    "pre",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+}
+
+
+def page(markdown: str) -> Element:
+    """Return what GitHub's own parser makes of it, with its extensions and without its filter."""
+    made = cmarkgfm.github_flavored_markdown_to_html(markdown, cmarkgfm.Options.CMARK_OPT_UNSAFE)
+    found: Element = html5lib.HTMLParser(namespaceHTMLElements=False).parseFragment(made)
+    return found
+
+
+def loose(one: Element) -> Iterator[str]:
+    """Yield the texts that stand neither in code nor in a link: those that GitHub looks through afterwards."""
+    if one.tag not in {"code", "pre", "a"}:
+        yield one.text or ""
+        for inner in one:
+            yield from loose(inner)
+            yield inner.tail or ""
+
+
+def harmful(markdown: str) -> list[str]:
+    """Return what GitHub would make of the text that is more than text."""
+    whole = page(markdown)
+    tags = [one.tag for one in whole.iter() if one is not whole and one.tag not in HARMLESS]
+    return [*map(str, tags), *(match[0] for part in loose(whole) for match in AFTERWARDS.finditer(part))]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_nothing_of_the_input_is_more_than_text_on_github(payload: str) -> None:
+    for made in (f"a {safe(payload)}", line(payload), table(["a"], [[safe(payload), code(payload)]])):
+        assert harmful(made) == []
+        assert {one.tag for one in page(made).iter()} & {"h1", "h2", "li", "blockquote", "hr", "del", "em"} == set()
+    assert harmful(f"{block([payload])}\n\nafter") == []
+    shown = "".join(page(line(f"a {payload} z")).itertext()).strip()
+    assert shown.replace("\N{DIVIDES}", "|") == f"a {payload} z"
+
+
+@pytest.mark.parametrize("make", MAKE)
+def test_no_report_has_a_link_that_its_input_brought(make: str) -> None:
+    for start in range(0, len(PAYLOADS), 8):
+        payload = f" {' '.join(PAYLOADS[start : start + 8])} "
+        shown = written("markdown", planted(MAKE[make](), payload, spared="row"))
+        links = [one.attrib["href"] for one in page(shown).iter("a")]
+        assert {link for link in links if "evil" in link} == set()
+        assert not [found for found in harmful(shown) if found != "a"]
+
+
+def test_the_sources_of_our_rows_stay_links() -> None:
+    shown = written("markdown", reports.driver_too_old())
+    assert [one.attrib["href"] for one in page(shown).iter("a")] == [reports.DRIVER_ROW.source]
+    assert harmful(safe("see https://a.example", own="https://b.example/x")) == []
+
+
+PIECES = st.lists(st.sampled_from([*PAYLOADS, *"@#:/w.`\\ <>([])*_~|&!-"]), max_size=8).map("".join)
+
+
+@given(PIECES | st.text(max_size=30))
+def test_no_text_becomes_more_than_text(said: str) -> None:
+    assert harmful(safe(said)) == []
+    assert harmful(line(said)) == []
