@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpustack.model.report import Because
-from gpustack.secret_shapes import PLACEHOLDER, find, learn, named
+from gpustack.secret_forms.form import PLACEHOLDER, Found
+from gpustack.secret_forms.people import SHARED
+from gpustack.secret_shapes import find, learn, named, visible
 
 if TYPE_CHECKING:
     from pwd import struct_passwd
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 Change = Callable[[str, Sequence[str]], str]
+Finder = Callable[[str, Sequence[str]], Iterable[Found]]
 
-# Names of accounts and machines that many share: they tell nobody, and are words of the stack besides.
-_SHARED = """root ubuntu debian fedora centos rocky alpine user users admin test guest nvidia cuda gpu gpus cpu vm
-localhost docker container runner jovyan vagrant ec2-user azureuser conda mamba app dev work worker node server host
-linux python torch pytorch jax default build builder jenkins ray spark dask vllm triton ollama linuxbrew shared public
-home data opt usr lib bin src model models kernel systemd mac email serial secret uuid"""
-SHARED = frozenset(_SHARED.split())
 FACT = re.compile(r"[a-z][a-z0-9_]*")
 LEAST_NAME, LEAST_SERIAL = 3, 6
 MOST_ROUNDS = 5
+MOST_LINE, ROOM = 16_384, 512  # letters of a line; where it is cut, no further back than this
+RUN = re.compile(r"[A-Za-z0-9]+|[^\W_A-Za-z0-9]")
+BREAK = re.compile(r"[\s\"',;&|]")
+WHOSE = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "DOAS_USER", "SLURM_JOB_USER", "PBS_O_LOGNAME", "NB_USER")
+WHERE = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "PBS_O_HOST")
 
 
 def redact(thing: Thing, mine: Mapping[str, str] | None = None) -> Thing:
@@ -41,25 +43,28 @@ def redact(thing: Thing, mine: Mapping[str, str] | None = None) -> Thing:
     ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)})
     ours = {text for text, names in texts if names[-1:] == ("id",)}
     for text, names in texts:
-        for kind, word in learn(text, names):
+        for kind, word in learn(visible(cut(text))[0], names):
             if word not in ours:
                 ledger.learn(kind, word)
     for word, kind in (mine or {}).items():
         ledger.learn(kind, word)
-    words = ledger.words()
-    return cast("Thing", _changed(thing, (), lambda text, names: _clean(text, names, ledger, words)))
+    homes = Words({word: kind for word, kind in ledger.known.items() if kind == "home"})
+    finders: tuple[Finder, ...] = (homes.find, find, Words(ledger.known).find)
+    return cast("Thing", _changed(thing, (), lambda text, names: _clean(text, names, ledger, finders)))
 
 
 def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give who runs this, and his home folder, as words and their kinds: not every home lies below /home.
+    """Return who runs this and where, and his home folder, as words and their kinds: not every home lies below /home.
 
     A folder that many share, such as /data, is no home that tells anything.
     """
     account = _account()
-    names = {environ.get(name, "") for name in ("USER", "LOGNAME")} | {account.pw_name if account else ""}
+    names = {environ.get(name, "") for name in WHOSE} | {account.pw_name if account else ""}
+    hosts = {environ.get(name, "") for name in WHERE}
+    hosts |= {host.partition(".")[0] for host in hosts}
     homes = {environ.get("HOME", "").rstrip("/"), account.pw_dir.rstrip("/") if account else ""}
     own = {home: "home" for home in homes if home.count("/") > 1 and home.rpartition("/")[2].lower() not in SHARED}
-    return {**dict.fromkeys(filter(None, names), "user"), **own}
+    return {**dict.fromkeys(filter(None, hosts), "host"), **dict.fromkeys(filter(None, names), "user"), **own}
 
 
 def _account() -> struct_passwd | None:
@@ -79,6 +84,8 @@ class Ledger:
     taken: set[str]
     given: dict[tuple[str, str], str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    homes: int = 0
 
     def placeholder(self, kind: str, secret: str) -> str:
         """Give the placeholder for this secret, the next of its kind when it is new."""
@@ -92,43 +99,89 @@ class Ledger:
         if tells and len(word) >= (LEAST_SERIAL if kind == "serial" or word.isdecimal() else LEAST_NAME):
             self.known.setdefault(word, kind)
 
-    def words(self) -> re.Pattern[str] | None:
-        """Give a pattern that finds the words that were learnt, the longest first."""
-        if not self.known:
-            return None
-        ordered = sorted(self.known, key=lambda word: (-len(word), word))
-        return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, ordered))})(?![A-Za-z0-9])")
-
     def _next(self, kind: str) -> str:
-        number = 1
-        while f"{kind}-{number}" in self.taken:
-            number += 1
-        self.taken.add(f"{kind}-{number}")
-        return f"{kind}-{number}"
+        while True:
+            self.numbers[kind] = self.numbers.get(kind, 0) + 1
+            if (name := f"{kind}-{self.numbers[kind]}") not in self.taken:
+                return name
 
     def _home(self, folder: str) -> str:
         """Give ``~`` for the first home folder, and what a shell would write for another's."""
-        if all(kind != "home" for kind, _ in self.given):
+        self.homes += 1
+        if self.homes == 1:
             return "~"
         return "~root" if folder == "/root" else f"~{self.placeholder('user', folder.rpartition('/')[2])}"
 
 
-def _clean(text: str, names: Sequence[str], ledger: Ledger, words: re.Pattern[str] | None) -> str:
-    """Give the text without secrets; once more where taking one out laid another bare."""
+class Words:
+    """What was learnt, as it is found wherever it stands: not within a longer word, the longest first.
+
+    They are looked up by their first run of letters, so that many words take no more time than few.
+    """
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.known = known
+        lengths: dict[str, set[tuple[int, int]]] = {}
+        for word in known:
+            if first := RUN.search(word):
+                lengths.setdefault(first[0], set()).add((first.start(), len(word)))
+        self.lengths = {run: sorted(held, key=lambda one: -one[1]) for run, held in lengths.items()}
+
+    def find(self, text: str, _: Sequence[str]) -> Iterator[Found]:
+        """Yield the words in this text."""
+        end = 0
+        for run in RUN.finditer(text) if self.lengths else ():
+            for before, length in self.lengths.get(run[0], ()):
+                start = run.start() - before
+                word = text[start : start + length] if start >= end else ""
+                if len(word) == length and word in self.known and not _joined(text, start, length):
+                    end = start + length
+                    yield Found(start, end, self.known[word], word)
+                    break
+
+
+def _joined(text: str, start: int, length: int) -> bool:
+    """Return whether letters or digits touch what stands there."""
+    sides = text[max(0, start - 1) : start], text[start + length : start + length + 1]
+    return any(side.isascii() and side.isalnum() for side in sides)
+
+
+def cut(text: str) -> str:
+    """Return the text with each line bounded: of a longer one than any that tells something the rest is left out."""
+    if len(text) <= MOST_LINE:
+        return text
+    return "".join(_bounded(line) for line in text.splitlines(keepends=True))
+
+
+def _bounded(line: str) -> str:
+    if len(line) <= MOST_LINE:
+        return line
+    breaks = [match.start() for match in BREAK.finditer(line, MOST_LINE - 2 * ROOM, MOST_LINE - ROOM)]
+    end = breaks[-1] if breaks else MOST_LINE - ROOM
+    ending = line[len(line.rstrip("\r\n")) :]
+    return f"{line[:end]} [{len(line) - end} more letters were left out]{ending}"
+
+
+def _clean(text: str, names: Sequence[str], ledger: Ledger, finders: Sequence[Finder]) -> str:
+    """Return the text without secrets; once more where taking one out laid another bare."""
+    text = cut(text)
     for _ in range(MOST_ROUNDS):
-        before, text = text, _once(text, names, ledger, words)
+        before = text
+        for finder in finders:
+            text = _replaced(text, names, finder, ledger)
         if text == before:
             break
     return text
 
 
-def _once(text: str, names: Sequence[str], ledger: Ledger, words: re.Pattern[str] | None) -> str:
+def _replaced(text: str, names: Sequence[str], finder: Finder, ledger: Ledger) -> str:
+    """Return the text with placeholders for what is found in it, invisible letters within a secret gone with it."""
+    shown, places = visible(text)
     parts, end = [], 0
-    for found in find(text, names):
-        parts += [text[end : found.start], ledger.placeholder(found.kind, found.secret)]
-        end = found.end
-    shaped = "".join([*parts, text[end:]])
-    return words.sub(lambda match: ledger.placeholder(ledger.known[match[0]], match[0]), shaped) if words else shaped
+    for found in finder(shown, names):
+        parts += [text[end : places[found.start]], ledger.placeholder(found.kind, found.secret)]
+        end = places[found.end - 1] + 1
+    return "".join([*parts, text[end:]]) if parts else text
 
 
 def _texts(thing: object, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -222,7 +222,7 @@ def test_who_runs_this_is_told_nowhere_wherever_his_home_lies() -> None:
     assert clean == {
         "python": "~/env/bin/python",
         "line": "user-1 has /gpfs/proj/user-1",
-        "other": "/mnt/scratch/jdoe2",
+        "other": "/mnt/scratch/user-2",
     }
     for home in ("/", "/data", "/scratch/data", ""):
         assert home not in ourselves({"HOME": home}), "many share it"
