@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 NUMBER = r"(0x[0-9a-f]{1,8}|\d{1,9})(?!\w|\.\d)"
 ALONE = re.compile(rf"\W*{NUMBER}\W*", re.IGNORECASE)
-XID = re.compile(rf"(?<![a-z])(s?xid)(?:s|[ _-]?errors?)?\s*(?:\([^)\n]{{0,40}}\))?[\s:#=_-]*{NUMBER}", re.IGNORECASE)
+XID = re.compile(
+    rf"(?<![a-z])(s?xid)(?:s|[ _-]?errors?)?\s{{0,8}}(?:\([^)\n]{{0,40}}\))?[\s:#=_-]{{0,16}}{NUMBER}", re.IGNORECASE
+)
 ANSWER = re.compile(
     rf"(?:error|err|code|status|result|returned|returns|return|rc|failed with|cuda|nvml|cudnn|cublas|nccl)"
-    rf"[\s:=#(_-]*(?:code|error|number|status|\w{{0,30}}\()?[\s:=#(]*{NUMBER}",
+    rf"[\s:=#(_-]{{0,16}}(?:code|error|number|status|\w{{0,30}}\()?[\s:=#(]{{0,16}}{NUMBER}",
     re.IGNORECASE,
 )
-ASIDE = re.compile(rf"[(\[]\s*(?:error|code)?\s*{NUMBER}\s*[)\]]|(?<![\w.]){NUMBER}\s+error\b", re.IGNORECASE)
+ASIDE = re.compile(
+    rf"[(\[]\s{{0,8}}(?:error|code)?\s{{0,8}}{NUMBER}\s{{0,8}}[)\]]|(?<![\w.]){NUMBER}\s{{1,8}}error\b", re.IGNORECASE
+)
 SHORTEST_SPELT = 10
 USUAL = 3  # a number alone is an Xid, CUDA's or NVML's; of the others only where they know it
 

@@ -23,7 +23,7 @@ FRAMEWORKS = ("torch", "jax", "jaxlib", "tensorflow", "onnxruntime", "vllm", "te
 # Where NVIDIA's container toolkit looks for a libcuda for forward compatibility, and which files must be there for it.
 # Source: NVIDIA/nvidia-container-toolkit, cmd/nvidia-cdi-hook/cudacompat/cudacompat.go (015cc2f), read 2026-11-21.
 COMPAT = "/usr/local/cuda/compat"
-LIBC = re.compile(rb"GNU C Library[^\n]*?(?:release )?version (\d+\.\d+)")
+LIBC = re.compile(rb"GNU C Library[^\n]{0,200}?(?:release )?version (\d+\.\d+)")
 LIBCS = ("/lib/{0}-linux-gnu/libc.so.6", "/usr/lib/{0}-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib64/libc.so.6")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Requirement = Tuple[str, List[str], str]  # name, extras, versions
 
 HEAD = 1 << 18
-REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?\s*([^;]*)(?:;(.*))?$", re.ASCII)
+REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)\s{0,8}(?:\[([^\]]*)\])?\s{0,8}([^;]*)(?:;(.*))?$", re.ASCII)
 OLD = re.compile(r"([^-]+)(?:-([^-]+))?(?:-py[\d.]+)?(?:-.*)?\.egg-info$")
 ORDER = {ast.Lt: (-1,), ast.LtE: (-1, 0), ast.Gt: (1,), ast.GtE: (0, 1), ast.Eq: (0,), ast.NotEq: (-1, 1)}
 
@@ -189,7 +189,10 @@ def _number(text: str) -> "List[int]":
     """Give a version of digits and dots as numbers, 3.12 and 3.12.0 alike; nothing for any other text."""
     if not re.match(r"\d+(\.\d+)*$", text, re.ASCII):
         return []
-    return [int(part) for part in re.sub(r"(\.0+)+$", "", text).split(".")]
+    numbers = [int(part) for part in text.split(".")]
+    while len(numbers) > 1 and not numbers[-1]:
+        numbers.pop()
+    return numbers
 
 
 def _value(node: ast.AST, here: "Dict[str, str]") -> str:

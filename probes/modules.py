@@ -56,7 +56,7 @@ def login(host: "Host", owners: "Iterable[str]") -> "Facts":
     """
     status = host.read("/proc/self/status", 1 << 14) or ""
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
-    lines = re.findall(r"^(?:Groups:|Gid:\s+\d+)\s+([\d \t]+)$", status, re.MULTILINE)
+    lines = re.findall(r"^(?:Groups:|Gid:[ \t]+\d+)[ \t]+(\d[\d \t]*)$", status, re.MULTILINE)
     numbers = sorted({int(one) for line in lines for one in line.split()})
     mine = re.compile(r"^([^:\n]+):[^:\n]*:%s:" % (user.group(1) if user else "none"), re.MULTILINE)
     account = mine.search(host.read("/etc/passwd") or "")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MOST_DEPENDENCIES = 16 << 20
 FILE = re.compile(r"\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)$")
-BANNER = re.compile(r"Module\b.*?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)\s")
+BANNER = re.compile(r"Module\b.{0,120}?\s(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)\s")
 RELEASE = re.compile(r"\d+\.\d[\w.+~-]{0,60}", re.ASCII)  # one number alone is a release that was cut
 # Folders that tell what a copy is for; what lies in none of them is the driver's own.
 KINDS = (("stub", "/stubs/"), ("compat", "/compat/"), ("compat", "/cuda-compat/"), ("wsl", "/wsl/"))

@@ -21,7 +21,7 @@ MAPPED = re.compile(r"^\S+ \S+ \S+ \S+ \d+ +(/[^\n]*\.so[^\n]*?)( \(deleted\))?$
 # Where the kernel's drivers of GPUs let a task wait that cannot be ended. nv_ is NVIDIA's, nvme_ is a disk's.
 WAITS = re.compile(r"_?_?(?:nvidia|nvkms|nv_|uvm_|os_acquire_|rm_|amdgpu|kfd_|dma_fence|dma_resv|drm_|ttm_|i915_|xe_)")
 ENGINES = (
-    ("kubernetes", re.compile(r"kubepods[^\n]*?([0-9a-f]{64})")),
+    ("kubernetes", re.compile(r"kubepods[^\n]{0,300}?([0-9a-f]{64})")),
     ("docker", re.compile(r"docker[-/]([0-9a-f]{64})")),
     ("podman", re.compile(r"libpod(?:-payload)?-([0-9a-f]{64})")),
     ("containerd", re.compile(r"(?:cri-containerd[-:]|/)([0-9a-f]{64})")),

@@ -39,7 +39,8 @@ TABLE = re.compile(
     r"^\| (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d) +(?P<name>AMD [^|\n]{3,60}?) +\|", re.MULTILINE
 )
 ROCM = re.compile(
-    r"(?:/opt/rocm-|ROCm [Vv]ersion *[: ] *|^rocm[- ](?:core|dev|libs)\S* +)(?P<version>\d+\.\d+(?:\.\d+)?)",
+    r"(?:/opt/rocm-|ROCm [Vv]ersion[: ][: ]{0,40}|^rocm[- ](?:core|dev|libs)\S{0,80} {1,80})"
+    r"(?P<version>\d+\.\d+(?:\.\d+)?)",
     re.MULTILINE,
 )
 DRIVER = re.compile(
@@ -174,6 +175,8 @@ def _sycl(origin: str, said: str, key: str, into: Gathered) -> None:
     """Take in a GPU of Intel as sycl-ls lists it: the platform, its name and, in brackets, its driver."""
     driver = re.search(r"\[(\d[\d.]+)\]$", said)
     name = re.sub(
-        r" +(?:OpenCL [\d.]+ ?)?(?:NEO *)?(?:\d+\.\d[\d.]*)? *(?:\[[^\]]*\])?$", "", said.partition(", ")[2] or said
+        r" {1,4}(?:OpenCL [\d.]{1,9} ?)?(?:NEO {0,4})?(?:\d{1,4}\.\d[\d.]{0,20})? {0,4}(?:\[[^\[\]]{0,200}\])?$",
+        "",
+        said.partition(", ")[2] or said,
     )
     into.tell("intel-gpu", origin, key, name=name, driver_version=driver[1] if driver else None)

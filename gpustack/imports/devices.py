@@ -25,7 +25,7 @@ LAYOUTS = tuple(
         r"^[^\n]{0,60}\bDevice (?P<index>\d{1,2}): (?P<name>[^\n,]{3,60}), compute capability (?P<cc>\d{1,2}\.\d)",
         r"\blibrary=(?:CUDA|cuda)\b[^\n]{0,80}\bcompute=(?P<cc>\d{1,2}\.\d)[^\n]{0,80}\bname=\"(?P<name>[^\"\n]{3,60})\"",
         (
-            r"^ *id (?P<index>\d{1,2}) +b'(?P<name>[^'\n]{3,60})' +\[\w+[^\n]*\n +[Cc]ompute [Cc]apability: "
+            r"^ *id (?P<index>\d{1,2}) +b'(?P<name>[^'\n]{3,60})' +\[\w[^\n]*\n +[Cc]ompute [Cc]apability: "
             r"(?P<cc>\d{1,2}\.\d)"
         ),
         (
@@ -112,7 +112,7 @@ def _built(origin: str, rows: str, into: Gathered) -> None:
 
 def _table(origin: str, name: str, value: str, into: Gathered) -> None:
     """Take in a row of detectron2's table, whose columns stand apart by spaces."""
-    version = re.match(r"(?:gcc[^\d\n]*\([^)\n]*\) )?v?(\d+\.\d[\w.+]*)", value)
+    version = re.match(r"(?:gcc[^\d\n(]{0,40}\([^)\n]{0,200}\) )?v?(\d+\.\d[\w.+]*)", value)
     build = torch_build.named(version[1] if version and name == "PyTorch" else "")
     component = {"PyTorch": "pytorch", "Python": "python", "GCC": "gcc", "Driver version": "nvidia-driver"}.get(name)
     if component and version:

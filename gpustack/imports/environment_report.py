@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
 
 LINE = re.compile(
-    r"^[ \t]*(?:[-*] )?[^\x00-\x7f]{0,3} ?`?(?P<name>[A-Za-z][\w /?`'-]{1,48}?(?: ?\([^)\n]{1,80}\))?)`?[ \t]*(?::"
-    r"|\.{3,}"
-    r"|[ \t]{2,}:)[ \t]*(?P<value>\S[^\n]{0,400})?$",
+    r"^[ \t]*(?:[-*] )?[^\x00-\x7f]{0,3} ?`?(?P<name>[A-Za-z][\w /?`'-]{1,48}?(?: ?\([^)\n]{1,80}\))?)`?[ \t]{0,80}(?::"
+    r"|\.{3,})[ \t]*(?P<value>\S[^\n]{0,400})?$",
     re.MULTILINE,
 )
 HEADING = re.compile(
@@ -34,7 +33,7 @@ BUILD = re.compile(r"\+(?P<tag>(?:cu|rocm|cpu|xpu)[\w.]*)")
 CUDNN = re.compile(
     r"(?P<folder>(?:/[^\s/]{1,80}){0,12}/)libcudnn(?P<part>_\w+)?\.so\.(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)"
 )
-GPU = re.compile(r"^(?:GPU[ #]?)?(?P<index>\d+)[ :]+(?P<name>\S.*)$")
+GPU = re.compile(r"^(?:GPU[ #]?)?(?P<index>\d{1,4})[ :]+(?P<name>[^\s:].*)$")
 WITH_BRACKETS = frozenset({"pytorch version (gpu?)", "tensorflow version (gpu?)"})
 MOST = 4000
 MOST_BELOW = 32
@@ -45,7 +44,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
     said: dict[str, str] = {}
     for match in (*islice(LINE.finditer(text), MOST), *islice(HEADING.finditer(text), MOST)):
         name = " ".join((match["name"] or match["form"]).replace("`", "").split()).lower()
-        name = name if name in WITH_BRACKETS else re.sub(r" ?\(.*\)$", "", name)
+        name = name.partition("(")[0].rstrip() if name.endswith(")") and name not in WITH_BRACKETS else name
         value = (match["value"] or "").strip()
         if name not in said:
             said[name] = f"{value}\n{_below(text, match.end())}" if not value or value.endswith(":") else value
@@ -98,7 +97,7 @@ def _torch(origin: str, said: Mapping[str, str], known: Mapping[str, str], into:
 
 
 def _machine(origin: str, known: Mapping[str, str], into: Gathered) -> None:
-    python = re.match(r"\d+\.\d+(?:\.\d+\w*)?", known.get("python version", known.get("python", "")))
+    python = re.match(r"\d+\.\d+(?:\.\d\w*)?", known.get("python version", known.get("python", "")))
     if python:
         into.tell("python", origin, version=python[0])
     platforms.libc(origin, known.get("libc version", ""), into)
@@ -107,7 +106,7 @@ def _machine(origin: str, known: Mapping[str, str], into: Gathered) -> None:
     platforms.platform(origin, known.get("python platform") or known.get("platform") or "", into)
     for name in ("gcc", "clang"):
         said = re.sub(r"^gcc version .*", "", known.get(f"{name} version", ""))  # that of the kernel module
-        found = re.search(r"(\d+\.\d+(?:\.\d+)?)\)?\s*$", said)
+        found = re.search(r"(?<!\d)(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)\)?$", said.rstrip())
         if found:
             into.tell(name, origin, version=found[1])
 
@@ -115,7 +114,7 @@ def _machine(origin: str, known: Mapping[str, str], into: Gathered) -> None:
 def _gpus(origin: str, known: Mapping[str, str], into: Gathered) -> None:
     listed = known.get("gpu models and configuration") or known.get("gpu models") or ""
     one = known.get("gpu type") or known.get("gpu model and memory") or known.get("accelerator") or ""
-    if not listed and re.search(r"[A-Za-z].*\d", one):
+    if not listed and re.search(r"^[^A-Za-z\n]*[A-Za-z].*\d", one, re.MULTILINE):
         platforms.gpu(origin, re.split(r", |;|\n", one)[0], into, key="0")
     found = [match for line in listed.split("\n") if (match := GPU.match(line.strip()))]
     for match in found:
@@ -130,10 +129,10 @@ def _gpus(origin: str, known: Mapping[str, str], into: Gathered) -> None:
 
 def _others(origin: str, known: Mapping[str, str], into: Gathered) -> None:
     files = _cudnn(origin, known.get("cudnn version", ""), into)
-    plain = re.match(r"(\d)(\d)(\d{2})$|(\d+\.\d+[\d.]*)", known.get("cudnn version", ""))
+    plain = re.match(r"(\d)(\d)(\d{2})$|(\d+\.\d[\d.]*)", known.get("cudnn version", ""))
     if plain and not files:
         into.tell("cudnn", origin, version=plain[4] or f"{plain[1]}.{plain[2]}.{int(plain[3])}")
-    vllm = re.match(r"\d+\.\d+[\w.+]*", known.get("vllm version", ""))
+    vllm = re.match(r"\d+\.\d[\w.+]*", known.get("vllm version", ""))
     if vllm:
         into.tell("vllm", origin, version=vllm[0])
     hip = _number(known.get("hip runtime version"))

@@ -45,7 +45,7 @@ IMAGE = re.compile(
     r"|rocm/(?:pytorch|vllm|tensorflow)):v?(?P<tag>[\w][\w.+-]{1,80})"
 )
 TORCH = re.compile(r"^(?P<torch>\d+\.\d+\.\d+)-cuda(?P<cuda>\d+\.\d+)(?:-cudnn(?P<cudnn>\d+))?")
-ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]*?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
+ROCM = re.compile(r"rocm(?P<rocm>\d\.\d(?:\.\d)?)(?:[\w.]{0,80}?pytorch_(?:release[_-])?(?P<torch>\d\.\d(?:\.\d)?))?")
 PLAIN = re.compile(r"^(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?=$|-)")
 # For which CUDA somebody installed PyTorch, where nothing tells the build that came of it.
 ASKED = re.compile(

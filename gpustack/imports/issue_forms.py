@@ -41,7 +41,7 @@ def read(origin: str, text: str, known: Mapping[str, str], into: Gathered) -> No
 
 def _versions(origin: str, known: Mapping[str, str], into: Gathered) -> None:
     for component, names in NAMES.items():
-        found = (re.search(r"(?<![\w.])v?(\d+\.\d+[\w.]*)", known.get(name, "")) for name in names)
+        found = (re.search(r"(?<![\w.])v?(\d+\.\d[\w.]*)", known.get(name, "")) for name in names)
         version = next((match[1] for match in found if match), None)
         if version:
             into.tell(component, origin, version=version)

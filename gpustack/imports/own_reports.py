@@ -34,7 +34,7 @@ REASONS = re.compile(r"^[ \t>*-]*(?:How we know|What to type|THE STACK, TOP FIRS
 # The other forms: each line of it, or the whole between two marks.
 OTHERS = re.compile(
     r"^[^\n]*<title>gpustack: [\s\S]*?(?:</html>|\Z)"
-    r"|(?:<\?xml[^\n]{0,80}\n)?[ \t]*<testsuites name=\"gpustack\"[\s\S]*?(?:</testsuites>|\Z)"
+    r"|(?:<\?xml[^\n]{0,80}\n)?[ \t]{0,16}<testsuites name=\"gpustack\"[\s\S]*?(?:</testsuites>|\Z)"
     r"|^::(?:error|warning|notice) [^\n]*%0AHow we know:%0A[^\n]*"
     r"|^GPUSTACK (?:OK|WARNING|CRITICAL|UNKNOWN) - [^\n]*(?:\n(?:policy|error|warning|info|unknown|note): [^\n]*)*"
     r"|^(?:# (?:HELP|TYPE) )?gpustack_\w+[ {][^\n]*",
@@ -87,10 +87,19 @@ def _without(text: str) -> str:
     """Give a text without the reports in it."""
     if SARIF.search(text):
         return ""
-    while foot := FOOT.search(text):
-        head = HEAD.search(text, 0, foot.start())
-        text = f"{text[: head.start() if head else 0]}\n{text[foot.end() :].removesuffix('</sub>')}"
-    text = OTHERS.sub("", text)
+    text = OTHERS.sub("", _above_and_below(text))
     parts = [found for one in (HEAD, TITLE, PLACE) if (found := one.search(text))]
     reasons = REASONS.search(text)
     return text[: min(one.start() for one in (*parts, reasons))] if parts and reasons else text
+
+
+def _above_and_below(text: str) -> str:
+    """Return a text without the reports that end with our last line, and what is above one without its head."""
+    kept: list[str] = []
+    at = 0
+    for foot in FOOT.finditer(text):
+        head = HEAD.search(text, at, foot.start())
+        kept = kept if head else []
+        kept += [text[at : head.start() if head else at], "\n"]
+        at = foot.end()
+    return "".join((*kept, text[at:].removesuffix("</sub>") if at else text))

@@ -20,7 +20,10 @@ FROZEN = re.compile(
     r"[ \t]*[;#\\][^\n]*)?[ \t]*$",
     re.MULTILINE,
 )
-HEADER = re.compile(r"^Package +Version[^\n]*\n-{3,}[ -]*\n(?P<rows>(?:[A-Za-z][\w.-]* +\d[^\n]*\n?)+)", re.MULTILINE)
+HEADER = re.compile(
+    r"^Package +Version[^\n]*\n-{3}[ -]{0,400}\n(?P<rows>(?:[A-Za-z][\w.-]{0,60} +\d[^\n]*(?:\n|\Z)){1,10000})",
+    re.MULTILINE,
+)
 COLUMNS = re.compile(r"^(?P<name>[A-Za-z][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+!-]{0,60})(?: [^\n]*)?$", re.MULTILINE)
 SATISFIED = re.compile(
     r"^Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{0,60})(?:\[[\w,-]*\])?[^\n]{0,120}?"
@@ -30,7 +33,7 @@ SATISFIED = re.compile(
 # Rows below a command that lists, whatever it was filtered by, and columns that stand without any head.
 LISTED = re.compile(
     r"\b(?:pip3?(?:\.exe)?|conda|mamba|micromamba)[\"']? (?:-\S+ )?(?:list|freeze)\b[^\n]{0,80}\n"
-    r"(?P<rows>(?:[A-Za-z][\w.-]* +\d[^\n]*\n?)+)"
+    r"(?P<rows>(?:[A-Za-z][\w.-]{0,60} +\d[^\n]*(?:\n|\Z)){1,10000})"
 )
 ALIGNED = re.compile(
     r"(?P<rows>(?:^[a-z][a-z0-9_.-]{2,60}(?: {3,}|\t+)\d+\.\d[\w.+!]{0,40}[ \t]*$\n?){2,})", re.MULTILINE
@@ -72,11 +75,11 @@ SPECIFIED = re.compile(
 )
 NO_PACKAGES = re.compile(r"(?:nvidia|cuda|linux|driver|python|os|gpu)[-_]")
 CONDA = re.compile(
-    r"^(?:\[conda\] )?(?P<name>[a-z_][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+]{0,40})[ \t]+(?P<build>[\w.]*?(?:p"
-    r"y|cuda|cpu|cu\d|h[0-9a-f]{5}|_\d+|mkl|pypi_)[\w.+]*|<pip>)"
-    r"(?:[ \t]+\[[\w, ]{1,40}\])?(?:[ \t]+(?P<channel>\S+))?[ \t]*$",
+    r"^(?:\[conda\] )?(?P<name>[a-z_][\w.-]{0,60})[ \t]+(?P<version>\d[\w.+]{0,40})[ \t]+"
+    r"(?P<build>[\w.][\w.+]{0,80}|<pip>)(?:[ \t]+\[[\w, ]{1,40}\])?(?:[ \t]+(?P<channel>\S+))?[ \t]*$",
     re.MULTILINE,
 )
+BUILT = re.compile(r"py|cuda|cpu|cu\d|h[0-9a-f]{5}|_\d|mkl|<pip>")  # what a build of conda's has in its name
 # Rows of "conda list" below its head, and those that PyTorch's report quotes: a build may be any word, or missing.
 CONDA_LIST = re.compile(r"^# Name +Version +Build", re.MULTILINE)
 CONDA_ROW = re.compile(
@@ -106,8 +109,9 @@ JSON = re.compile(
 )
 # One package, by word: "conda list: pytorch 1.13.1", "pip show torch: 2.1.0".
 BY_WORD = re.compile(
-    r"\b(?P<manager>conda|pip3?) (?:list|show|freeze)(?: (?:shows?|says|has|gives|lists?|[|] ?grep \S+))?[: ]+"
-    r"(?P<name>pytorch|torch)(?:[: =]+)(?P<version>\d+\.\d+\.\d+[\w.+]*)(?:[ =]+(?P<build>\w*py\d[\w.]*))?"
+    r"\b(?P<manager>conda|pip3?) (?:list|show|freeze)(?: (?:shows?|says|has|gives|lists?|[|] ?grep \S{1,40}))?[: ]{1,8}"
+    r"(?P<name>pytorch|torch)[: =]{1,8}(?P<version>\d+\.\d+\.\d+[\w.+]{0,40})"
+    r"(?:[ =]{1,8}(?P<build>\w{0,40}py\d[\w.]{0,40}))?"
 )
 MOST = 5000
 TAG = re.compile(r"\+(?P<tag>(?:cu\d+|rocm[\d.]+|cpu|xpu)\w*)")
@@ -181,7 +185,7 @@ def _conda(text: str) -> Iterator[Package]:
     listed = CONDA_LIST.search(text)
     for match in islice(SPECIFIED.finditer(text), MOST):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])
-    for match in islice(CONDA.finditer(text), MOST):
+    for match in islice((one for one in CONDA.finditer(text) if BUILT.search(one["build"])), MOST):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])
     for match in islice(CONDA_ROW.finditer(text, listed.end() if listed else len(text)), MOST):
         yield Package(_normal(match["name"]), match["version"], build=match["build"])

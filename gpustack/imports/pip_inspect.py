@@ -13,13 +13,16 @@ PLAIN = re.compile(r"[\w.+!-]{1,80}")
 
 def told(text: str) -> str:
     """Give a text in which each such report is the list that ``pip freeze`` would give; descriptions tell nothing."""
-    while begun := BEGIN.search(text):
+    parts: list[str] = []
+    at = 0
+    while begun := BEGIN.search(text, at):
+        parts.append(text[at : begun.start()])
         try:
-            said, end = json.JSONDecoder().raw_decode(text, begun.start())
+            said, at = json.JSONDecoder().raw_decode(text, begun.start())
         except (ValueError, RecursionError):
-            return text[: begun.start()]
-        text = "\n".join((text[: begun.start()], *_lines(said), text[end:]))
-    return text
+            return "\n".join(parts)
+        parts += _lines(said)
+    return "\n".join((*parts, text[at:]))
 
 
 def _lines(said: Mapping[str, Any]) -> Iterator[str]:

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
 
 PLATFORM = re.compile(
-    r"(?P<system>Linux|Windows|macOS|Darwin)-(?P<release>[\w.+~]+(?:-[\w.+~]+)*?)(?:-(?P<machine>x86_64"
+    r"(?P<system>Linux|Windows|macOS|Darwin)-(?P<release>[\w.+~]{1,80}(?:-[\w.+~]{1,80}){0,12}?)(?:-(?P<machine>x86_64"
     r"|aarch64|arm64|ppc64le|AMD64|SP\d))?"
-    r"(?:-with-(?P<libc>glibc|musl|debian|Ubuntu|centos|redhat)[-]?(?P<libc_version>[\d.]+)?\S*)?$"
+    r"(?:-with-(?P<libc>glibc|musl|debian|Ubuntu|centos|redhat)[-]?(?P<libc_version>[\d.]{1,20})?(?:[^\s\d.]\S*)?)?$"
 )
 NAMES = (
     *(
@@ -102,7 +102,7 @@ def libc(origin: str, said: str, into: Gathered) -> None:
 
 def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = None) -> None:
     """Take in a GPU by the name that a driver or a person gives it."""
-    name = re.sub(r"\s*\((?:UUID|id)[^)]*\)\s*$", "", said).strip(" .|")
+    name = re.sub(r"\((?:UUID|id)[^()]{0,80}\)$", "", said.rstrip()).rstrip().strip(" .|")
     made = maker(name)
     if made == "nvidia":
         into.tell("gpu", origin, key, name=name, uuid=uuid, index=int(key) if key.isdecimal() else None)

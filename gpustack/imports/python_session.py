@@ -35,7 +35,7 @@ TAGGED = re.compile(
 )
 IMPORTED = re.compile(
     r"\b(?:import(?:s|ed|ing)? torch|torch imports?(?: as)?|imported (?:py)?torch)\b"
-    r"(?![^\n?]*\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>\d+\.\d+\.\d+[\w.+]*)"
+    r"(?![^\n?]{0,400}\b(?:expect|should|need|want))[^\n?]{0,40}?(?<![\w.])(?P<version>\d+\.\d+\.\d[\w.+]*)"
 )
 # What was printed without the command: a version and, in the lines below it, whether and what CUDA is there.
 BARE = re.compile(

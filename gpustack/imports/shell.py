@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
 
 UNAME = re.compile(
-    r"^(?:\S*[$#] ?uname [^\n]*\n)?Linux \S{1,64} (?P<release>\d+\.\d+\S*) #\d+(?:[^\n]{0,160}? (?P<machine>x86_64"
+    r"^Linux \S{1,64} (?P<release>\d{1,3}\.\d{1,3}\S{0,100}) #\d{1,9}(?:[^\n]{0,160}? (?P<machine>x86_64"
     r"|aarch64|ppc64le)\b)?[^\n]*$",
     re.MULTILINE,
 )
@@ -149,7 +149,7 @@ def _machine(origin: str, text: str, into: Gathered) -> None:
     groups = GROUPS.search(text)
     if groups:
         listed = (groups["groups"] or groups["all"]).rpartition("groups=")[2]
-        names = re.findall(r"\d+\(([\w-]+)\)", listed) or listed.split()
+        names = re.findall(r"\d{1,10}\(([\w-]{1,64})\)", listed) or listed.split()
         into.tell("user", origin, groups=tuple(names))
 
 

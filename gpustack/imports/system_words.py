@@ -38,7 +38,8 @@ AWAY = re.compile(
     re.IGNORECASE,
 )
 DENIED = re.compile(
-    r"(?: ?\w+){0,2} (?:is|was|were|are) not\b|(?: ?\w+){0,3} ?\?|[\"'`]?\s*[:=]\s*(?:false|no|0|null|none)\b",
+    r"(?:\w{1,40}(?: \w{1,40})?|(?: \w{1,40}){1,2})? (?:is|was|were|are) not\b"
+    r"|(?:\w{1,40}(?: \w{1,40}){0,2}|(?: \w{1,40}){1,3})? ?\?|[\"'`]?\s*[:=]\s*(?:false|no|0|null|none)\b",
     re.IGNORECASE,
 )
 

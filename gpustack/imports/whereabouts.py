@@ -11,8 +11,8 @@ NOT_HERE = re.compile(
     r"|until|since|before|(?:works?|worked|runs?|fine|tested|ok) (?:on"
     r"|with)|"
     r"works?|worked|downgrad\w*|instead of|against|expects?|expected|or newer|previous\w*|earlier"
-    r"|compiler|compiled w\.[ .]*|older|newer|(?:un|re)installed|removed|not|no|without|if|use|using|try|tried|was"
-    r"|up to|from|to|like|e\.g\.|such as)|>=|<=|<|>)\s*(?:the |a |an )?\W*$",
+    r"|compiler|compiled w\.[ .]{0,8}|older|newer|(?:un|re)installed|removed|not|no|without|if|use|using|try|tried|was"
+    r"|up to|from|to|like|e\.g\.|such as)|>=|<=|<|>)\s{0,40}(?:the |a |an )?\W*$",
     re.IGNORECASE,
 )
 # Words before a thing that make it one of this machine, where the words above would not.
@@ -30,11 +30,12 @@ ADVICE = re.compile(
     re.IGNORECASE,
 )
 NOT_AFTER = re.compile(
-    r"[\"')]*\s*(?:or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b|(?:is"
-    r"|are) (?:needed|required)|builds?\b|wheels?\b|(?:\([^()]{1,30}\) )?(?:had )?worked\b(?! (?:until|till|before)))"
+    r"[\"')]{0,8}\s{0,40}(?:or (?:newer|later|higher|above)|\+ ?(?:is|or|needed)|and (?:above|newer|later)|and up\b"
+    r"|(?:is|are) (?:needed|required)|builds?\b|wheels?\b"
+    r"|(?:\([^()]{1,30}\) )?(?:had )?worked\b(?! (?:until|till|before)))"
 )
 # A check list ("CUDA version.....[OK] (12.1)"), and facts between bars ("torch 1.4 | CUDA 10.1"), which no table edges.
-DOTS = re.compile(r"[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
+DOTS = re.compile(r"(?<![ .])[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
 BARS = re.compile(r" \| ")
 TABLE = re.compile(r"^\s*[|+]|[|+]\s*$|\$ |^\s*[#$%>]|\bgrep\b")
 

@@ -43,7 +43,7 @@ LINK = (
     r"(?: (?:of|on|in) (?:the|this|my|our) (?:PC|host|node|machine|system|server|laptop|computer|box)\b)?"
     r"(?: (?:was|were|is|has been|got) (?:updated|upgraded|downgraded)(?: from [\d.]+)? to| that (?:is|was) installed"
     r"| \((?:NuGet )?package(?= \d)| (?:is|are|was)(?= version| release))?"
-    r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]*"
+    r"(?: versions?| ver\b\.?| release)?(?: (?:is|are))?(?: ?版本(?:号)?)?[ :=v@('\"\uff1a]{0,24}"
     r"(?:NVIDIA-Linux-(?:x86_64|aarch64)-)?"  # the installer's name
 )
 CLAIM = re.compile(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 POLICY = "gpustack.toml"  # where a reader can do something about what has no file of its own
 STANDARD_INPUT = "-"
 LINE = re.compile(r"(?P<path>.+):(?P<line>[1-9][0-9]{0,8})")
-FILE = re.compile(r"[~/][^\s,]*/[^\s,/]+\.[^\s,/]+")
+PATH = re.compile(r"[~/][^\s,]*/[^\s,/]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,15 @@ def _pasted(source: str, origins: Mapping[str, str]) -> Iterator[str]:
                 yield shown.rstrip("/") + path[len(origin.rstrip("/")) :]
 
 
+def _file(source: str) -> bool:
+    """Return whether a source is the path of a file, whose name has an ending."""
+    return bool(PATH.fullmatch(source)) and "." in source.rpartition("/")[2][1:-1]
+
+
 def _files(finding: Finding, reported: Reported) -> Iterator[str]:
     """Give the files that a finding is about: those its own facts were read from, then where its component lies."""
     own = [one.source for one in finding.because if one.component == finding.component]
-    yield from (source for source in own if FILE.fullmatch(source) and not source.startswith(("/proc/", "/sys/")))
+    yield from (source for source in own if _file(source) and not source.startswith(("/proc/", "/sys/")))
     report = diagnosis(reported)
     for component in report.components if report else ():
         if component.id == finding.component:

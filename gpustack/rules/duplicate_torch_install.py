@@ -33,7 +33,8 @@ OWN = re.compile(
 OLD = re.compile(r"TH[A-Z]|_Z\w*?\d(?:thpp|onnx_torch|caffe2|TH[A-Z])")  # of torch before 1.0
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 HOME = re.compile(
-    r"~?/[^\s'\"]*\.local/lib/python[\d.]+/(?:site|dist)-packages[^\s'\"]*|\.local\b|user[- ]site", re.IGNORECASE
+    r"~?/[^\s'\"]{0,200}\.local/lib/python[\d.]{1,8}/(?:site|dist)-packages[^\s'\"]*|\.local\b|user[- ]site",
+    re.IGNORECASE,
 )
 
 

@@ -95,7 +95,7 @@ FRAMEWORKS = frozenset(
     }
 )
 # What a wheel that was made for one torch says of it in its version: 2.6.3+cu123torch2.4cxx11abiTRUE, 2.1.2+pt24cu121.
-FOR_TORCH = re.compile(r"\+.*?(?:torch|pt)(?P<torch>\d\.?\d+)")
+FOR_TORCH = re.compile(r"\+.{0,80}?(?:torch|pt)(?P<torch>\d\.?\d+)")
 SERVING = frozenset(
     {"vllm", "sglang", "sgl-kernel", "lmdeploy", "text-generation-inference", "tensorrt-llm", "xinference"}
 )

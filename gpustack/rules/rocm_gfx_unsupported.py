@@ -147,7 +147,7 @@ def target(facts: Facts, matrix: Matrix) -> str | None:
 
 def torch_build(facts: Facts, matrix: Matrix) -> TorchRocmBuild | None:
     """Give what is known of the PyTorch for ROCm that is here."""
-    match = re.match(r"(?P<torch>\d+\.\d+)[^+]*\+rocm(?P<rocm>[\d.]+\d)$", torch_version(facts) or "")
+    match = re.match(r"(?P<torch>\d{1,4}\.\d{1,4})[^+]{0,80}\+rocm(?P<rocm>[\d.]{1,20}\d)$", torch_version(facts) or "")
     return rocm.torch_build_of(matrix, match["torch"], match["rocm"]) if match else None
 
 

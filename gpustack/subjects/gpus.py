@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PEAKS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 CLASSES = ("datacenter", "workstation", "consumer", "embedded")
-_INSIDE = re.compile(r"\[(.+)\]")
 _NOISE = re.compile(
     r"\(uuid:.*|/pcie/sse2|\(rev \w+\)|mig \d+g\.\d+gb\S*|\b\d+ ?(?:gib|gb|mib|mb|g)\b|\(nvgpu\)|\((?:r|tm)\)|[®™]"
 )
@@ -115,8 +114,8 @@ def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:
 
 def plain(product: str) -> str:
     """Give a product's name in plain words: no vendor, count, memory size, form factor or trim (Laptop GPU, Max-Q)."""
-    inside = _INSIDE.search(product)
-    first = (inside.group(1) if inside else product).partition(" / ")[0]
+    inside = product.partition("[")[2].rpartition("]")[0]
+    first = (inside or product).partition(" / ")[0]
     text = _COUNT.sub("", first.strip().lower())
     text = _JOINED.sub(lambda match: f"{match.group(1) or ''} ", _NOISE.sub(" ", text))
     words = re.split(r"[\s\-_(),]+", text)

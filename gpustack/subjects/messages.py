@@ -20,18 +20,34 @@ TABLES = (
 )
 
 
-_SPACE = re.compile(r"(?P<behind>\(\?<[!=][^()]*\))| (?P<many>[?*+]?)")
+# A look-behind; a space, which may be repeated; a set of letters or one of them, which is repeated without an end.
+_PARTS = re.compile(
+    r"(?P<behind>\(\?<[!=][^()]*\))| (?P<space>[?*+]?)"
+    r"|(?P<one>\\.|\[\^?(?:\\.|[^\]\\]){1,200}\]|.)(?P<many>[*+]?)",
+    re.DOTALL,
+)
+# How many letters in a row the expression of a row takes at most where the row sets no end: words and numbers, a set of
+# letters as in a path, anything but some letters.
+MOST_SPACE = MOST_OF_WORD = 40
+MOST_OF_PATH, MOST_OF_LINE = 120, 400
 
 
-def _spaced(found: re.Match[str]) -> str:
+def _part(found: re.Match[str]) -> str:
     if found["behind"]:
         return found["behind"].replace(" ", r"\s")
-    return r"\s*" if found["many"] in {"?", "*"} else r"\s+"
+    if found["one"] is None:
+        return f"\\s{{{0 if found['space'] in {'?', '*'} else 1},{MOST_SPACE}}}"
+    if not found["many"]:
+        return found[0]
+    one = found["one"]
+    wide = one.startswith("[^") or one in {".", r"\S"}
+    most = MOST_OF_LINE if wide else MOST_OF_PATH if one.startswith("[") else MOST_OF_WORD
+    return f"{one}{{{int(found['many'] == '+')},{most}}}"
 
 
 @cache  # there are more of them than re itself keeps
 def _compiled(match: str) -> re.Pattern[str]:
-    return re.compile(_SPACE.sub(_spaced, match), re.IGNORECASE | re.MULTILINE)
+    return re.compile(_PARTS.sub(_part, match), re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +63,7 @@ class Wording:
     values: Mapping[str, str] = field(default_factory=dict)
 
     def compiled(self) -> re.Pattern[str]:
-        """Give the expression: case does not count, and where it has a space a line may be wrapped.
+        """Give the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
 
         What stands before (a look-behind) has one width, so a space in it is one white space.
         """

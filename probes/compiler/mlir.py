@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from probes.host import Answer, Facts, Host
 
-NAMED = re.compile(r"libMLIR\.so(?:\.(\d+(?:\.\d+)*)\w*)?$|libMLIR-(\d+)\.so$")
+NAMED = re.compile(r"libMLIR\.so(?:\.(\d{1,4}(?:\.\d{1,4}){0,4})\w{0,20})?$|libMLIR-(\d+)\.so$")
 FOLDERS = ("/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/local/lib")
 
 

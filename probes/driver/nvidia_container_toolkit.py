@@ -33,11 +33,11 @@ CONTAINERD = (
 )
 CRIO = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*.conf")
 PODMAN = ("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json", "/etc/containers/oci/hooks.d/*nvidia*.json")
-RUNTIME = re.compile(r"""^\s*\[[^\]\n]*runtimes\.["']?nvidia["']?\]""", re.MULTILINE)
-SETTING = r"^\s*%s\s*=\s*[\"']?([^\"'#\n]*?)[\"']?\s*(?:#.*)?$"
+RUNTIME = re.compile(r"""^[ \t]*\[[^\]\n]*runtimes\.["']?nvidia["']?\]""", re.MULTILINE)
+SETTING = r"^[ \t]*%s[ \t]*=[ \t]{0,40}[\"']?([^\"'#\n]*?)[\"']?[ \t]{0,40}(?:#.*)?$"
 DRIVER = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{3,4}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.])")
 LIBRARY = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
-NAME = re.compile(r"^([ \t]*-?[ \t]*)name:[ \t]*[\"']?([^\"'\s]+)", re.MULTILINE)
+NAME = re.compile(r"^([ \t]*(?:-[ \t]*)?)name:[ \t]*[\"']?([^\"'\s]+)", re.MULTILINE)
 MOST = 4 << 20
 
 

@@ -27,7 +27,7 @@ BLOCK = 4 << 20
 LINE = re.compile(r'^"?([^"\n]*\.so(?:\.\d+)*)"?,sha256=([\w-]+)=*,(\d*)\s*$', re.MULTILINE)
 # Distributions that share import folders with others of their kind.
 FAMILIES = (
-    (re.compile(r"(nvidia-[a-z0-9-]+?)-cu\d+$"), r"\1"),
+    (re.compile(r"(nvidia-[a-z0-9-]{1,60}?)-cu\d{1,4}$"), r"\1"),
     (re.compile(r"(?:onnxruntime(?:-(?:gpu|rocm|migraphx|openvino|directml|qnn|training))?|ort-.*)$"), "onnxruntime"),
     (re.compile(r"cupy(?:-cuda\d+x?|-rocm.*)?$"), "cupy"),
     (re.compile(r"(?:intel-)?(?:tensorflow|tf-nightly)(?:-(?:cpu|gpu|rocm|intel|cpu-aws))?$"), "tensorflow"),

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from probes.host import Answer, Facts, Host
 
-ROW = re.compile(r'^\s*\("(\d+(?:\.\d+)+)",\s*(\d{1,3}),\s*(\d{1,3}),\s*(\d{1,3})(?:,\s*\d{1,3})?\),?', re.MULTILINE)
+ROW = re.compile(r'^[ \t]*\("(\d+(?:\.\d+)+)",\s*(\d{1,3}),\s*(\d{1,3}),\s*(\d{1,3})(?:,\s*\d{1,3})?\),?', re.MULTILINE)
 TEXT = 1 << 17
 
 

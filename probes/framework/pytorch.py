@@ -198,7 +198,9 @@ def _preloaded(host: "Host", place: str, said: "Facts", first: "Facts") -> "Iter
     if re.search(r"_preload_cuda_deps\(\)", block):
         block = text.partition("\ndef _preload_cuda_deps")[2].partition("\ndef ")[0]
     major = str(said.get("cuda") or "").split(".")[0]
-    for folder, pattern, rest in re.findall(r"""\(\s*["'](\w+)["'],\s*["'](lib[^"']+)["']([^)]*)\)""", block):
+    for folder, pattern, rest in re.findall(
+        r"""\(\s*["'](\w+)["'],\s*["'](lib[^"']{1,80})["']([^)]{0,200})\)""", block
+    ):
         found = _wheel(host, folder, pattern, major)
         if found:
             yield found

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 MOST_CACHES = 8  # the last of a node's caches are those of the whole GPU; an MI300X lists 626
-LEVELS = re.compile(r"^\s*(\w+): (\d{1,5})Mhz ?(\*?)", re.MULTILINE | re.IGNORECASE)
-LANES = re.compile(r"^\s*\w+: (\d{1,2}(?:\.\d)?)GT/s, x(\d{1,2})[^*\n]*(\*?)", re.MULTILINE)
-COUNT = re.compile(r"^\s*(ue|ce|de): ?(\d{1,18})\s*$", re.MULTILINE | re.IGNORECASE)
+LEVELS = re.compile(r"^[ \t]*(\w+): (\d{1,5})Mhz ?(\*?)", re.MULTILINE | re.IGNORECASE)
+LANES = re.compile(r"^[ \t]*\w+: (\d{1,2}(?:\.\d)?)GT/s, x(\d{1,2})[^*\n]*(\*?)", re.MULTILINE)
+COUNT = re.compile(r"^[ \t]*(ue|ce|de): ?(\d{1,18})[ \t]*$", re.MULTILINE | re.IGNORECASE)
 SENSORS = {"edge": "edge", "junction": "junction", "mem": "memory"}
 LIMITS = {"crit": "limit_c", "emergency": "shutdown_c"}
 

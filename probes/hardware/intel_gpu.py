@@ -166,7 +166,7 @@ def loaded(text: str) -> "Dict[str, Optional[str]]":
     """Give what the kernel prints of a firmware."""
     found: "Dict[str, Any]" = {
         "file": re.search(r"firmware: (\S{1,200})", text),
-        "state": re.search(r"^\s*status: ([A-Z ]{1,40}?)\s*$", text, re.MULTILINE),
+        "state": re.search(r"^[ \t]*status: ([A-Z ]{1,40}?)[ \t]*$", text, re.MULTILINE),
         "version": re.search(r"\bfound(?: [a-z]{1,20}){0,3} (\d{1,4}(?:\.\d{1,5}){1,3})", text),
     }
     return {name: match.group(1) if match else None for name, match in found.items()}

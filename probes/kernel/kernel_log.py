@@ -19,29 +19,32 @@ MOST_XIDS = 50
 MOST_LINES = 60
 MOST_LINE = 500
 # "5,340,5123456,-;text": priority and facility, number, microseconds, flags (Documentation/ABI/testing/dev-kmsg).
-RECORD = re.compile(r"(\d{1,9}),\d+,(\d{1,18}),[^;]*;(.*)")
+RECORD = re.compile(r"(\d{1,9}),\d{1,18},(\d{1,18}),[^;]{0,200};(.*)")
 ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 STAMPED = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\]\s(?:\S+ kernel: )?(.*)")
 # Xids of GPUs and SXids of NVSwitches. Of a GPU's address the log leaves out the function, which is 0.
 # Source: the format strings in kernel_rc.c and nvswitch's error macros of NVIDIA's open kernel modules, 2026-11-21.
 XID = re.compile(
-    r"(S?)Xid \((?:PCI:)?([\da-fA-F]{4,8}):([\da-fA-F]{2}:[\da-fA-F]{2})(?:\.\d)?( GPU-I:[^)]*)?\): (\d{1,9}),? ?(.*)"
+    r"(S?)Xid \((?:PCI:)?([\da-fA-F]{4,8}):([\da-fA-F]{2}:[\da-fA-F]{2})(?:\.\d)?( GPU-I:[^)]{0,40})?\): "
+    r"(\d{1,9}),? ?(.*)"
 )
 OWNER = re.compile(r"pid='?(\d{1,10}|<unknown>)'?,? ?(?:name='?([^,']*)'?,? ?)?")
 DRIVER = re.compile(r"\bNVRM\b|\bnvidia", re.IGNORECASE)
 # What amdgpu and its compute half say when something is wrong. Source: the format strings in amdgpu_ucode.c,
 # amdgpu_job.c, amdgpu_ras.c, amdgpu_device.c and kfd_device.c of Linux.
 AMD = re.compile(
-    r"\bamdgpu\b.*(?:[Ff]atal error|timeout|timed out|GPU reset|uncorrectable|hardware error|page fault)"
-    r"|\bamdgpu\b.*firmware.*(?:fail|error|missing|not found)|\bamdgpu\b.*[Ff]ail\w* .*(?:firmware|microcode|ucode)"
-    r"|\bkfd\b.*(?:not supported|skipped device|NOT added|rejects atomics)|firmware load for amdgpu/"
+    r"\bamdgpu\b.{0,400}(?:[Ff]atal error|timeout|timed out|GPU reset|uncorrectable|hardware error|page fault)"
+    r"|\bamdgpu\b.{0,200}firmware.{0,200}(?:fail|error|missing|not found)"
+    r"|\bamdgpu\b.{0,200}[Ff]ail\w{0,8} .{0,200}(?:firmware|microcode|ucode)"
+    r"|\bkfd\b.{0,400}(?:not supported|skipped device|NOT added|rejects atomics)|firmware load for amdgpu/"
 )
 # Each board's serial number is printed with its first Xid; it helps nobody to find a fault.
 SERIAL = re.compile(r"Serial Number", re.IGNORECASE)
 TURNED_AWAY = re.compile(
     r"unsigned module|module is rejected|signature not signed|unavailable key|unsupported crypto"
     r"|version magic|disagrees about version of symbol|Unknown symbol|exports duplicate symbol"
-    r"|\bnouveau\b|\bnova[-_ ]?(?:core|drm)\b|nvidia.*probe .*failed|probe with driver nvidia.* failed"
+    r"|\bnouveau\b|\bnova[-_ ]?(?:core|drm)\b|nvidia.{0,200}probe .{0,200}failed"
+    r"|probe with driver nvidia.{0,200} failed"
 )
 # What an IOMMU turned away, with the address of the device that asked. Source: the format strings in Linux 6.17,
 # drivers/iommu/amd/iommu.c and drivers/iommu/intel/dmar.c.

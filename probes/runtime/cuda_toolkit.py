@@ -128,7 +128,7 @@ def identity(host: "Host", path: "Optional[str]") -> "Facts":
 
 def banner_version(banner: str) -> "Optional[str]":
     """Give the version in a compiler's first line; distributions put versions of their own in brackets."""
-    return first(r"(?:^|\s)v?(\d+\.\d+(?:\.\d+)*)", re.sub(r"\([^)]*\)", " ", banner))
+    return first(r"(?:^|\s)v?(\d+\.\d+(?:\.\d+)*)", re.sub(r"\([^()]*\)", " ", banner))
 
 
 def in_json(text: str) -> "Optional[str]":

@@ -12,11 +12,13 @@ import re
 TENSOR = re.compile(
     r"nvjet_|tensorop|_tensor\d+x\d+x\d+|wgmma|hmma|imma|[_:](?:[shi]|bf)(?:884|1688|16816|16832|161616)(?:gemm|fprop|cudnn|_)"
 )
-PLAIN = re.compile(r"simt|sgemm|dgemm|ffma|at::native::(?!.*(?:gemm|flash|attention))")
+PLAIN = re.compile("simt|sgemm|dgemm|ffma")
+MATRICES = re.compile("gemm|flash|attention")
 
 
 def units(name: str) -> bool | None:
     """Tell whether a kernel of this name computes on the tensor cores; None where its name does not say so."""
     if TENSOR.search(name):
         return True
-    return False if PLAIN.search(name) else None
+    _, native, rest = name.rpartition("at::native::")
+    return False if PLAIN.search(name) or (native and not MATRICES.search(rest)) else None
