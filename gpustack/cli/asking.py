@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpustack.cli.examining import taken
+from gpustack.cli.examining import read, taken
 from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
-from gpustack.cli.results import look, renderer, standard_input, write
+from gpustack.cli.results import look, renderer, write
 
 if TYPE_CHECKING:
     from gpustack.asking.given import Given
@@ -149,9 +149,7 @@ def _machine(
     if here and origins:
         raise UsageError("--here and --from are two machines: give one of them")
     if origins:
-        from gpustack.imports import load
-
-        return load(origins, standard_input(), rows)
+        return read(origins, rows, timeout)
     if here or not (given.words or len(subjects) > 1):
         return taken(None, timeout, deep=False)
     return None

@@ -189,16 +189,17 @@ def _policy(named: Path | None) -> Written | None:
 
 
 def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
+    from gpustack.deadline import judged as in_time
     from gpustack.judging import judge
     from gpustack.model.report import Purpose
 
     if asked.origins:
-        facts = read(asked.origins, matrix)
+        facts = read(asked.origins, matrix, max(asked.left(), REPORT_SECONDS))
     else:
         later = BENCH_SECONDS if asked.bench else 0.0
         seconds = max(asked.left() - later, LEAST_SECONDS) if asked.deep else min(asked.left(), DOCTOR_SECONDS)
         facts = taken(asked.pythons, seconds + REPORT_SECONDS, deep=asked.deep)
-    return judge(facts, matrix, Purpose(purpose))
+    return in_time(lambda known: judge(known, matrix, Purpose(purpose)), facts, asked.until if asked.origins else None)
 
 
 def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport | None, Unmeasured | None]:

@@ -44,6 +44,7 @@ WORDS = {"--from": "recorded", "--container": "unpacked"}
 Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
 DOCTOR_SECONDS = 10.0
+RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an idle one
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
 
 
@@ -67,11 +68,14 @@ def doctor(
     verbose: Verbose = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that mend it."""
+    from gpustack.deadline import judged as in_time
+    from gpustack.deadline import to_judge
     from gpustack.judging import judge, ready
     from gpustack.matrix import Matrix
     from gpustack.model.report import Purpose
 
     matrix, wanted = Matrix(), places(context, written, outputs)
+    until = to_judge(timeout or RECORDED_SECONDS) if origins else None
 
     def early() -> None:
         prepare(wanted)
@@ -80,14 +84,17 @@ def doctor(
     given = {"--from": origins, "--container": image, "--python": pythons, "--deep": deep, "--all-envs": everywhere}
     alone({**given, "--container-env": variables})
     if origins:
-        facts = read(origins, matrix)
+        facts = read(origins, matrix, timeout)
     elif image:
         facts = unpacked(image, variables, timeout)
     else:
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
-        return judge(without_secrets(facts, wanted=hidden, here=not origins), matrix, Purpose(purpose))
+        def of(known: Facts) -> Report:
+            return judge(without_secrets(known, wanted=hidden, here=not origins), matrix, Purpose(purpose))
+
+        return in_time(of, facts, until)
 
     how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
     report = deliver(wanted, judged, how)
@@ -112,7 +119,7 @@ def snapshot(
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if origins:
-        write(again(origins, redacted=redacted), output)
+        write(again(origins, timeout, redacted=redacted), output)
         return
     facts = taken(pythons, timeout, deep=deep, everywhere=everywhere)
     write(render(without_secrets(facts, wanted=redacted)), output)
@@ -135,27 +142,29 @@ def stack(
 
     matrix = Matrix()
     alone({"--from": origins, "--all-envs": everywhere})
-    facts = read(origins, matrix) if origins else taken(pythons, timeout, deep=False, everywhere=everywhere)
+    facts = read(origins, matrix, timeout) if origins else taken(pythons, timeout, deep=False, everywhere=everywhere)
     render = renderer(written, f"map_{written}")
     hide = written == "html" if redacted is None else redacted
     drawn = chart(without_secrets(facts, wanted=hide, here=not origins), matrix)
     write(render(drawn, **({**look(output), "verbose": verbose} if written == "text" else {})), output)
 
 
-def read(origins: list[str], matrix: Matrix) -> Facts:
-    """Give the facts of the machine that these files speak of."""
+def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Facts:
+    """Give the facts of the machine that these files speak of, as far as there is time."""
+    from gpustack.deadline import to_read
     from gpustack.imports import load
 
-    return load(origins, standard_input(), matrix)
+    return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
 
 
-def again(origins: list[str], *, redacted: bool) -> str:
+def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
     """Give a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
     from gpustack import rewriting
+    from gpustack.deadline import to_read
     from gpustack.imports import whole
     from gpustack.matrix import Matrix
 
-    facts, said = whole(origins, standard_input(), Matrix())
+    facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
     more = rewriting.unknown(said, facts)
     return rewriting.render(*without_secrets((facts, more), wanted=redacted, here=False))
 

@@ -139,7 +139,7 @@ def _recorded(origins: list[str], asked: Asked) -> Trace:
     from gpustack.tracing.models import build
 
     matrix = Matrix()
-    report = judge(read(origins, matrix), matrix)
+    report = judge(read(origins, matrix, asked.timeout), matrix)
     return recorded(report, subject(build(asked.model, asked.size, asked.precision or "bf16")))
 
 

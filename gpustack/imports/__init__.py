@@ -4,81 +4,103 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
 from gpustack.bounded import MOST_BYTES
+from gpustack.deadline import LATE, OutOfTime, unread, within
 from gpustack.errors import InputError
 from gpustack.imports import folders
-from gpustack.model.facts import Unseen
+from gpustack.model.facts import Facts, Host, Unseen
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
 
 WHOLE = 1_000_000  # bytes of a text that is read as it is
-STANDARD_INPUT = "-"
+STANDARD_INPUT, PIPED = "-", "standard input"
 REPORTED = "what gpustack snapshot gives"
 OF_THE_KERNEL = re.compile(rb"\{\d{1,9}\}\[")  # "{1}[Hardware Error]" begins a line of its log, and no JSON
+NOTHING = Facts(taken="", host=Host())
+NO_SNAPSHOT: Mapping[str, Any] = {}
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
-def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> Facts:
-    """Give the facts of the one machine that all these speak of; raises InputError for what cannot be read."""
-    return whole(paths, stdin, matrix)[0]
+def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | None = None) -> Facts:
+    """Give the facts of the one machine that all these speak of; raises InputError for what cannot be read.
+
+    What is not read by ``until``, as ``time.monotonic`` tells it, is among their ``not_seen``.
+    """
+    return whole(paths, stdin, matrix, until)[0]
 
 
-def whole(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix) -> tuple[Facts, Mapping[str, Any]]:
+def whole(
+    paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | None = None
+) -> tuple[Facts, Mapping[str, Any]]:
     """Give these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
-    recorded: list[tuple[str, Mapping[str, Any]]] = []
-    told: list[tuple[str, str]] = []
-    sifted: list[str] = []
-    passed: list[str] = []
-    kept_out: list[Unseen] = []
-    for origin, data in _given(paths, stdin):
+    held, left = Sorted(), list(paths)
+    with suppress(OutOfTime), within(until):
+        for origin, data in _given(left, stdin):
+            held.add(origin, data)
+    held.left_out += (unread(PIPED if path == STANDARD_INPUT else path) for path in left)
+    return _together(held, matrix, until)
+
+
+@dataclass
+class Sorted:
+    """What was given, by what it is: snapshots, texts, and what was not read of them."""
+
+    recorded: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    told: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[Unseen] = field(default_factory=list)
+
+    def add(self, origin: str, data: bytes | Unseen) -> None:
+        """Sort one file in, or why it was not read."""
         if isinstance(data, Unseen):
-            kept_out.append(data)
-            continue
+            self.left_out.append(data)
+            return
         plain = _utf8(data)
         said = _decoded_snapshot(origin, plain)
         if said is not None:
-            recorded.append((origin, said))
-            continue
+            self.recorded.append((origin, said))
+            return
         held, rest, less = _parted(origin, plain)
-        recorded += [(origin, one) for one in held]
-        passed += [origin] * less
+        self.recorded += [(origin, one) for one in held]
+        self.left_out += [_own(origin)] * less
         if rest.strip() or not (held or less):
             text, less = _decoded(rest)
-            told.append((origin, text))
-            sifted += [origin] * less
-    return _together(recorded, told, (*map(_unread, sifted), *map(_own, passed), *kept_out), matrix)
+            self.told.append((origin, text))
+            self.left_out += [_unread(origin)] * less
 
 
-def _together(
-    recorded: Sequence[tuple[str, Mapping[str, Any]]],
-    told: Sequence[tuple[str, str]],
-    left_out: Sequence[Unseen],
-    matrix: Matrix,
-) -> tuple[Facts, Mapping[str, Any]]:
-    """Give the facts of one snapshot at most, and of all texts; ``left_out`` is what was not read of these."""
-    if len(recorded) > 1:
-        names = " and ".join(dict.fromkeys(origin for origin, _ in recorded))
+def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts, Mapping[str, Any]]:
+    """Give the facts of one snapshot at most, and of all texts."""
+    if len(given.recorded) > 1:
+        names = " and ".join(dict.fromkeys(origin for origin, _ in given.recorded))
         raise InputError(f"{names}: snapshots of two machines; one report speaks of one")
-    if not (recorded or told):
-        raise InputError(f"{left_out[0].what} is a report of gpustack, which is not read again: {REPORTED}")
-    held = [snapshots.take(said, origin) for origin, said in recorded]
-    snapshot = recorded[0][1] if recorded else {}
-    if not told:
-        return replace(held[0], not_seen=(*held[0].not_seen, *left_out)), snapshot
-    from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
+    if not (given.recorded or given.told or _too_late(given)):
+        raise InputError(f"{given.left_out[0].what} is a report of gpustack, which is not read again: {REPORTED}")
+    facts, snapshot = NOTHING, NO_SNAPSHOT
+    if given.recorded:
+        origin, snapshot = given.recorded[0]
+        try:
+            with within(until):
+                facts = snapshots.take(snapshot, origin)
+        except OutOfTime:
+            given.left_out.append(unread(origin))
+    if given.told:
+        from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
 
-    facts, unrecognised = take(sorted(told), matrix)  # the same whatever order they were named in
-    for known in held:
-        facts = _joined(known, facts)
-    not_seen = (*facts.not_seen, *map(_unrecognised, unrecognised), *left_out)
-    return replace(facts, not_seen=not_seen), snapshot
+        read, unrecognised = take(sorted(given.told), matrix, until)  # the same whatever order they were named in
+        facts = replace(_joined(facts, read) if given.recorded else read, not_seen=(*facts.not_seen, *read.not_seen))
+        given.left_out[:0] = map(_unrecognised, unrecognised)
+    return replace(facts, not_seen=(*facts.not_seen, *given.left_out)), snapshot
+
+
+def _too_late(given: Sorted) -> bool:
+    return any(one.why == LATE for one in given.left_out)
 
 
 def _joined(snapshot: Facts, told: Facts) -> Facts:
@@ -140,22 +162,23 @@ def _unread(origin: str) -> Unseen:
     return Unseen(what=origin, why=why, enable_by="a shorter file with the lines around the fault")
 
 
-def _given(paths: Sequence[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes | Unseen]]:
-    """Give name and content of everything that was named, or why it is not read; a folder is all the files in it."""
+def _given(paths: list[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes | Unseen]]:
+    """Give name and content of everything that was named, a folder being all the files in it; what was read leaves."""
     left = MOST_BYTES
-    for path in paths:
-        for origin, data in _contents(path, stdin, left):
+    while paths:
+        for origin, data in _contents(paths[0], stdin, left):
             left -= 0 if isinstance(data, Unseen) else len(data)
             if left < 0:
                 raise InputError(f"{origin}: more than {MOST_BYTES // 1_000_000} MB is too much to read")
             yield origin, data
+        del paths[0]
 
 
 def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
     if not path:
         raise InputError("an empty name is no file; give a file, a folder, or - for standard input")
     if path == STANDARD_INPUT:
-        yield "standard input", _full("standard input", _piped(stdin, left))
+        yield PIPED, _full(PIPED, _piped(stdin, left))
     elif _is_folder(Path(path)):
         yield from folders.contents(Path(path), left)
     else:
