@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from dataclasses import replace
@@ -13,8 +12,7 @@ import pytest
 
 from gpustack import workers
 from gpustack.catalogue import System
-from gpustack.door import Door, death, last_line
-from gpustack.interrupting import heeded
+from gpustack.door import Door
 from gpustack.model.facts import Layer
 from gpustack.probing import look
 from gpustack.workers import Reply, Task, ask
@@ -158,19 +156,17 @@ def test_the_deadline_ends_all_and_says_who_was_not_asked(tmp_path: Path) -> Non
     assert not replies["slow-1"].asked
 
 
-def test_the_end_of_a_child_is_said_in_words_however_odd_it_is() -> None:
-    assert (death(-11), death(-99)) == ("was killed by SIGSEGV", "was killed by signal 99")
-    assert last_line(b"first\n" + b"e" * 9999) == f"({'e' * 200})"
-
-
-def test_where_ctrl_c_is_ignored_it_stays_so() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with heeded(lambda: None) as ear:
-            assert ear is None
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_a_child_that_has_answered_and_stays_is_ended(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    do = f"open({str(mark)!r}, 'w').write(str(os.getpid()))"
+    door = Door()
+    replies, _ = run(tmp_path, (system("x", do),), end="time.sleep(60)", door=door)
+    assert replies["x"].answer
+    deadline = time.monotonic() + 5
+    while (there := Path(f"/proc/{mark.read_text()}").exists()) and time.monotonic() < deadline:
+        door.collect()
+        time.sleep(0.01)
+    assert not there
 
 
 def test_where_somebody_has_pressed_ctrl_c_before_nobody_is_asked(tmp_path: Path) -> None:
@@ -288,3 +284,10 @@ def test_a_look_leaves_a_second_of_its_time_for_the_report(tmp_path: Path) -> No
     facts = look(pythons=[str(python)], systems=[hangs], timeout=2.2, environ={"PATH": "/usr/bin:/bin"})
     assert [one.what for one in facts.not_seen] == [f"all in {python}"]
     assert 1.2 <= facts.seconds < 2.2
+
+
+def test_a_look_that_may_take_less_than_the_report_does_asks_all_the_same() -> None:
+    facts = look(
+        systems=(replace(system("linux-kernel"), data={"id": "linux-kernel", "probe": "none.py"}),), timeout=0.1
+    )
+    assert workers.LATE not in str(facts.components[0].reason)
