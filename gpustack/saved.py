@@ -26,7 +26,7 @@ def read(path: Path) -> BenchReport:
     Keys that are not known are passed over, and those that an older gpustack did not write have their usual values.
     """
     try:
-        said = json.loads(bounded.text(path))
+        said = json.loads(bounded.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpustack.bounded import measure
 from gpustack.errors import InputError
 from gpustack.model.facts import (
     Call,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 SCHEMA = "gpustack.snapshot/1"
 FAMILY = "gpustack."
 MOST_DEPTH = 100  # of values in values; facts have a dozen
+MOST = {"components": 1000, "environments": 2000, "not_seen": 20_000, "messages": 20_000}
+MOST_INSTANCES = {"instances of one component": 1000, "instances": 8000}  # of 64 Pythons, 64 GPUs and 130 systems
+FIRST, LARGER = 4096, 8  # letters in which an object is looked for, and how many times as many next
 MOST_NUMBER = 2**70  # beyond the largest of a machine's, and small enough to be counted with in any way
 
 Made = TypeVar("Made")
@@ -47,6 +51,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
         holds = " ".join(str(schema).split())[:100] if schema else "JSON without a schema"
         raise InputError(f"{origin} holds {holds}, where {SCHEMA} is wanted")
     try:
+        _count(said, origin)
         return _facts(said)
     except (TypeError, ValueError, KeyError, RecursionError) as error:
         raise InputError(f"{origin} is a damaged snapshot: {why(error)}") from error
@@ -54,6 +59,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
 
 def decode(text: str, origin: str) -> Mapping[str, Any]:
     """Give the JSON object that the text is; raises InputError, naming the origin, where it is none."""
+    measure(text, origin)
     try:
         said = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -61,6 +67,42 @@ def decode(text: str, origin: str) -> Mapping[str, Any]:
     if not isinstance(said, dict):
         raise InputError(f"{origin} is no JSON object")
     return said
+
+
+def first(text: str, start: int, origin: str) -> tuple[Any, int]:
+    """Return the JSON that begins at a place of a text, and where it ends; raises ValueError where there is none.
+
+    Raises RecursionError where it is nested too deeply, and InputError, naming the origin, where it is too much.
+    """
+    size = FIRST
+    while True:
+        window = text[start : start + size]
+        measure(window, origin)
+        try:
+            said, length = json.JSONDecoder().raw_decode(window)
+        except ValueError:
+            if start + size >= len(text):
+                raise
+        else:
+            return said, start + length
+        size *= LARGER
+
+
+def _count(said: Mapping[str, Any], origin: str) -> None:
+    """Raise InputError for more things than any machine has: each is held against many others."""
+    copies = [len(_list(_object(one), "instances")) for one in _list(said, "components")]
+    found = {name: len(_list(said, name)) for name in MOST}
+    found |= {"instances of one component": max(copies, default=0), "instances": sum(copies)}
+    for name, most in {**MOST, **MOST_INSTANCES}.items():
+        if found[name] > most:
+            raise InputError(f"{origin} holds {found[name]} {name.replace('_', ' ')}; no machine has more than {most}")
+
+
+def _list(said: Mapping[str, Any], name: str) -> list[Any]:
+    held = said.get(name, [])
+    if not isinstance(held, list):
+        raise TypeError(f"{name} is no list")
+    return held
 
 
 def _facts(said: Mapping[str, Any]) -> Facts:
@@ -147,10 +189,7 @@ def _message(said: Mapping[str, Any]) -> Message:
 
 
 def _each(said: Mapping[str, Any], name: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
-    held = said.get(name, [])
-    if not isinstance(held, list):
-        raise TypeError(f"{name} is no list")
-    return tuple(make(_object(one)) for one in held)
+    return tuple(make(_object(one)) for one in _list(said, name))
 
 
 def _object(value: object) -> Mapping[str, Any]:

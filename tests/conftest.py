@@ -51,6 +51,7 @@ NOT_COUNTED = (
     "tests/rules/test_rules.py",
     "tests/system/",
     "tests/test_any_facts.py",
+    "tests/test_bounds.py",
     "tests/test_cases.py",
     "tests/test_check_command.py",
     "tests/test_cli.py",

@@ -48,7 +48,7 @@ class Older:
 def load(path: Path) -> Older:
     """Give the older report; raises InputError for a file that cannot be read or is none of ours."""
     try:
-        said = json.loads(bounded.text(path))
+        said = json.loads(bounded.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,7 +76,7 @@ def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, An
 
 def _object(origin: str, text: str, start: int, schema: str) -> tuple[Mapping[str, Any], int]:
     try:
-        said, at = json.JSONDecoder().raw_decode(text, start)
+        said, at = snapshots.first(text, start, origin)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{origin} holds {schema}, and it is cut off or damaged: {snapshots.why(error)}") from error
     return said, at

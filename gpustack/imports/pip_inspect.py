@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from gpustack.snapshots import first
 
 BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
 PLAIN = re.compile(r"[\w.+!-]{1,80}")
@@ -18,7 +19,7 @@ def told(text: str) -> str:
     while begun := BEGIN.search(text, at):
         parts.append(text[at : begun.start()])
         try:
-            said, at = json.JSONDecoder().raw_decode(text, begun.start())
+            said, at = first(text, begun.start(), "what pip inspect printed")
         except (ValueError, RecursionError):
             return "\n".join(parts)
         parts += _lines(said)
