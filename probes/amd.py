@@ -145,7 +145,8 @@ def product(host: "Host", device: str) -> "Optional[str]":
 def listed(host: "Host", number: str, revision: str) -> "Optional[str]":
     """Give the name in libdrm's list, whose rows are device, revision, name (744C, C8, AMD Radeon RX 7900 XTX)."""
     row = re.compile(
-        r"^%s,\s*%s,\s*(\S.*?)\s*$" % (re.escape(number[2:]), re.escape(revision[2:])), re.MULTILINE | re.IGNORECASE
+        r"^%s,\s*%s,\s*(\S.{0,200}?)[ \t\r]{0,40}$" % (re.escape(number[2:]), re.escape(revision[2:])),
+        re.MULTILINE | re.IGNORECASE,
     )
     texts = (host.read(path) for path in IDS)
     return next((found.group(1) for found in (row.search(text) for text in texts if text) if found), None)
@@ -156,7 +157,8 @@ def in_pci_ids(host: "Host", number: str) -> "Optional[str]":
     for path in PCI_IDS:
         text = host.read(path, 4 << 20)
         ours = re.search(r"^1002  .*\n((?:[\t#].*\n|\n)*)", text or "", re.MULTILINE)
-        found = re.search(r"^\t%s  (\S.*?)\s*$" % re.escape(number[2:]), ours.group(1), re.MULTILINE) if ours else None
+        rows = ours.group(1) if ours else ""
+        found = re.search(r"^\t%s  (\S.{0,200}?)[ \t\r]{0,40}$" % re.escape(number[2:]), rows, re.MULTILINE)
         if found:
             return found.group(1)
     return None

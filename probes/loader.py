@@ -88,7 +88,7 @@ class Loader:
         found: "Dict[str, List[Facts]]" = {}
         for soname, copies in candidates.items():
             stem, _, ending = soname.partition(".so.")
-            part = re.compile(r"%s[_-][\w-]+\.so\.%s(\.\d+)?$" % (re.escape(stem), re.escape(ending)))
+            part = re.compile(r"%s[_-][\w-]{1,60}\.so\.%s(\.\d+)?$" % (re.escape(stem), re.escape(ending)))
             for name in self._names(copies[0]["folder"]) if copies else ():
                 if part.match(name) and name not in candidates:
                     for chain in self._chain(copies[0]["path"], self.program):

@@ -29,8 +29,8 @@ def forbidden(host: "Host", module: str) -> "List[str]":
     """
     name = re.escape(module).replace("_", "[-_]")
     rule = re.compile(
-        r"^\s*(?:blacklist\s+%s|install\s+%s\s+\S*/(?:false|true)\b.*|alias\s+%s\s+off)\s*(?:#.*)?$"
-        % (name, name, name),
+        r"^[ \t]*(?:blacklist[ \t]+%s|install[ \t]+%s[ \t]+\S*/(?:false|true)\b.*|alias[ \t]+%s[ \t]+off)"
+        r"[ \t]*(?:#.*)?$" % (name, name, name),
         re.MULTILINE,
     )
     files: "Dict[str, str]" = {}

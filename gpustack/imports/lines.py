@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 LONGEST = 8_000  # characters of a line that are read
 HEAD, TAIL = 6_000, 1_990
 CUT = " ... "
+EMPTY = "\n" * 20  # more empty lines in a row are no more than these
 
 
 def short(text: str) -> tuple[str, bool]:
-    """Return a text without the middle of its long lines, and whether there was any."""
-    if len(text) <= LONGEST:
-        return text, False
-    lines = text.replace("\r", "\n").split("\n") if "\r" in text else text.split("\n")
+    """Return a text with plain ends of lines and without the middle of long ones, and whether there was any."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if EMPTY in text:
+        text = re.sub(EMPTY + "+", EMPTY, text)
+    lines = text.split("\n")
     if max(map(len, lines)) <= LONGEST:
         return text, False
     return "\n".join(map(_short, lines)), True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from probes.host import Answer, Facts, Host
 
 FLAVOUR = re.compile(r"(onnxruntime(-(?!extensions|genai|tools)[a-z0-9-]+)?|ort-nightly(-[a-z0-9-]+)?)$")
-PROVIDER = re.compile(r"libonnxruntime_providers_(\w+)\.so$")
+PROVIDER = re.compile(r"libonnxruntime_providers_(\w{1,60})\.so$")
 TEXT = 1 << 16
 BUILDS = ("migraphx", "rocm", "openvino", "qnn", "cann", "vitisai")
 BEST = ("CUDA", "ROCM", "MIGraphX", "Dml", "OpenVINO", "CPU")  # TensorRT builds an engine first, for minutes

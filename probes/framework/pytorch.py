@@ -103,7 +103,7 @@ def _archs(host: "Host", folders: "List[str]", accelerator: str) -> "Facts":
         unread = "not known how to read them from a build for xpu" if accelerator == "xpu" else None
         return {"archs": [], "archs_unread": unread}
     word, one = ARCHS[accelerator]
-    text = re.compile(rb"(?:%s )*%s(?=\0)" % (one, one))
+    text = re.compile(rb"(?:%s ){0,60}%s(?=\0)" % (one, one))
     paths = [path for path in (folder + "/libtorch_python.so" for folder in folders) if host.exists(path)]
     for path in paths:
         for piece in host.pieces(path, word):

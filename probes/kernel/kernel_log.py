@@ -48,7 +48,9 @@ TURNED_AWAY = re.compile(
 )
 # What an IOMMU turned away, with the address of the device that asked. Source: the format strings in Linux 6.17,
 # drivers/iommu/amd/iommu.c and drivers/iommu/intel/dmar.c.
-TURNED_BACK = re.compile(r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.*fault addr|DMAR:.*Request device \[")
+TURNED_BACK = re.compile(
+    r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.{0,200}fault addr|DMAR:.{0,200}Request device \["
+)
 # Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.
 ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kernel command line")
 
