@@ -78,7 +78,7 @@ def named(text: str, name: str) -> str | None:
     if secret_name(name):
         return None if VERSION.fullmatch(text) else "secret"
     kind = next((kind for kind, pattern in NAMED.items() if pattern.fullmatch(name)), None)
-    return None if kind == "user" and text.isdecimal() else kind
+    return None if kind == "user" and (text.isdecimal() or text == "root") else kind
 
 
 def visible(text: str) -> tuple[str, Sequence[int]]:

@@ -30,7 +30,7 @@ HOSTS = (
         find=shape(
             r"(?m)^(?:[A-Z][a-z]{2}\s{1,2}\d{1,2}\s[\d:]{8}"
             r"|\d{4}-\d\d-\d\dT[^\s]{1,40})\s(?P<host>[\w.-]{1,64})\s(?=[\w./-]{1,60}(?:\[\d{1,9}\])?:)"
-            r"|\bLinux\s(?P<host2>[\w.-]{1,64})\s\d+\.\d"
+            r"|\bLinux\s(?!(?:Server|Workstation|Client|release|kernel|version|Mint|Enterprise)\b)(?P<host2>[\w.-]{1,64})\s\d+\.\d"
             r"|^(?:\[?rank\s?\d{1,6}\]?:\s)?(?P<host3>[\w.-]{1,64}):\d{1,7}:\d{1,7}\s\[\d{1,3}\]\s"
             rf"|^\[(?P<host4>{HOST}):\d{{2,7}}\](?=[ \t])|\b(?:srun|slurmstepd|salloc): (?:error: "
             rf"|Nodes )(?:\*\*\* (?:JOB|STEP) [\d.]{{1,20}} ON )?(?P<host5>{HOST}(?:\[[\d,-]{{1,200}}\])?)(?=:"
@@ -50,7 +50,13 @@ HOSTS = (
             "salloc: Nodes «node[01-02]» are ready",
             "Static hostname: «rack9»",
         ),
-        stays=("Linux 6.8.0-50-generic x86_64", "[rank0:1]: x", "2026-11-21T10:02:00+00:00"),
+        stays=(
+            "Linux 6.8.0-50-generic x86_64",
+            "Red Hat Enterprise Linux Server 7.6 (Maipo)",
+            "Rocky Linux release 9.4",
+            "[rank0:1]: x",
+            "2026-11-21T10:02:00+00:00",
+        ),
     ),
     Form(
         name="host in a variable or flag",

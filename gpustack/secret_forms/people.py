@@ -37,7 +37,21 @@ def _own(match: re.Match[str], _: Sequence[str]) -> bool:
 
 
 def _account(match: re.Match[str], _: Sequence[str]) -> bool:
-    return match["user"].lower() not in {"id", "name", "is", "none", "null", "the", "for", "and", "to", "mode", "space"}
+    return match["user"].lower() not in {
+        "root",
+        "nobody",
+        "id",
+        "name",
+        "is",
+        "none",
+        "null",
+        "the",
+        "for",
+        "and",
+        "to",
+        "mode",
+        "space",
+    }
 
 
 PEOPLE = (
@@ -256,9 +270,9 @@ PEOPLE = (
         name="row of accounts",
         context="a line of /etc/passwd, of ps aux and of ls -l",
         find=shape(
-            rf"(?m)^(?P<user>{ACCOUNT}):[x*!]?:\d+:\d+:(?P<user2>[^:\n]*):"
-            rf"|^(?P<user3>[a-z_][\w.-]{{2,31}}\+?)[ ]+\d+[ ]+[\d.]+[ ]+[\d.]+[ ]+\d+[ ]+\d+[ ]"
-            rf"|^[-dlbcps][rwxsStT-]{{9}}[.+@]?[ ]+\d+[ ]+(?P<user4>{ACCOUNT})[ ]"
+            rf"(?m)^(?P<user>(?!root:){ACCOUNT}):[x*!]?:\d+:\d+:(?P<user2>[^:\n]*):"
+            rf"|^(?P<user3>(?!root[ ])[a-z_][\w.-]{{2,31}}\+?)[ ]+\d+[ ]+[\d.]+[ ]+[\d.]+[ ]+\d+[ ]+\d+[ ]"
+            rf"|^[-dlbcps][rwxsStT-]{{9}}[.+@]?[ ]+\d+[ ]+(?P<user4>(?!root[ ]){ACCOUNT})[ ]"
         ),
         hints=(":x:", ":*:", ":!:", "::", ".", "r"),
         learnt=False,
@@ -267,6 +281,11 @@ PEOPLE = (
             "«alice»  4711  0.0  0.1 123456 7890 pts/0 S+ 10:00 0:00 bash",
             "drwxr-xr-x 2 «alice» lab 4096 Nov 21 x",
         ),
-        stays=("Mem: 1 2 3", "a:b:1:2"),
+        stays=(
+            "Mem: 1 2 3",
+            "a:b:1:2",
+            "crw-rw---- 1 root video 226, 128 Mar 9 18:30 renderD128",
+            "root  1  0.0  0.1 1 2 ? Ss x",
+        ),
     ),
 )
