@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import time
+from dataclasses import replace
 from itertools import pairwise
 from math import log2
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import MOST_LINE, redact
-from gpustack.secret_forms.form import Form, bare, secrets
+from gpustack.secret_forms.form import Form, bare, secrets, shape
 from gpustack.secret_shapes import FORMS, find
 from tests.patience import in_time
 
@@ -64,7 +66,7 @@ pass 3 of 5
 RuntimeError: CUDA error: no kernel image is available for execution on the device
 """.strip().splitlines()
 SECONDS, MEGABYTE = 2.0, 1_000_000
-LEAST, DOUBLINGS, MOST_EXPONENT, FLOOR = 2_000, 3, 1.2, 0.004
+LEAST, DOUBLINGS, MOST_EXPONENT, FLOOR, MOST_PUMPS = 2_000, 3, 1.2, 0.002, 90
 
 
 def shown(text: str) -> str:
@@ -129,15 +131,21 @@ def test_the_page_is_what_the_table_says_today() -> None:
 
 
 def pumps(form: Form) -> list[str]:
-    """Return what may make its expression slow: its examples, what they begin with, and letters of each alone."""
-    texts = [bare(example) for example in form.examples]
-    return list(dict.fromkeys([*texts[:3], *(text[: max(1, len(text) // 2)] for text in texts[:3]), *form.hints[:4]]))
+    """Return what may make its expression slow: pieces of its examples, above all those that it begins with."""
+    found = [piece for sign in "a0.-:/ =" for piece in (sign, f"a{sign}")]
+    for text in map(bare, form.examples):
+        low = text.lower()
+        for at in (low.find(hint) for hint in form.hints if hint in low):
+            found += [text[at : at + length] for length in (2, 3, 4, 8)] + [text[max(0, at - 2) : at + 5]]
+        found += [text, text.replace(" ", ""), text[: len(text) // 2], *re.findall(r"[A-Za-z-]+\W?", text)[:6]]
+        found += [head[-12:] for head, sign, _ in [example.partition("«") for example in form.examples] if sign]
+    return list(dict.fromkeys(filter(None, found)))[:MOST_PUMPS]
 
 
-def seconds(text: str, form: Form) -> float:
-    """Return how long the processor takes at the least of three runs."""
+def seconds(text: str, form: Form, runs: int = 1) -> float:
+    """Return how long the processor takes at the least of some runs."""
     times = []
-    for _ in range(3):
+    for _ in range(runs):
         begun = time.process_time()
         for _found in form.find(text, ()):
             pass
@@ -145,15 +153,34 @@ def seconds(text: str, form: Form) -> float:
     return min(times)
 
 
+def grows(form: Form, pump: str) -> bool:
+    """Return whether the time grows faster than the text; what is below the floor at the end is fast enough."""
+    first, last = ((pump * (size // len(pump) + 1))[:size] for size in (LEAST, LEAST << DOUBLINGS))
+    if seconds(last, form) <= FLOOR:
+        return False
+    low, high = seconds(first, form, 7), seconds(last, form, 5)
+    return high > FLOOR and log2(high / max(low, 1e-6)) / DOUBLINGS > MOST_EXPONENT
+
+
 @in_time
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_twice_the_text_takes_twice_the_time(form: Form) -> None:
-    """The exponent is that over all doublings; what takes less than the floor at the end is fast enough."""
-    for pump in pumps(form):
-        sizes = [LEAST << number for number in range(DOUBLINGS + 1)]
-        first, last = (seconds((pump * (size // len(pump) + 1))[:size], form) for size in (sizes[0], sizes[-1]))
-        if last > FLOOR:
-            assert log2(last / max(first, 1e-6)) / DOUBLINGS <= MOST_EXPONENT, (pump, first, last)
+    assert [pump for pump in pumps(form) if grows(form, pump)] == []
+
+
+@in_time
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("JWT", r"(?P<secret>eyJ[\w-]{8,}\.[\w-]{8,})"),
+        ("assignment", r"[\w.-]+\s*(?:=)(?P<secret>\S+)"),
+        ("e-mail address", r"(?P<email>[\w.+-]+@(?:[\w-]+\.)+[a-z]+)"),
+        ("user and password of an address", r"://(?P<secret>[^\s@]*)@"),
+    ],
+)
+def test_an_expression_that_is_not_in_proportion_is_noticed(name: str, pattern: str) -> None:
+    form = replace(next(form for form in FORMS if form.name == name), find=shape(pattern))
+    assert any(grows(form, pump) for pump in pumps(form))
 
 
 PUMPS = (
