@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tests.told import ToldHost, load
+from tools import cases
 
 if TYPE_CHECKING:
     import builtins
@@ -67,13 +68,7 @@ LIBRARY = load("host.py")["Library"]
 PROGRAM = (REPO / "benchmarks" / "odd_inputs.py").read_bytes()[:2048]
 
 
-def samples(*patterns: str) -> list[str]:
-    """Give the real texts that inputs are made from."""
-    paths = [path for pattern in patterns for path in sorted((REPO / "tests").glob(pattern))]
-    return [path.read_text("utf-8", "replace")[:MOST_TEXT] for path in paths]
-
-
-TEXTS = samples("cases/*/*.txt")
+TEXTS = [text[:MOST_TEXT] for case in cases.every() for text in case.inputs.values()]
 SNAPSHOTS = [json.loads(path.read_text("utf-8")) for path in sorted((REPO / "examples").glob("*.json"))]
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack.checking import Unmeasured, check, failed
-from gpustack.imports import load
 from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Finding, Report, Severity
 from gpustack.policy import read
 from gpustack.snapshots import read as read_facts
-from tests.build import MATRIX, gpu, healthy, report, seen, torch
+from tests.build import gpu, healthy, report, seen, torch
+from tests.recorded import judged
+from tools import cases
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport
@@ -35,11 +35,9 @@ RECORDED = Unmeasured(why="the machine is recorded")
 
 def machine(name: str) -> Report:
     """Give a machine of tests/hosts or a case of tests/cases, judged."""
-    path = TESTS / name
-    if path.suffix == ".json":
-        return report(read_facts(json.dumps(json.loads(path.read_text("utf-8"))["facts"])))
-    files = sorted(str(one) for one in path.rglob("*") if one.is_file() and one.name != "expected.toml")
-    return report(load(files, io.BytesIO(), MATRIX))
+    if name.startswith("cases/"):
+        return judged(cases.named(name.removeprefix("cases/")))
+    return report(read_facts(json.dumps(json.loads((TESTS / name).read_text("utf-8"))["facts"])))
 
 
 def checked(

@@ -28,7 +28,9 @@ from gpustack.judging import judge
 from gpustack.model import command
 from gpustack.model.command import GPU, KERNEL, MODULE, PATH, PYTHON, UNIT, VERSION, requirement, sh
 from gpustack.model.report import Fix
+from tests.recorded import facts_of
 from tests.rules.test_rules import MATRIX, machines
+from tools import cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
 SOURCES = sorted(Path(assets.__file__).parent.rglob("*.py"))
 MAKER = Path(command.__file__)
-CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/expected.toml"))
 SOME = 0.2  # of the words of a paste carry a payload
 QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
 # How many of the recorded cases are spoilt, and how often each: CI takes every eighth once, `nox -s wide` all of them.
@@ -218,15 +219,10 @@ def test_no_part_of_a_question_to_the_matrix_runs(tmp_path: Path) -> None:
     )
 
 
-def read(case: Path) -> Facts:
-    return load([str(path) for path in sorted(case.glob("*.txt"))], io.BytesIO(), MATRIX)
-
-
-def of_spoilt_text(case: Path, luck: random.Random) -> Facts | None:
+def of_spoilt_text(case: cases.Case, luck: random.Random) -> Facts | None:
     """Return the facts of a paste whose words carry payloads."""
-    texts = [path.read_text("utf-8") for path in sorted(case.glob("*.txt"))]
     ends = re.compile(r"(?<=[\w.])(?=[\s\"',)]|$)")
-    pasted = ends.sub(lambda _: luck.choice(PAYLOADS) if luck.random() < SOME else "", "\n".join(texts))
+    pasted = ends.sub(lambda _: luck.choice(PAYLOADS) if luck.random() < SOME else "", "\n".join(case.inputs.values()))
     try:
         return load(["-"], io.BytesIO(pasted.encode()), MATRIX)
     except GpustackError:
@@ -242,13 +238,13 @@ def test_the_shell_sees_a_payload_that_is_not_quoted(tmp_path: Path) -> None:
 def test_no_spoilt_machine_gives_a_command_that_runs_its_payload(tmp_path: Path) -> None:
     luck = random.Random(14)  # noqa: S311 - the same machines each time
     made: dict[str, None] = {}
-    sound = [*machines(), *map(read, CASES[::EVERY])]
+    sound = [*machines(), *map(facts_of, cases.every()[::EVERY])]
     count = 0
     for facts in sound:
         for number in range(ROUNDS):
             made.update(dict.fromkeys(typed(judge(spoilt(facts, luck, (0.15, 0.5, 1)[number % 3]), MATRIX))))
             count += 1
-    for case in CASES[EVERY // 2 :: EVERY]:
+    for case in cases.every()[EVERY // 2 :: EVERY]:
         facts_ = of_spoilt_text(case, luck)
         if facts_:
             made.update(dict.fromkeys(typed(judge(facts_, MATRIX))))

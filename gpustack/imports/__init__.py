@@ -48,6 +48,14 @@ def whole(
     return _together(held, matrix, until)
 
 
+def load_texts(texts: Mapping[str, bytes], matrix: Matrix) -> Facts:
+    """Return the facts of the one machine that these texts, by their names, speak of."""
+    held = Sorted()
+    for origin, data in texts.items():
+        held.add(origin, data)
+    return _together(held, matrix, None)[0]
+
+
 @dataclass
 class Sorted:
     """What was given, by what it is: snapshots, texts, and what was not read of them."""

@@ -6,7 +6,6 @@ import io
 import json
 import time
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jsonschema
@@ -24,13 +23,13 @@ from gpustack.redaction import redact
 from gpustack.render.plain import render
 from tests.imports.reading import MATRIX
 from tests.patience import in_time
+from tools import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = in_time
 
-CASES = Path(__file__).parent.parent / "cases"
 SECONDS = 20.0  # far more than any text of these sizes takes; what grows without bounds takes minutes
 # Pieces that our expressions begin with: what is joined from them comes near to matching.
 PIECES = (
@@ -129,7 +128,7 @@ PIECES = (
 @cache
 def texts() -> tuple[str, ...]:
     """Give the inputs of the recorded cases."""
-    return tuple(path.read_text(errors="replace") for path in sorted(CASES.glob("*/*.txt")))
+    return tuple(text for case in cases.every() for text in case.inputs.values())
 
 
 @cache

@@ -44,13 +44,14 @@ from tests.build import (
     torch,
     uvm,
 )
+from tests.recorded import facts_of
+from tools import cases
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts
     from gpustack.model.report import Finding
 
 MATRIX = Matrix()
-CASES = sorted(path.parent for path in (Path(__file__).parent.parent / "cases").glob("*/expected.toml"))
 HOSTS = sorted((Path(__file__).parent.parent / "hosts").glob("*.json"))
 IDS = {*RULES, *AFTERWARDS}
 COMPAT = "/usr/local/cuda/compat/libcuda.so.570.86.10"
@@ -195,7 +196,7 @@ SAID = (
 def machines() -> tuple[Facts, ...]:
     """Give every machine that was recorded, pasted or made up."""
     recorded = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
-    pasted = [load(sorted(map(str, folder.glob("*.txt"))), io.BytesIO(), MATRIX) for folder in CASES]
+    pasted = map(facts_of, cases.every())
     return (*recorded, *pasted, *(load(["-"], io.BytesIO(text), MATRIX) for text in SAID), *MACHINES)
 
 

@@ -15,6 +15,7 @@ from gpustack.explaining import explain
 from gpustack.matrix import Matrix
 from gpustack.model.explanation import Kind
 from gpustack.render.trace_words import TERMS
+from tools import cases
 
 pytest.importorskip("numpy")
 
@@ -155,8 +156,8 @@ def test_a_recorded_broken_machine_names_its_step_and_fails() -> None:
     assert explained.returncode == 0
 
 
-def test_a_recorded_machine_without_faults_fails_at_no_step() -> None:
-    (case,) = (REPO / "tests" / "cases").glob("1051-ok-*")
+def test_a_recorded_machine_without_faults_fails_at_no_step(tmp_path: Path) -> None:
+    case = cases.write(cases.named("1051-ok-vllm-toolcall-4090"), tmp_path)
     done = gpustack("--from", case, "--format", "json")
     trace = json.loads(done.stdout)
     assert (done.returncode, trace["failed"], trace["stop"]) == (0, None, None)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import sys
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpustack import found
-from gpustack.imports import load
 from gpustack.judging import judge
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Facts, Host, Layer
@@ -22,16 +17,12 @@ from gpustack.tracing import failing
 from gpustack.tracing.counting import subject
 from gpustack.tracing.models import build
 from gpustack.tracing.steps import NAMES
+from tests.recorded import judged
+from tools import cases
 
 if TYPE_CHECKING:
     from gpustack.model.report import Report
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-CASES = Path(__file__).resolve().parents[1] / "cases"
 MATRIX = Matrix()
 SUBJECT = subject(build("mlp", "small", "bf16"))
 STOPS = {
@@ -69,21 +60,11 @@ STOPS = {
     "1127-acs-plx-gdr-crash": 5,
 }
 LIMITED = {"1147-pcie-gen2-3090-powerinfer": 2, "1029-overheat-hashcat-z840": 4, "108-ort-both-1201": 2}
-HEALTHY = sorted(
-    path.parent.name
-    for path in CASES.glob("*/expected.toml")
-    if tomllib.loads(path.read_text("utf-8"))["healthy"] is True
-)
-
-
-@cache
-def judged(name: str) -> Report:
-    return judge(load(sorted(map(str, (CASES / name).glob("*.txt"))), io.BytesIO(), MATRIX), MATRIX)
 
 
 @pytest.mark.parametrize("name", STOPS)
 def test_a_broken_machine_stops_at_its_step_and_no_later_one_is_reached(name: str) -> None:
-    trace = failing.recorded(judged(name), SUBJECT)
+    trace = failing.recorded(judged(cases.named(name)), SUBJECT)
     assert trace.stop is not None
     assert (trace.failed, trace.stop.step, trace.stop.fails) == (STOPS[name], STOPS[name], True)
     assert trace.stop.name == NAMES[STOPS[name]]
@@ -99,7 +80,7 @@ def test_a_broken_machine_stops_at_its_step_and_no_later_one_is_reached(name: st
 
 @pytest.mark.parametrize("name", LIMITED)
 def test_a_machine_with_limits_fails_at_no_step(name: str) -> None:
-    trace = failing.recorded(judged(name), SUBJECT)
+    trace = failing.recorded(judged(cases.named(name)), SUBJECT)
     assert trace.stop is not None
     assert (trace.failed, trace.stop.step, trace.stop.fails) == (None, LIMITED[name], False)
     assert trace.says is not None
@@ -107,14 +88,19 @@ def test_a_machine_with_limits_fails_at_no_step(name: str) -> None:
     assert all("not reached" not in step.why for step in trace.steps)
 
 
-@pytest.mark.parametrize("name", HEALTHY)
-def test_nothing_is_said_against_a_healthy_machine(name: str) -> None:
-    report = judged(name)
+@pytest.mark.parametrize("cause", cases.causes(healthy=True))
+def test_nothing_is_said_against_a_healthy_machine(cause: str) -> None:
+    assert [case.id for case in cases.of(cause) if not silent(judged(case))] == []
+
+
+def silent(report: Report) -> bool:
+    """Return whether no step is said to fail, and that none is known to where the machine is healthy."""
     trace = failing.recorded(report, SUBJECT)
-    assert trace.failed is None
-    if report.verdict.status is Health.HEALTHY:
-        assert (trace.stop, trace.says) == (None, "none of the seven steps is known to fail")
-        assert {step.status for step in trace.steps} == {State.SKIPPED}
+    if report.verdict.status is not Health.HEALTHY:
+        return trace.failed is None
+    return (trace.failed, trace.stop, trace.says) == (None, None, "none of the seven steps is known to fail") and {
+        step.status for step in trace.steps
+    } == {State.SKIPPED}
 
 
 def empty(status: Health) -> Report:

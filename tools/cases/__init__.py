@@ -1,0 +1,154 @@
+"""The recorded cases: one TOML file per cause in ``tests/cases``, named after it, with a ``[[case]]`` for each machine.
+
+A cause that begins with ``none-`` is that of a stack which is well. Files are read when they are asked for, once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "cases"
+EXPECTED = "expected.toml"
+# The keys of a [[case]] in their order; its inputs follow.
+KEPT = (
+    *("id", "source", "input_form", "layer", "layer_also", "must_mention", "false_alarms"),
+    *("fix", "confidence", "decidable"),
+)
+BY_ID = attrgetter("id")
+NOT_LITERAL = re.compile(r"'''|'\Z|[^\t\n\x20-\x7e\x80-\U0010ffff]")  # a literal string of TOML cannot hold these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A machine that somebody described in public: the texts, and what a diagnosis of them must say."""
+
+    root_cause: str
+    id: str
+    source: str  # the thread of its facts
+    input_form: str
+    layer: str
+    layer_also: tuple[str, ...]
+    must_mention: tuple[str, ...]  # "|" parts spellings
+    false_alarms: tuple[str, ...] = ()  # what a careless diagnosis would blame
+    fix: str
+    confidence: str
+    decidable: str  # "partly" where the input narrows the cause down without settling it
+    inputs: Mapping[str, str]  # by the name of the file without ".txt"
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the stack is well, whatever failed on it."""
+        return self.root_cause.startswith("none-")
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The inputs as files, by a name that says where they are from."""
+        return {f"tests/cases/{self.id}/{name}.txt": text.encode() for name, text in self.inputs.items()}
+
+
+def causes(*, healthy: bool | None = None) -> list[str]:
+    """Return the causes that cases are recorded of: all, or those of stacks that are well or are not."""
+    names = sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return [name for name in names if healthy is None or name.startswith("none-") is healthy]
+
+
+@cache
+def of(cause: str) -> tuple[Case, ...]:
+    """Return the cases of one cause."""
+    text = (FOLDER / f"{cause}.toml").read_text("utf-8")
+    return tuple(made(cause, row, row["inputs"]) for row in tomllib.loads(text)["case"])
+
+
+@cache
+def every() -> tuple[Case, ...]:
+    """Return all cases by id."""
+    return tuple(sorted((case for cause in causes() for case in of(cause)), key=BY_ID))
+
+
+def named(wanted: str) -> Case:
+    """Return the case of an id; only the file that holds it is decoded."""
+    line = f'\nid = "{wanted}"\n'
+    for cause in causes():
+        if line in (FOLDER / f"{cause}.toml").read_text("utf-8"):
+            return next(case for case in of(cause) if case.id == wanted)
+    raise LookupError(f"no case has the id {wanted}")
+
+
+def made(cause: str, row: Mapping[str, Any], inputs: Mapping[str, str]) -> Case:
+    """Return the case that a row of TOML describes."""
+    held: dict[str, Any] = {
+        key: tuple(row[key]) if isinstance(row[key], list) else row[key] for key in KEPT if key in row
+    }
+    return Case(root_cause=cause, inputs=dict(inputs), **held)
+
+
+def write(case: Case, folder: Path) -> Path:
+    """Write a case as a folder below another, a file for each input beside what is expected; return it."""
+    at = folder / case.id
+    at.mkdir(parents=True)
+    for name, text in case.inputs.items():
+        (at / f"{name}.txt").write_bytes(text.encode())
+    said = {**_values(case), "dump": list(case.inputs), "healthy": case.healthy, "root_cause": case.root_cause}
+    (at / EXPECTED).write_text("".join(f"{key} = {_basic(value)}\n" for key, value in said.items()), "utf-8")
+    return at
+
+
+def add(folder: Path) -> Case:
+    """Put the case that a folder holds into the file of its cause, in place of one of the same id; return it."""
+    row = tomllib.loads((folder / EXPECTED).read_text("utf-8"))
+    texts = {name: (folder / f"{name}.txt").read_bytes().decode() for name in row["dump"]}
+    case = made(row["root_cause"], row, texts)
+    if row["healthy"] is not case.healthy:
+        raise ValueError(f"{case.id}: the causes of stacks that are well, and only those, begin with none-")
+    for cause in {*causes(), case.root_cause}:
+        path = FOLDER / f"{cause}.toml"
+        before = of(cause) if path.exists() else ()
+        after = [one for one in before if one.id != case.id] + [case] * (cause == case.root_cause)
+        if not after:
+            path.unlink()
+        elif tuple(after) != before:
+            path.write_text(written(after), "utf-8")
+    of.cache_clear()
+    every.cache_clear()
+    return case
+
+
+def written(cases: Iterable[Case]) -> str:
+    """Return the file of the cases of one cause, by id."""
+    return "\n".join(map(_row, sorted(cases, key=BY_ID)))
+
+
+def _row(case: Case) -> str:
+    lines = [f"{key} = {_basic(value)}" for key, value in _values(case).items()]
+    inputs = [f"{name} = {_text(text)}" for name, text in case.inputs.items()]
+    return "\n".join(("[[case]]", *lines, "[case.inputs]", *inputs, ""))
+
+
+def _values(case: Case) -> dict[str, str | tuple[str, ...]]:
+    return {key: getattr(case, key) for key in KEPT if key != "false_alarms" or case.false_alarms}
+
+
+def _basic(value: object) -> str:
+    """Return a value as TOML has it on one line, which is as JSON has it, DEL excepted."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _text(text: str) -> str:
+    """Return a text over several lines, letter by letter where TOML can hold it so."""
+    if not NOT_LITERAL.search(text):
+        return f"'''\n{text}'''"
+    escaped = "\n".join(_basic(line)[1:-1] for line in text.split("\n"))
+    return f'"""\n{escaped}"""'
