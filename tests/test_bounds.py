@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,17 +39,33 @@ class Ran(NamedTuple):
     mib: float
 
 
+# The kernel counts for a child also what the process had that it was forked from, so a small one starts it.
+LAUNCHER = """
+import json, os, resource, subprocess, sys
+out, err, most, *argv = sys.argv[1:]
+with open(out, "wb") as out, open(err, "wb") as err:
+    child = subprocess.Popen(argv, stdout=out, stderr=err)
+    resource.prlimit(child.pid, resource.RLIMIT_AS, (int(most), int(most)))
+    _, status, used = os.wait4(child.pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+os._exit(0)
+"""
+
+
 def gpustack(*arguments: str | Path, at: Path, gib: float = 2) -> Ran:
     """Run the command in so much memory, and give what it took, without its children."""
-    most = int(gib * 2**30)
-    with (at / "out").open("w+b") as out, (at / "err").open("w+b") as err:
-        argv = [sys.executable, "-m", "gpustack", *map(str, arguments)]
-        child = subprocess.Popen(argv, stdout=out, stderr=err, cwd=REPO)
-        resource.prlimit(child.pid, resource.RLIMIT_AS, (most, most))
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    seconds = used.ru_utime + used.ru_stime
-    return Ran(child.returncode, (at / "out").read_bytes(), (at / "err").read_text(), seconds, used.ru_maxrss / 1024)
+    argv = [
+        str(at / "out"),
+        str(at / "err"),
+        str(int(gib * 2**30)),
+        sys.executable,
+        "-m",
+        "gpustack",
+        *map(str, arguments),
+    ]
+    done = subprocess.run([sys.executable, "-I", "-c", LAUNCHER, *argv], cwd=REPO, capture_output=True, check=True)
+    code, seconds, mib = json.loads(done.stdout)
+    return Ran(code, (at / "out").read_bytes(), (at / "err").read_text(), seconds, mib)
 
 
 def refused(ran: Ran, says: str) -> None:
