@@ -53,3 +53,5 @@ def wide(session: nox.Session) -> None:
     session.run(
         "pytest", "-n", "auto", "-m", "hypothesis", "--hypothesis-profile", "wide", "--timeout", "0", *session.posargs
     )
+    deep = {"GPUSTACK_DEEP": "1"}  # every text that is made from an expression, not the likeliest alone
+    session.run("pytest", "-n", "auto", "--timeout", "0", "tests/test_linear.py", env=deep)

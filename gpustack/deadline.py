@@ -56,6 +56,11 @@ def to_judge(seconds: float) -> float:
     return time.monotonic() + seconds - min(seconds * WRITING, MOST_WRITING)
 
 
+def halfway(until: float | None) -> float | None:
+    """Return when half of the time from now is over."""
+    return until and (until + time.monotonic()) / 2
+
+
 def unread(origin: str) -> Unseen:
     """Return that there was no time to read something."""
     return Unseen(what=origin, why=LATE, enable_by=LONGER)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
 from gpustack.bounded import MOST_BYTES
-from gpustack.deadline import LATE, OutOfTime, unread, within
+from gpustack.deadline import LATE, OutOfTime, halfway, unread, within
 from gpustack.errors import InputError
 from gpustack.imports import folders
 from gpustack.model.facts import Facts, Host, Unseen
@@ -41,7 +41,7 @@ def whole(
 ) -> tuple[Facts, Mapping[str, Any]]:
     """Give these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
     held, left = Sorted(), list(paths)
-    with suppress(OutOfTime), within(until):
+    with suppress(OutOfTime), within(halfway(until)):  # what arrived in time must still be understood
         for origin, data in _given(left, stdin):
             held.add(origin, data)
     held.left_out += (unread(PIPED if path == STANDARD_INPUT else path) for path in left)

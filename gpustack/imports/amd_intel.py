@@ -60,7 +60,7 @@ PACKAGE = re.compile(
     r"|intel-compute-runtime)[ \t]+(?P<version>\d[\w.+:~-]*)",
     re.MULTILINE,
 )
-CPU = re.compile(r"\b(?:CPU|Processor|Ryzen|EPYC|Xeon|Core\(TM\))(?!.*(?:Graphics|GPU))")
+CPU = re.compile(r"\b(?:CPU|Processor|Ryzen|EPYC|Xeon|Core\(TM\))(?!.{0,200}(?:Graphics|GPU))")
 MOST = 64
 MOST_TARGETS = 3  # more are what a build supports, not GPUs that are here
 LONGEST = 6000

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpustack.render.page import Page
 
 LEAST_ROOM = 10
+MOST_LETTERS = 10_000  # of a line that is wrapped: more is a dump that nobody reads here, and JSON has all of it
 STYLES = {
     "error": "bold red",
     "warning": "bold yellow",
@@ -63,7 +64,8 @@ def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
     """Give the rows that the line takes on a page of this width, none with spaces at its end."""
     lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
     room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
-    pieces = [line.body] if line.whole else list(line.body.wrap(console, room)) or [Text()]
+    body = line.body if line.whole or len(line.body) <= MOST_LETTERS else line.body[:MOST_LETTERS].append(" ...")
+    pieces = [body] if line.whole else list(body.wrap(console, room)) or [Text()]
     for number, piece in enumerate(pieces):
         row = (hang if number else lead).copy().append(piece)
         row.rstrip()

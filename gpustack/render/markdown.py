@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from gpustack.render.page import clean
 
-SIGNS = re.compile(r"([\\`*_\[\]<>&|~$#!{}^=@])")
+SIGNS = str.maketrans({sign: f"\\{sign}" for sign in r"\`*_[]<>&|~$#!{}^=@"})
 FIRST = re.compile(r"^([-+:]|[0-9]+(?=[.)]))")
 TICKS = re.compile("`+")
 LIVE = re.compile(r"(?i)://|www\.|mailto:|xmpp:|@[\w-]|#\d|gh-\d|:[+a-z_-][\w+-]*:|:(?:100|1234|8ball):")
@@ -65,7 +65,7 @@ def _word(word: str, links: Container[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return SIGNS.sub(r"\\\1", text)
+    return text.translate(SIGNS)
 
 
 def _held(match: re.Match[str]) -> str:

@@ -43,7 +43,8 @@ def clean(text: str) -> str:
     printable"; ``HIDDEN`` are the invisible letters among the others. What begins a command to GitHub's runner in a
     log ("::error" at the start, "##[error]") is none any more.
     """
-    shown = text if text.isprintable() and not HIDDEN.search(text) else "".join(map(_harmless, text))
+    plain = text.isprintable() and not HIDDEN.search(text)
+    shown = text if plain else text.translate({ord(one): _harmless(one) for one in set(text)})
     return COMMAND.sub(_spelt, shown) if ":" in shown or "#" in shown else shown
 
 

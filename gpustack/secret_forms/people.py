@@ -183,9 +183,9 @@ PEOPLE = (
         examples=(
             "/scratch/«alice»/env",
             "/pscratch/sd/a/«alice»/x",
-            "/work/«alice»",
+            "/nobackup/«alice»",
             "/gpfs/scratch/«alice»/x",
-            "/lustre/work/«bob»",
+            "/lustre/scratch/«bob»",
             "/u/«carol»/x",
             "/run/media/«alice»/usb",
             "/media/«alice»/usb",
@@ -199,7 +199,7 @@ PEOPLE = (
         ),
         stays=(
             "/scratch/models/llama",
-            "/work/tmp/x",
+            "/nobackup/tmp/x",
             "/scratch/$USER",
             "/workspace/vllm",
             "/usr/lib",

@@ -1,0 +1,180 @@
+"""No expression and no reader takes more than its share: twice as long a text takes twice as long, no longer.
+
+Every expression of the project is tried on texts made from itself (``tests/pumps.py``), every reader on lines of one
+megabyte, and every form of output on a report that quotes such lines. ``GPUSTACK_DEEP=1`` tries many more texts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import cache, partial
+
+import pytest
+
+from gpustack import messages
+from gpustack.imports import lines, own_reports, pip_inspect, whereabouts
+from gpustack.imports.gathered import Gathered
+from gpustack.imports.texts import LAYOUTS, READERS, take
+from gpustack.matrix import Matrix
+from tests.expressions import FROM_ELSEWHERE, Expression, calls, in_modules, in_rows
+from tests.pumps import BAD, Pump, doubtful, pumps
+
+MATRIX = Matrix()
+MOST_EXPONENT, MOST_SECONDS, MEGABYTE = 1.2, 2.0, 1_000_000
+DEEP = bool(os.environ.get("GPUSTACK_DEEP"))
+LENGTHS, USUAL, LONGEST = (24, 256, 3072, 12_288), 3072, 100_000  # letters of the texts that an expression is tried on
+NOISE, QUICK, ENOUGH = 0.002, 0.0003, 0.5  # seconds: worth a second look, not even a longer text, no need for more
+LOOKS = 1000 if DEEP else 4  # of the pumps that take long, the slowest that get a second look
+PARTS = 8  # the expressions are tried in so many tests, side by side
+# What is slow still, by file: the redaction is rewritten apart from this.
+SLOW_STILL = frozenset({"gpustack/secret_shapes.py", "gpustack/redaction.py"})
+
+
+@cache
+def expressions() -> tuple[Expression, ...]:
+    """Return every expression once for each way in which it is used."""
+    found = {(one.pattern, one.anchored): one for one in (*in_modules(), *in_rows(MATRIX))}
+    return tuple(found.values())
+
+
+def seconds(work: Callable[[], object], rounds: int = 1) -> float:
+    """Return the least processor time of some runs; another process cannot lengthen it much."""
+    least = math.inf
+    for _ in range(rounds):
+        begun = time.process_time()
+        work()
+        least = min(least, time.process_time() - begun)
+    return least
+
+
+def exponent(work: Callable[[int], object], length: int, longest: int = LONGEST) -> float:
+    """Return by which power of its length a text's time grows in the end; bounds let it first grow faster."""
+    before, found = seconds(partial(work, length), 3), 0.0
+    while length * 2 <= longest:
+        length *= 2
+        now = seconds(partial(work, length), 2)
+        found = math.log2(now / before) if before > 0 else 0.0
+        if now > NOISE and (found <= MOST_EXPONENT or now > ENOUGH):
+            return found
+        before = now
+    return found if before > NOISE else 0.0
+
+
+def slow(one: Expression) -> tuple[float, str] | None:
+    """Return the exponent and the pump on which an expression takes more than its share."""
+    took: list[tuple[float, int, Pump]] = []
+    for pump in pumps(one.pattern, every=DEEP):
+        for length in LENGTHS:  # what takes long on a short text may take for ever on a longer one
+            spent = seconds(partial(one.run, pump.text(length)))
+            if spent >= NOISE * max(1.0, length / USUAL):
+                took.append((spent / length, length, pump))
+            if spent >= NOISE or (length == USUAL and spent < QUICK):
+                break
+    for _, length, pump in sorted(took, reverse=True)[:LOOKS]:
+        measure = partial(exponent, lambda letters: one.run(pump.text(letters)), length // 2)  # noqa: B023 - at once
+        if (found := measure()) > MOST_EXPONENT and (found := min(found, measure())) > MOST_EXPONENT:
+            return round(found, 2), f"{pump.before[-30:]!r} {pump.piece[-30:]!r} {pump.after!r}"
+    return None
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_twice_as_long_a_text_takes_an_expression_twice_as_long(part: int) -> None:
+    tried = [one for one in expressions()[part::PARTS] if one.place.partition(":")[0] not in SLOW_STILL]
+    assert len(tried) > 150
+    assert {f"{one.place}: {one.pattern.pattern!r:.80}": found for one in tried if (found := slow(one))} == {}
+
+
+def test_no_endless_repeat_stands_in_another_or_beside_one_of_the_same_letters() -> None:
+    assert {one.place: found for one in expressions() if (found := doubtful(one.pattern))} == {}
+
+
+@pytest.mark.parametrize(
+    ("expression", "pump"),
+    [
+        (r"(?:a+)+b", "a"),
+        (r"^[ \t]*[ \t]+:", " "),
+        (r"\d+x", "1"),
+        (r"/home/[^\n]*x", "/home/a"),
+        (r"[\w.]*?py[\w.]*$", "py"),
+    ],
+)
+def test_the_measure_finds_expressions_that_are_known_to_be_slow(expression: str, pump: str) -> None:
+    known = Expression(place="", pattern=re.compile(expression))
+    assert any(one.piece.strip(BAD) in pump * 9 for one in pumps(known.pattern, every=False))
+    found = slow(known)
+    assert found is not None
+    assert found[0] > 1.5 or "+)+" in expression
+
+
+@pytest.mark.parametrize("expression", [r"(?:a+)+", r"(?:a*b?)*", r"[ \t]*\s*:", r"\w+\d*", r"\d+(?:\.\d+)?\d*"])
+def test_the_eye_finds_repeats_that_share_their_letters(expression: str) -> None:
+    assert doubtful(re.compile(expression))
+
+
+def test_every_call_whose_expression_comes_from_elsewhere_is_one_that_there_is() -> None:
+    assert FROM_ELSEWHERE.keys() <= set(calls())
+
+
+def _reader(read: Callable[[str, str, Gathered], None]) -> Callable[[str], object]:
+    return lambda text: read("a", text, Gathered())
+
+
+WORDS = (
+    *("Linux a 5.15.0", "[conda] a 0 ", "Package    Version\n---- ----\n", "NVRM: Xid (PCI:0000:01:00): ", "GPU 0: "),
+    *(
+        "CUDA error: ",
+        "ROCm Version: ",
+        "import torch ",
+        "torch==",
+        "pip list ",
+        "conda list |grep ",
+        "nvcc ",
+        "uname ",
+    ),
+    *("PyTorch version: ", "driver 535.1, CUDA ", "| N/A 30C | ", "Marketing Name: ", "uid=0(", "error: lib", "sudo "),
+    *("export LD_LIBRARY_PATH=", "[opencl:gpu:0] Intel, ", "Is CUDA available", "gpustack ", "::error ", "/home/a/"),
+    *("--token ", "DKMS make.log for nvidia", "secure boot ", "headers ", "does not ", "Name: torch\nVersion: "),
+)
+LETTERS = (" ", "\t", "a", "1", ".", "-", "/", ":", "=", "|", "<", "\\", '"', "'", "(", "[", "{", "_", "A ", "0.", "\n")
+ODD = ("\u4e2d", "e\u0301", "\x1b[31m", "\x1b]0;", "\u202e", "\u3164", "\U0001f600", "\r", "a b ", "a=b,", "1, ")
+READS: dict[str, Callable[[str], object]] = {
+    **{f"{one.__module__}": _reader(one) for one in (*READERS, *LAYOUTS)},
+    "messages": lambda text: messages.look("a", messages.clean(text), MATRIX),
+    "own reports": lambda text: own_reports.part("a", text),
+    "pip inspect": pip_inspect.told,
+    "whereabouts": whereabouts.own,
+    "indented": messages.laid,
+    "spoken": messages.spoken,
+    "all": lambda text: take([("a", text)], MATRIX),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_twice_as_long_a_line_takes_a_reader_twice_as_long(name: str) -> None:
+    """Up to the longest line that a reader is given; a text of many such lines is that many times as long."""
+    grown: dict[str, float] = {}
+    for piece in (*WORDS, *LETTERS, *ODD):
+        for text in (Text("x\n", piece), *(Text(f"\n{piece}", one) for one in (" ", "1", "a") if len(piece) > 2)):
+            if seconds(lambda: READS[name](text.of(4000))) > NOISE * 4:  # noqa: B023 - called at once
+                found = exponent(lambda length: READS[name](text.of(length)), 1000, 4 * lines.LONGEST)  # noqa: B023
+                if found > MOST_EXPONENT:
+                    grown[repr((text.before, text.piece))] = round(found, 2)
+    assert grown == {}
+
+
+class Text:
+    """Lines as long as any that a reader is given, of one piece."""
+
+    def __init__(self, before: str, piece: str) -> None:
+        """Keep what it begins with and what is repeated."""
+        self.before, self.piece = before, piece
+
+    def of(self, length: int) -> str:
+        """Return the text of this length."""
+        whole = self.before + self.piece * (length // len(self.piece))
+        rows = (whole[at : at + lines.LONGEST] for at in range(0, len(whole), lines.LONGEST))
+        return "\n".join(rows) + BAD
