@@ -34,6 +34,8 @@ FROM_ELSEWHERE = {
     ("gpustack/mentions.py", "one.said"): "FAMILIES",
     ("gpustack/mentions.py", "family.said"): "FAMILIES",
     ("gpustack/model/command.py", "form"): "KINDS",
+    ("gpustack/secret_forms/assigned.py", "head"): "the forms, which tests/test_redaction_forms.py measures",
+    ("gpustack/secret_forms/form.py", "pattern"): "the same",
     ("gpustack/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
     ("probes/application/gpu_processes.py", "pattern"): "the row's kinds",
     ("probes/environment/distribution.py", "host.row['tag']"): "the row's tag",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 if sys.version_info >= (3, 11):
@@ -27,7 +27,7 @@ ONE = frozenset({codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN})
 NAMES = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 REPEATS = frozenset(getattr(codes, name) for name in NAMES if hasattr(codes, name))
 ATOMIC = getattr(codes, "ATOMIC_GROUP", None)
-CATEGORIES = {
+CATEGORIES: Mapping[Any, Callable[[str], bool]] = {
     codes.CATEGORY_DIGIT: str.isdigit,
     codes.CATEGORY_NOT_DIGIT: lambda one: not one.isdigit(),
     codes.CATEGORY_SPACE: str.isspace,
@@ -81,7 +81,7 @@ def _example(node: tuple[Any, Any]) -> str:
         taken = _letters(node)
         return next((one for one in taken if not one.isspace()), taken[0] if taken else "a")
     if code in REPEATS:
-        return example(value[2]) * value[0]
+        return example(value[2]) * int(value[0])
     parts = _parts(node)
     return example(parts[0]) if parts and code not in {codes.ASSERT, codes.ASSERT_NOT} else ""
 
