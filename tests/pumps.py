@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 if sys.version_info >= (3, 11):
@@ -27,7 +27,7 @@ ONE = frozenset({codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN})
 NAMES = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 REPEATS = frozenset(getattr(codes, name) for name in NAMES if hasattr(codes, name))
 ATOMIC = getattr(codes, "ATOMIC_GROUP", None)
-CATEGORIES: Mapping[Any, Callable[[str], bool]] = {
+CATEGORIES: dict[Any, Callable[[str], bool]] = {
     codes.CATEGORY_DIGIT: str.isdigit,
     codes.CATEGORY_NOT_DIGIT: lambda one: not one.isdigit(),
     codes.CATEGORY_SPACE: str.isspace,
@@ -144,7 +144,7 @@ def _among(part: tuple[Any, Any], letter: str) -> bool:
     code, value = part
     if code is codes.LITERAL:
         return chr(value) == letter
-    return value[0] <= ord(letter) <= value[1] if code is codes.RANGE else bool(CATEGORIES[value](letter))
+    return bool(value[0] <= ord(letter) <= value[1]) if code is codes.RANGE else CATEGORIES[value](letter)
 
 
 def doubtful(pattern: re.Pattern[Any]) -> list[str]:

@@ -47,7 +47,7 @@ with open(out, "wb") as out, open(err, "wb") as err:
     child = subprocess.Popen(argv, stdout=out, stderr=err)
     resource.prlimit(child.pid, resource.RLIMIT_AS, (int(most), int(most)))
     _, status, used = os.wait4(child.pid, 0)
-print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]), flush=True)
 os._exit(0)
 """
 

@@ -15,7 +15,7 @@ def short(text: str) -> tuple[str, bool]:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if EMPTY in text:
-        text = re.sub(EMPTY + "+", EMPTY, text)
+        text = re.sub(EMPTY + "+", lambda _: EMPTY, text)
     lines = text.split("\n")
     if max(map(len, lines)) <= LONGEST:
         return text, False
