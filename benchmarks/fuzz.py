@@ -26,20 +26,22 @@ REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
 from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapped  # noqa: E402 - of this checkout
-from gpustack import answers, catalogue, imports, policy, rewriting, saved, secret_shapes, snapshots, tasks, workers  # noqa: E402
-from gpustack.asking import index, subjects  # noqa: E402
+from gpustack import imports, policy, snapshots  # noqa: E402
+from gpustack.ask import subjects  # noqa: E402
 from gpustack.bench import comparing, listening, results, suite  # noqa: E402
-from gpustack.differing import compare  # noqa: E402
+from gpustack.collect import catalogue, probe_results, tasks, workers  # noqa: E402
+from gpustack.collect import package_index as index  # noqa: E402
+from gpustack.compare.difference import compare  # noqa: E402
+from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.errors import GpustackError  # noqa: E402
-from gpustack.explaining import explain  # noqa: E402
+from gpustack.explain import explain  # noqa: E402
 from gpustack.imports.sifting import sift  # noqa: E402
 from gpustack.imports.texts import take as take_text  # noqa: E402
-from gpustack.judging import judge  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
-from gpustack.model import versions  # noqa: E402
+from gpustack.model import plain, versions  # noqa: E402
 from gpustack.model.facts import Facts, Host  # noqa: E402
-from gpustack.redaction import redact  # noqa: E402
-from gpustack.render import plain  # noqa: E402
+from gpustack.redaction import redact, secret_shapes  # noqa: E402
+from gpustack.snapshots import rewriting, saved  # noqa: E402
 from tests.bench import lines  # noqa: E402
 from tests.faults.tree import FILES as KERNEL  # noqa: E402
 from tests.told import ToldHost, load  # noqa: E402
@@ -101,7 +103,7 @@ def eat_answer(dice: random.Random) -> object:
         for _ in range(dice.randint(1, 3))
     ]
     replies += [replace(one, deep=True, answer=answer(dice)) for one in replies if dice.random() < DEEP]
-    components, unseen = answers.parse(replies)
+    components, unseen = probe_results.parse(replies)
     return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 
@@ -136,7 +138,7 @@ def eat_machine(dice: random.Random) -> object:
     said = json.loads(json.dumps(RUNNER["ask"](dict(system.data), lambda: host, "probe")))
     if said["status"] == "failed":
         UNFORESEEN.update([f"{said['id']}: {said['reason']}"[:120]])
-    components, unseen = answers.parse([tasks.Reply(system=system, environment=host.environment, answer=said)])
+    components, unseen = probe_results.parse([tasks.Reply(system=system, environment=host.environment, answer=said)])
     return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 

@@ -22,9 +22,9 @@ REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
 from gpustack import snapshots  # noqa: E402 - of this checkout
-from gpustack.judging import judge  # noqa: E402
+from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
-from gpustack.render import plain  # noqa: E402
+from gpustack.report import plain  # noqa: E402
 
 MOST_SECONDS, MOST_MIB = 5.0, 500
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): {}, pid=1234, name=python, Ch 00000008\n"

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpustack import found
+from gpustack.diagnose.rules import AFTERWARDS, RULES, module_of
+from gpustack.explain import rule_docs
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.terms import place_of
 from gpustack.model.facts import Layer
-from gpustack.rules import AFTERWARDS, RULES, module_of
-from gpustack.subjects.terms import place_of
 
 PAGE = Path(__file__).with_name("findings.md")
 HEAD = """# Findings
@@ -30,10 +30,10 @@ MARKED = re.compile(r"([\\`*_<>\[\]#|~&])")
 def page() -> str:
     """Give the catalogue as Markdown: an index by layer, then each finding in the order in which rules are asked."""
     matrix = Matrix()
-    places = {finding: place_of(matrix, finding) for finding in found.ids()}
+    places = {finding: place_of(matrix, finding) for finding in rule_docs.ids()}
     layers = {finding: place.layer if place else None for finding, place in places.items()}
     index = "\n".join(filter(None, (row(layer, layers) for layer in (*Layer, None))))
-    return "\n".join((HEAD, "| layer | findings |", "|---|---|", index, "", *map(entry, found.ids())))
+    return "\n".join((HEAD, "| layer | findings |", "|---|---|", index, "", *map(entry, rule_docs.ids())))
 
 
 def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
@@ -45,7 +45,7 @@ def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
 
 def entry(finding: str) -> str:
     """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
-    title, *rest = found.text(finding)
+    title, *rest = rule_docs.text(finding)
     ruled = finding in (*RULES, *AFTERWARDS)
     module = module_of(finding).replace(".", "/") + ".py" if ruled else "gpustack/found.py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))

@@ -21,9 +21,9 @@ from rich.console import Console
 
 from gpustack.model.bench import BenchReport
 from gpustack.model.report import Report
-from gpustack.render import bench_text, text
-from gpustack.render.lines import Line, paint
-from gpustack.render.page import Page
+from gpustack.report import bench_text, text
+from gpustack.report.lines import Line, paint
+from gpustack.report.page import Page
 
 PAGE = Page(width=100, colour=True)
 COLUMN = 12.2  # the width of a letter in rich's SVG

@@ -2,7 +2,7 @@
 
 import sys
 
-from gpustack import clock, isolation
+from gpustack.collect import clock, isolation
 
 BROKEN, INTERRUPTED = 3, 130
 

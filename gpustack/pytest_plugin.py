@@ -159,7 +159,7 @@ def _names() -> dict[str, str]:
 
 def _look(recorded: str | None) -> Seen:
     """Ask the doctor about this Python on this machine, or about a recorded machine."""
-    from gpustack import isolation  # noqa: PLC0415 - a session without a marked test reads nothing of gpustack
+    from gpustack.collect import isolation  # noqa: PLC0415 - a session without a marked test reads nothing of gpustack
 
     whom = ["--from", recorded] if recorded else ["--python", sys.executable]
     command = [*isolation.argv("gpustack"), "doctor", "--format", "json", "--fail-on", "never", *whom]

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack import __version__
-from gpustack.answers import parse
-from gpustack.catalogue import question
-from gpustack.door import Door
+from gpustack.collect.catalogue import question
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Task, ask
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.rules import AFTERWARDS, RULES
 from gpustack.errors import BrokenError, InputError
-from gpustack.judging import judge
 from gpustack.model.facts import Status
 from gpustack.model.report import Tool
 from gpustack.model.selftest import Part, Proof, SelfTest
-from gpustack.rules import AFTERWARDS, RULES
 from gpustack.snapshots import SCHEMA, take
-from gpustack.workers import Task, ask
 
 if TYPE_CHECKING:
+    from gpustack.collect.workers import Reply
     from gpustack.matrix import Matrix
-    from gpustack.workers import Reply
 
 PROOFS = "selftest.json"  # made by tests/proofs.py
 SECONDS, LIMIT = 0.8, 4.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gpustack.answers import plain
-from gpustack.judging import judge
+from gpustack.collect.probe_results import plain
+from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status, Unseen
 from gpustack.model.report import Finding, Purpose, Report

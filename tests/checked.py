@@ -7,11 +7,11 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack.checking import Unmeasured, check, failed
 from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Finding, Report, Severity
 from gpustack.policy import read
+from gpustack.policy.checking import Unmeasured, check, failed
 from gpustack.snapshots import read as read_facts
 from tests.build import gpu, healthy, report, seen, torch
 from tests.recorded import judged

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gpustack import judging
+from gpustack.diagnose import engine
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
@@ -104,7 +104,7 @@ def _rules_that_fail_are_heard() -> Iterator[None]:
         raise error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(judging, "failed", raised)
+        patch.setattr(engine, "failed", raised)
         yield
 
 

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpustack.asking.given import NUMBER
+from gpustack.ask.given import NUMBER
 from gpustack.imports import choices, statements
 from gpustack.imports.platforms import NAMES
+from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.numbers import FAMILIES
 from gpustack.model.command import KINDS
-from gpustack.subjects.messages import patterns
-from gpustack.subjects.numbers import FAMILIES
 from tests.told import REPO
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ ANCHORED = frozenset({"match", "fullmatch"})
 # Calls whose expression comes from a table or from a caller: from where, so that in_rows has it. The rest of
 # such calls put a plain word into an expression, for which "word" does.
 FROM_ELSEWHERE = {
-    ("gpustack/asking/given.py", "pattern"): "NUMBER",
+    ("gpustack/ask/given.py", "pattern"): "NUMBER",
     ("gpustack/imports/devices.py", "pattern"): "a table of the same module, which holds what was compiled",
-    ("gpustack/mentions.py", "one.said"): "FAMILIES",
-    ("gpustack/mentions.py", "family.said"): "FAMILIES",
+    ("gpustack/imports/error_codes.py", "one.said"): "FAMILIES",
+    ("gpustack/imports/error_codes.py", "family.said"): "FAMILIES",
     ("gpustack/model/command.py", "form"): "KINDS",
-    ("gpustack/secret_forms/assigned.py", "head"): "the forms, which tests/test_redaction_forms.py measures",
-    ("gpustack/secret_forms/form.py", "pattern"): "the same",
-    ("gpustack/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
+    ("gpustack/redaction/forms/assigned.py", "head"): "the forms, which tests/test_redaction_forms.py measures",
+    ("gpustack/redaction/forms/form.py", "pattern"): "the same",
+    ("gpustack/matrix/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
     ("probes/application/gpu_processes.py", "pattern"): "the row's kinds",
     ("probes/environment/distribution.py", "host.row['tag']"): "the row's tag",
     ("probes/environment/packages.py", "host.row.get('pinned', '(?!)')"): "the row's pinned",

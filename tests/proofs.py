@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpustack import assets, judging
-from gpustack.render.plain import plain
-from gpustack.rules import another_environment_works
+from gpustack import assets
+from gpustack.diagnose import engine
+from gpustack.diagnose.rules import another_environment_works
+from gpustack.model.plain import plain
 from gpustack.selftest import PROOFS
 from tests.told import REPO
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 PLACES = re.compile(r'/[^" ]*/pytest-of-[^" ]*/')
 LATE = "2099-01-01T00:00:00+00:00"  # by when any matrix is old
 SMALLEST: dict[str, str] = {}
-_TRUE, _AMONG = judging._found, another_environment_works.among  # noqa: SLF001 - for one run of the tests
+_TRUE, _AMONG = engine._found, another_environment_works.among  # noqa: SLF001 - for one run of the tests
 
 
 def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
@@ -60,7 +61,7 @@ def _keep(name: str, facts: Facts) -> None:
 
 
 def pytest_configure() -> None:
-    judging._found = _found  # type: ignore[assignment] # noqa: SLF001 - for one run of the tests
+    engine._found = _found  # type: ignore[assignment] # noqa: SLF001 - for one run of the tests
     another_environment_works.among = _among
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
-from gpustack.judging import judge
 from tests.build import MATRIX
 
 if TYPE_CHECKING:

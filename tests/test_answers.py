@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.answers import parse, plain
-from gpustack.catalogue import System
+from gpustack.collect.catalogue import System
+from gpustack.collect.probe_results import parse, plain
+from gpustack.collect.workers import LATE, Reply
 from gpustack.model.facts import Layer, Status
-from gpustack.workers import LATE, Reply
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

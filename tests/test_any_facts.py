@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import (
     Component,
     Environment,
@@ -21,7 +22,6 @@ from gpustack.model.facts import (
     Status,
 )
 from gpustack.model.report import Health, Purpose, Severity
-from gpustack.subjects.messages import patterns
 from tests.build import (
     PYTHON,
     driver,

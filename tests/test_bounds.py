@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpustack import bounded, snapshots
+from gpustack import snapshots
 from gpustack.errors import InputError
 from gpustack.imports import pip_inspect
+from gpustack.model import bounded
 
 REPO = Path(__file__).resolve().parent.parent
 HOST = REPO / "tests/hosts/healthy-h200.json"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.model.plain import render
 from gpustack.model.report import Health, Severity
-from gpustack.render.plain import render
 from tests.recorded import judged
 from tools import cases
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.charting import NOT_ASKED, NOT_TOLD, chart
+from gpustack.diagnose.stack_map import NOT_ASKED, NOT_TOLD, chart
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.systems import systems
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
-from gpustack.subjects.systems import systems
 from tests.test_schemas import SNAPSHOT, validator
 
 REPO = Path(__file__).resolve().parent.parent

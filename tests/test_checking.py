@@ -8,13 +8,13 @@ from datetime import date
 
 import pytest
 
-from gpustack import faults, judging
-from gpustack.checking import check
+from gpustack.diagnose import engine
 from gpustack.model.check import HealthClass
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.report import Health, Severity
-from gpustack.policy import FINDINGS, read
-from gpustack.saved import read as read_bench
+from gpustack.policy import FINDINGS, faults, read
+from gpustack.policy.checking import check
+from gpustack.snapshots.saved import read as read_bench
 from tests.build import PYTHON, healthy, merged, pci, report, seen, torch
 from tests.build import machine as machine_of
 
@@ -271,7 +271,7 @@ def test_what_is_left_after_ignoring_decides_the_verdict() -> None:
     hurt = replace(report(bare), findings=(replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR),))
     hurt = replace(hurt, verdict=replace(hurt.verdict, status=Health.BROKEN))
     assert checked(hurt, IGNORE.format(finding="gpu-ecc-error")).verdict.status is Health.NO_GPU
-    lost = replace(hurt, not_seen=(Unseen(what="a-rule", why="its rule failed", enable_by=judging.REPORT_IT),))
+    lost = replace(hurt, not_seen=(Unseen(what="a-rule", why="its rule failed", enable_by=engine.REPORT_IT),))
     assert checked(lost, IGNORE.format(finding="gpu-ecc-error")).verdict.status is Health.UNKNOWN
     jetson = merged(healthy(torch()), seen("pci-display"), seen("gpu"), drop=["nvml", "nvidia.ko"])
     hurt = replace(report(jetson), findings=(replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR),))

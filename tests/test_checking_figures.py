@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.checking import Unmeasured, check, unmeasurable
-from gpustack.drafting import draft
 from gpustack.model.bench import Mark
+from gpustack.model.plain import render
 from gpustack.model.report import Health, Report
 from gpustack.policy import Written, read
-from gpustack.render.plain import render
-from gpustack.saved import read as read_bench
+from gpustack.policy.checking import Unmeasured, check, unmeasurable
+from gpustack.policy.generate import draft
+from gpustack.snapshots.saved import read as read_bench
 from tests.build import gpu, healthy, report, seen, torch
 from tests.checked import (
     BENCH,

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack import assets
-from gpustack.asking import commands
-from gpustack.asking.subjects import Subject
+from gpustack.ask import commands
+from gpustack.ask.subjects import Subject
+from gpustack.diagnose.engine import judge
 from gpustack.errors import GpustackError
 from gpustack.imports import load
-from gpustack.judging import judge
 from gpustack.model import command
 from gpustack.model.command import GPU, KERNEL, MODULE, PATH, PYTHON, UNIT, VERSION, requirement, sh
 from gpustack.model.report import Fix
@@ -112,7 +112,7 @@ def test_every_template_is_a_literal_whose_fields_lie_outside_quotes(path: Path)
 
 
 def test_the_tables_of_templates_are_literals() -> None:
-    from gpustack.rules import arch_heard, containers, fixes  # noqa: PLC0415 - what is asked here alone
+    from gpustack.diagnose.rules import arch_heard, containers, fixes  # noqa: PLC0415 - what is asked here alone
 
     templates = [*fixes.HEADERS.values(), containers.AMD, *(template for _, template in arch_heard.OTHERS.values())]
     for template in templates:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 
-from gpustack.differing import changes, compare
+from gpustack.compare.difference import changes, compare
 from gpustack.model.difference import Changed, Difference, Turn
 from gpustack.model.facts import Layer
+from gpustack.model.plain import render
 from gpustack.model.report import Health, Severity
 from gpustack.redaction import redact
-from gpustack.render.plain import render
 from gpustack.snapshots import read
 from tests.build import PYTHON, driver, gpu, healthy, libcuda, log, merged, module, nvml, report, seen, torch
 from tests.checked import LOW

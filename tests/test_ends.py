@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from gpustack.door import death, last_line
+from gpustack.collect.subprocesses import death, last_line
 from gpustack.interrupting import heeded
 
 

@@ -8,16 +8,16 @@ import jsonschema
 import pytest
 
 from gpustack import assets
-from gpustack.explaining import explain
-from gpustack.found import ids
+from gpustack.explain import explain
+from gpustack.explain.rule_docs import ids
+from gpustack.explain.topics import carried
+from gpustack.imports.error_codes import mentioned
 from gpustack.matrix import Matrix
-from gpustack.meanings import carried
-from gpustack.mentions import mentioned
+from gpustack.matrix.subjects.systems import systems
+from gpustack.matrix.subjects.terms import terms
 from gpustack.model.explanation import Explanation, Kind
 from gpustack.model.facts import Layer
-from gpustack.render.plain import render
-from gpustack.subjects.systems import systems
-from gpustack.subjects.terms import terms
+from gpustack.model.plain import render
 
 MATRIX = Matrix()
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import catalogue
-from gpustack.answers import parse
-from gpustack.door import Door
-from gpustack.judging import judge
+from gpustack.collect import catalogue
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Reply, Task, ask
+from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
 from gpustack.snapshots import read
-from gpustack.workers import Reply, Task, ask
 from tests.render.readers import READERS
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_odd_letters_everywhere_do_no_harm_to_any_form(tmp_path: Path) -> None:
     mixed = tuple(components.get(one.id, one) for one in well.components)
     report = judge(replace(well, components=mixed, not_seen=unseen), Matrix())
     for form in FORMS:
-        text = import_module(f"gpustack.render.{form}").render(report)
+        text = import_module(f"gpustack.report.{form}").render(report)
         assert text.encode("utf-8")
         assert not {"\x1b", "\x00", "\u202e"} & {*text}
-    json.loads(import_module("gpustack.render.plain").render(report))
+    json.loads(import_module("gpustack.report.plain").render(report))

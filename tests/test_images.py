@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.collect.images import look
+from gpustack.collect.libcuda import TOOLKIT, taken_over
+from gpustack.diagnose.rules.reading import items, number, table, text, told
 from gpustack.errors import UsageError
-from gpustack.images import look
 from gpustack.model.facts import Facts, Status
-from gpustack.rules.reading import items, number, table, text, told
-from gpustack.taken_over import TOOLKIT, taken_over
 from tests.build import driver, found, gpu, ids, libcuda, merged, module, nvml, on, pci, report, seen, uvm
 
 LIBC = next(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack import isolation, targets
+from gpustack.collect import isolation, targets
 from gpustack.errors import UsageError
 
 REPO = Path(__file__).resolve().parent.parent

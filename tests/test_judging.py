@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack import judging
+from gpustack.diagnose import engine
+from gpustack.diagnose.rules import nccl_version_clash
+from gpustack.diagnose.rules.causes import cause_of
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Environment, Facts, Unseen
 from gpustack.model.report import Finding, Health, Kept, Severity
-from gpustack.rules import nccl_version_clash
-from gpustack.rules.causes import cause_of
 from tests.build import (
     PYTHON,
     driver,
@@ -38,7 +38,7 @@ from tests.build import (
 )
 from tests.checked import LOW
 
-FAILED = judging.failed  # tests are ended by it otherwise (conftest.py)
+FAILED = engine.failed  # tests are ended by it otherwise (conftest.py)
 RAN = {"ran": True, "ok": True, "device": "cuda:0"}
 
 
@@ -54,9 +54,9 @@ def test_a_machine_where_all_is_well_is_healthy() -> None:
 
 def test_what_is_made_ready_is_all_that_a_healthy_machine_asks_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = Matrix()
-    judging.ready(matrix)
+    engine.ready(matrix)
     monkeypatch.setattr(Matrix, "_read", lambda _matrix, name: pytest.fail(f"{name} is read afterwards"))
-    assert judging.judge(healthy(torch(), jax(), onnxruntime()), matrix).verdict.status is Health.HEALTHY
+    assert engine.judge(healthy(torch(), jax(), onnxruntime()), matrix).verdict.status is Health.HEALTHY
 
 
 def test_a_rule_that_fails_costs_what_it_alone_would_have_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_rule_that_fails_costs_what_it_alone_would_have_said(monkeypatch: pyte
         raise KeyError("no such row")
 
     judge.__module__ = nccl_version_clash.__name__
-    monkeypatch.setattr(judging, "failed", FAILED)
+    monkeypatch.setattr(engine, "failed", FAILED)
     monkeypatch.setattr(nccl_version_clash, "judge", judge)
     made = report(healthy(torch()))
     (unseen,) = made.not_seen
@@ -93,7 +93,7 @@ def test_what_was_not_seen_for_a_known_reason_leaves_the_verdict_to_that_reason(
     facts, hot = healthy(), replace(LOW, id="gpu-overheat")
     blank = replace(LOW, id="component-not-seen", severity=Severity.UNKNOWN)
     for follows, status in ((blank, Health.UNKNOWN), (replace(blank, caused_by=hot.key), Health.DEGRADED)):
-        assert judging.verdict([hot, follows], facts, {}, blind=False).status is status
+        assert engine.verdict([hot, follows], facts, {}, blind=False).status is status
 
 
 def test_what_was_not_seen_is_told_beside_what_was() -> None:

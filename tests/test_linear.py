@@ -15,8 +15,7 @@ from functools import cache, partial
 
 import pytest
 
-from gpustack import messages
-from gpustack.imports import lines, own_reports, pip_inspect, whereabouts
+from gpustack.imports import lines, messages, own_reports, pip_inspect, whereabouts
 from gpustack.imports.gathered import Gathered
 from gpustack.imports.texts import LAYOUTS, READERS, take
 from gpustack.matrix import Matrix
@@ -31,7 +30,7 @@ NOISE, QUICK, ENOUGH = 0.002, 0.0003, 0.5  # seconds: worth a second look, not e
 LOOKS = 1000 if DEEP else 4  # of the pumps that take long, the slowest that get a second look
 PARTS = 8  # the expressions are tried in so many tests, side by side
 # What is slow still, by file: the redaction is rewritten apart from this.
-SLOW_STILL = frozenset({"gpustack/secret_shapes.py", "gpustack/redaction.py"})
+SLOW_STILL = frozenset({"gpustack/redaction/secret_shapes.py", "gpustack/redaction/__init__.py"})
 
 
 @cache

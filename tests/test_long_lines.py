@@ -17,12 +17,12 @@ import pytest
 
 from gpustack import snapshots
 from gpustack.cli.options import Shape
-from gpustack.deadline import LATE, OutOfTime, judged, within
+from gpustack.diagnose.engine import judge
 from gpustack.imports import lines, load
+from gpustack.imports.deadline import LATE, OutOfTime, judged, within
 from gpustack.imports.texts import take
-from gpustack.judging import judge
 from gpustack.matrix import Matrix
-from gpustack.render.parts import Told
+from gpustack.report.parts import Told
 from tests.patience import in_time
 from tests.test_linear import LETTERS, MEGABYTE, MOST_SECONDS, ODD, READS, WORDS, seconds
 from tests.told import REPO
@@ -70,7 +70,7 @@ def quoting(text: str) -> Report:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_line_of_one_megabyte_takes_every_form_of_output_two_seconds_at_most(form: str) -> None:
     name = {"json": "plain", "text": "text"}.get(form, f"report_{form}")
-    render = import_module(f"gpustack.render.{name}").render
+    render = import_module(f"gpustack.report.{name}").render
     more = () if form in {"json", "text"} else (Told(),)
     took = {piece: seconds(partial(render, quoting(long(piece)), *more)) for piece in QUOTED}
     assert {piece: one for piece, one in took.items() if one > 2 * MOST_SECONDS} == {}  # two lines

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpustack import assets, catalogue
+from gpustack import assets
+from gpustack.collect import catalogue
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
 from gpustack.model.report import Row

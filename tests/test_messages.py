@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from gpustack.imports.messages import MOST_OF_A_KIND, clean, find, laid, spoken
 from gpustack.matrix import Matrix
-from gpustack.messages import MOST_OF_A_KIND, clean, find, laid, spoken
-from gpustack.subjects.messages import patterns
+from gpustack.matrix.subjects.messages import patterns
 
 MATRIX = Matrix()
 XID = "NVRM: Xid (PCI:0000:06:00): {}, pid=1234, name=python, it is said"

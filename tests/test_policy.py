@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack import assets, toml_lines
-from gpustack.drafting import draft
+from gpustack import assets
 from gpustack.errors import InputError
+from gpustack.matrix import toml_lines
 from gpustack.model.policy import Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
 from gpustack.policy import END, ENDED, find, keys, load, read
+from gpustack.policy.generate import draft
 from tests.render import reports
 
 if sys.version_info >= (3, 11):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Call, Component, Environment, Facts, Host, Instance, JsonValue, Layer, Status, Unseen
+from gpustack.model.plain import render
 from gpustack.model.report import Because
 from gpustack.redaction import ourselves, redact
-from gpustack.render.plain import render
 from tests.render import reports
 
 UUID = "GPU-451607bd-f6e8-69f7-4b69-d39bbe37fccb"

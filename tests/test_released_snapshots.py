@@ -9,7 +9,7 @@ import pytest
 
 from gpustack import snapshots
 from gpustack.errors import InputError
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 from tests.build import report
 from tests.faults import command
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.diagnose.rules.alone import inside
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity
-from gpustack.rules.alone import inside
 
 REPO = Path(__file__).resolve().parent.parent
 FILES = [path for folder in ("gpustack", "probes", "microbench") for path in sorted((REPO / folder).rglob("*.py"))]

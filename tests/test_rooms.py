@@ -15,26 +15,35 @@ from gpustack import assets
 
 REPO = Path(__file__).resolve().parent.parent
 GPU_LIBRARIES = {"cuda", "pynvml", "numpy", "nvmath", "cupy", "torch", "jax"}
-ALLOWED = {
-    "gpustack.errors": set(),
-    "gpustack.model": {"gpustack.model"},
-    "gpustack.subjects": {"gpustack.subjects", "gpustack.model", "gpustack.tables"},
-    "gpustack.rules": {"gpustack.rules", "gpustack.model", "gpustack.matrix", "gpustack.subjects"},
-    "gpustack.asking": {
-        "gpustack.asking",
-        "gpustack.model",
-        "gpustack.matrix",
-        "gpustack.subjects",
-        "gpustack.rules",
-        "gpustack.errors",
-        "gpustack.door",
-        "gpustack.writing",
-    },
-    "gpustack.render": {"gpustack.render", "gpustack.model"},
-    "gpustack.rulebook": {"gpustack.rules", "gpustack.model"},
-    "gpustack.trials": {"gpustack.rules", "gpustack.messages", "gpustack.model", "gpustack.matrix"},
-    "gpustack.judging": {"gpustack.rules", "gpustack.rulebook", "gpustack.trials", "gpustack.model", "gpustack.matrix"},
+# Every room, and what it may import beside itself, errors and assets; the command line sees all, and nobody sees it.
+ROOMS = {
+    "model": set(),
+    "matrix": {"model"},
+    "collect": {"model", "matrix"},
+    "snapshots": {"model"},
+    "redaction": {"model"},
+    "imports": {"model", "matrix", "snapshots"},
+    "diagnose": {"model", "matrix"},
+    "compare": {"model", "matrix", "diagnose"},
+    "ask": {"model", "matrix", "diagnose"},
+    "explain": {"model", "matrix", "diagnose", "imports"},
+    "bench": {"model", "matrix", "collect"},
+    "policy": {"model", "matrix", "diagnose", "compare", "bench"},
+    "trace": {"model", "matrix", "collect", "bench", "snapshots"},
+    "report": {"model"},
+    "schemas": {"model"},
 }
+# What stands at the root: six modules, and whom each may see.
+ROOT = {
+    "__init__": set(),
+    "__main__": {"cli", "collect"},
+    "assets": set(),
+    "errors": set(),
+    "interrupting": set(),
+    "pytest_plugin": {"collect", "matrix", "model"},
+    "selftest": {"collect", "diagnose", "model", "snapshots"},
+}
+EVERYWHERE = {"", "assets", "errors", "interrupting"}
 HIDDEN_FROM_RULES = {"os", "subprocess", "pathlib", "socket", "shutil", "tempfile", "platform", "importlib", "time"}
 
 
@@ -65,26 +74,48 @@ def within(module: str, rooms: set[str]) -> bool:
     return any(module == room or module.startswith(room + ".") for room in rooms)
 
 
+def room_of(module: str) -> str:
+    """Give the room of a module, or the module itself where it stands at the root; empty for the package."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and (REPO / "gpustack" / parts[1]).exists() else (parts[1:2] or [""])[0]
+
+
 @pytest.mark.parametrize("path", modules("gpustack"), ids=name_of)
 def test_a_room_sees_only_what_it_may(path: Path) -> None:
-    room = next((room for room in ALLOWED if within(name_of(path), {room})), None)
-    ours = {module for module in imported(path) if within(module, {"gpustack"})}
-    if room:
-        allowed = ALLOWED[room] | {"gpustack.__version__", "gpustack"}
-        assert {module for module in ours if not within(module, allowed) and module != "gpustack"} == set()
+    room = room_of(name_of(path)) or "__init__"
+    seen = {room_of(module) for module in imported(path) if within(module, {"gpustack"})} - {"__version__", room}
+    if room != "cli":
+        assert seen <= EVERYWHERE | (ROOMS.get(room) or ROOT.get(room) or set()), path
     assert not {module for module in imported(path) if within(module, {"probes", "microbench"})}
+
+
+def test_every_room_is_named_and_six_modules_at_most_stand_at_the_root() -> None:
+    package = REPO / "gpustack"
+    folders = {
+        path.name for path in package.iterdir() if path.is_dir() and path.name not in {"__pycache__", "_shipped"}
+    }
+    assert folders == {*ROOMS, "cli"}
+    assert {path.stem for path in package.glob("*.py")} == set(ROOT)
+    assert len(ROOT) <= 7
+
+
+def test_no_room_imports_itself_through_others() -> None:
+    reached = {room: set(seen) for room, seen in ROOMS.items()}
+    for _ in ROOMS:
+        reached = {room: seen.union(*(reached[one] for one in seen)) for room, seen in reached.items()}
+    assert [room for room, seen in reached.items() if room in seen] == []
 
 
 @pytest.mark.parametrize("path", modules("gpustack"), ids=name_of)
 def test_typer_rich_and_the_gpu_libraries_stay_in_their_rooms(path: Path) -> None:
     name, seen = name_of(path), {module.partition(".")[0] for module in imported(path)}
     assert "typer" not in seen or within(name, {"gpustack.cli"})
-    assert "rich" not in seen or within(name, {"gpustack.render", "gpustack.cli"})
-    assert not seen & GPU_LIBRARIES or within(name, {"gpustack.bench", "gpustack.tracing"})
+    assert "rich" not in seen or within(name, {"gpustack.report", "gpustack.cli"})
+    assert not seen & GPU_LIBRARIES or within(name, {"gpustack.bench", "gpustack.trace"})
     assert "pydantic" not in seen or within(name, {"gpustack.schemas"})
 
 
-@pytest.mark.parametrize("path", modules("gpustack/rules"), ids=name_of)
+@pytest.mark.parametrize("path", modules("gpustack/diagnose/rules"), ids=name_of)
 def test_rules_see_no_files_no_processes_and_no_environment(path: Path) -> None:
     assert not {module.partition(".")[0] for module in imported(path)} & HIDDEN_FROM_RULES
 

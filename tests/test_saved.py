@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpustack.errors import InputError
-from gpustack.render.plain import render
-from gpustack.saved import read
+from gpustack.model.plain import render
+from gpustack.snapshots.saved import read
 from tests.render import measurements
 
 EVIDENCE = Path(__file__).resolve().parent.parent / "docs/evidence"

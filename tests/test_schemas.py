@@ -13,7 +13,7 @@ import pytest
 
 from gpustack import assets
 from gpustack.model.facts import Environment, Facts
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 from gpustack.schemas.__main__ import ROOTS, write
 from tests.render import measurements, reports, traces
 

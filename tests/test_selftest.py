@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import judging, selftest
-from gpustack.door import Door
+from gpustack import selftest
+from gpustack.collect.subprocesses import Door
+from gpustack.diagnose import engine
+from gpustack.diagnose.rules import AFTERWARDS, RULES, nouveau_loaded
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
+from gpustack.model import plain
 from gpustack.model.report import Tool
 from gpustack.model.selftest import Part, Proof, SelfTest
-from gpustack.render import plain
-from gpustack.render.selftest_text import render
-from gpustack.rules import AFTERWARDS, RULES, nouveau_loaded
+from gpustack.report.selftest_text import render
 from tests.faults import command
 from tests.test_schemas import validator
 
@@ -58,7 +59,7 @@ def test_a_rule_that_is_silent_or_breaks_does_not_hold(monkeypatch: pytest.Monke
         proofs = {proof.name: proof for proof in selftest.rules(MATRIX, selftest.sick_facts())}
         assert not proofs["nouveau-loaded"].held
         assert proofs["nouveau-loaded"].says == says
-    assert judging.judge is not None
+    assert engine.judge is not None
 
 
 def test_a_rule_without_facts_and_damaged_facts_do_not_hold() -> None:

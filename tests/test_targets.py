@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack import targets
+from gpustack.collect import targets
 from gpustack.errors import UsageError
 
 

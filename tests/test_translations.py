@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports.texts import take
-from gpustack.judging import judge
+from gpustack.imports.translations import ENGLISH, english
 from gpustack.matrix import Matrix
-from gpustack.translations import ENGLISH, english
 
 MATRIX = Matrix()
 

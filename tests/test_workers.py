@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import workers
-from gpustack.catalogue import System
-from gpustack.door import Door
+from gpustack.collect import workers
+from gpustack.collect.catalogue import System
+from gpustack.collect.probing import look
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Reply, Task, ask
 from gpustack.model.facts import Layer
-from gpustack.probing import look
-from gpustack.workers import Reply, Task, ask
 from tests.patience import in_time
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from gpustack import writing
-from gpustack.asking.updating import save
 from gpustack.bench import compiling
 from gpustack.cli import keeping
 from gpustack.cli.options import Shape
 from gpustack.cli.outputs import summarise
+from gpustack.collect.updates import save
 from gpustack.errors import OutputError
+from gpustack.model import writing
 from gpustack.model.matrix_answer import MatrixUpdate, RowChange
 from tests.render import measurements, reports
 
@@ -256,7 +256,7 @@ def test_ctrl_c_in_the_middle_leaves_the_old_file_alone(tmp_path: Path) -> None:
 
 def test_no_other_place_writes_files() -> None:
     """Children write what their parent reads in a folder of its own; the null device keeps nothing."""
-    apart = {"gpustack/writing.py", "gpustack/cli/__init__.py", *map(str, _children())}
+    apart = {"gpustack/model/writing.py", "gpustack/cli/__init__.py", *map(str, _children())}
     for path in (REPO / "gpustack").rglob("*.py"):
         name = str(path.relative_to(REPO))
         calls = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
@@ -265,7 +265,7 @@ def test_no_other_place_writes_files() -> None:
 
 
 def _children() -> list[Path]:
-    folder = REPO / "gpustack/tracing/frameworks/children"
+    folder = REPO / "gpustack/trace/frameworks/children"
     return [path.relative_to(REPO) for path in folder.glob("*.py")]
 
 

@@ -13,7 +13,7 @@ from gpustack.bench.progress import Progress, Silent, shown_on
 from gpustack.bench.session import Session
 from gpustack.bench.stress import stress
 from gpustack.bench.ticker import Ticker
-from gpustack.door import Door
+from gpustack.collect.subprocesses import Door
 from gpustack.errors import UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport

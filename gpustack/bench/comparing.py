@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gpustack import bounded
 from gpustack.bench.spread import interval
 from gpustack.errors import InputError
+from gpustack.model import bounded
 from gpustack.model.bench import BenchReport, Mark
 from gpustack.model.comparison import Change, Comparison, Outcome
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from gpustack import assets, writing
+from gpustack import assets
 from gpustack.bench.nvrtc import Nvrtc, copies
 from gpustack.errors import BrokenError, NothingSeenError, OutputError
+from gpustack.model import writing
 
 OPTIONS = ("--std=c++17",)
 SPECIFIC = 9  # from this major capability on there are instructions of one architecture alone, behind a suffix

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack import isolation
-from gpustack.door import Door, death, ended, state
+from gpustack.collect import isolation
+from gpustack.collect.subprocesses import Door, death, ended, state
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,7 +27,7 @@ except (OSError, AttributeError):
 if asked.get("bound", os.getppid()) != os.getppid():
     sys.exit(1)
 sys.path[:] = asked["path"]
-importlib.import_module("gpustack.clock").hold()
+importlib.import_module("gpustack.collect.clock").hold()
 importlib.import_module(asked["main"]).main(asked)
 """
 MOST_LINE = 4 << 20

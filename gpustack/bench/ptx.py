@@ -13,9 +13,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpustack import assets, writing
+from gpustack import assets
 from gpustack.bench.nvrtc import Nvrtc
 from gpustack.errors import NothingSeenError
+from gpustack.model import writing
 
 COMPILER = (12, 0)
 ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be made for

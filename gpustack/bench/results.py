@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpustack.answers import plain
 from gpustack.bench import between, ceilings, companions, probed, readings
 from gpustack.bench.spread import spread
 from gpustack.bench.verdicts import Case, explain, judge
+from gpustack.collect.probe_results import plain
 from gpustack.model.bench import Device, Mark, Result
 from gpustack.model.command import reread
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpustack.bench.progress import Progress
     from gpustack.bench.results import Opened
     from gpustack.bench.suite import Bench
-    from gpustack.door import Door
+    from gpustack.collect.subprocesses import Door
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Device, Result
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpustack import targets
 from gpustack.bench import libraries
+from gpustack.collect import targets
 
 # The first would have fp32 measured as tf32 or the reverse; with the second the gate would wait for itself.
 UNSET = frozenset({"NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING"})

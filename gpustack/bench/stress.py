@@ -15,7 +15,7 @@ from gpustack.bench import load, results, setting
 from gpustack.bench.findings import found
 from gpustack.bench.listening import Ear, Line, start
 from gpustack.bench.ticker import Ticker
-from gpustack.door import Door
+from gpustack.collect.subprocesses import Door
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport, Mark

@@ -17,7 +17,7 @@ from typing import Any
 import pynvml
 
 from gpustack.bench import hops
-from gpustack.subjects import spans
+from gpustack.matrix.subjects import spans
 
 PERIOD = 0.025
 HOPS_EVERY = 4  # readings: the kernel asks every bridge, which takes longer than NVML's answers

@@ -13,7 +13,7 @@ from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
 from gpustack.cli.results import look, renderer, write
 
 if TYPE_CHECKING:
-    from gpustack.asking.given import Given
+    from gpustack.ask.given import Given
     from gpustack.cli.options import Format
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -50,7 +50,7 @@ def show(
     verbose: Verbose = False,
 ) -> None:
     """Show all that the matrix states of a component, with its sources."""
-    from gpustack.asking.showing import show as tables
+    from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
     _leave(tables(subject, Matrix()), written, output, verbose=verbose)
@@ -79,8 +79,8 @@ def _question(name: str) -> Callable[..., None]:
         timeout: Timeout = None,
         verbose: Verbose = False,
     ) -> None:
-        from gpustack.asking import answering
-        from gpustack.asking.given import Given
+        from gpustack.ask import answering
+        from gpustack.ask.given import Given
         from gpustack.matrix import Matrix
 
         rows = Matrix()
@@ -126,7 +126,7 @@ def update(
     verbose: Verbose = False,
 ) -> None:
     """Compare rows that follow from wheels with the package index that pip is set to use, and show what differs."""
-    from gpustack.asking.updating import compare, save
+    from gpustack.collect.updates import compare, save
     from gpustack.matrix import Matrix
 
     found = compare(names or (), Matrix(), timeout)
@@ -139,8 +139,8 @@ def _machine(
     subjects: list[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
     """Give the facts of the machine that is asked about: recorded, this one, or None where all that counts is given."""
-    from gpustack.asking.given import checked
-    from gpustack.asking.subjects import parse
+    from gpustack.ask.given import checked
+    from gpustack.ask.subjects import parse
     from gpustack.errors import UsageError
 
     checked(given)

@@ -6,12 +6,12 @@ import os
 import sys
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from gpustack import isolation, writing
 from gpustack.cli.examining import DOCTOR_SECONDS, read, taken, without_secrets
 from gpustack.cli.options import (
     Deep,
@@ -30,15 +30,17 @@ from gpustack.cli.options import (
 )
 from gpustack.cli.outputs import How, deliver, places
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, look, renderer, write
+from gpustack.collect import isolation
 from gpustack.errors import InputError, NothingSeenError, UsageError
+from gpustack.model import writing
 
 if TYPE_CHECKING:
-    from gpustack.checking import Unmeasured
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
     from gpustack.model.check import CheckReport
     from gpustack.model.report import Report
     from gpustack.policy import Written
+    from gpustack.policy.checking import Unmeasured
 
 Style: TypeAlias = Literal["gpustack", "nagios", "npd"]
 CHECK_SECONDS, BENCH_SECONDS, LEAST_SECONDS, REPORT_SECONDS = 60.0, 12.0, 3.0, 1.0
@@ -139,8 +141,8 @@ def diff(
     verbose: Verbose = False,
 ) -> None:
     """Say what changed between two recorded machines, and which change matters, by judging both."""
-    from gpustack.differing import compare
-    from gpustack.judging import judge
+    from gpustack.compare.difference import compare
+    from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
 
     if before == after == "-":
@@ -157,9 +159,9 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
     """Look, measure, and hold all of it against the policy."""
     from datetime import datetime, timezone
 
-    from gpustack.checking import check as hold
     from gpustack.matrix import Matrix
-    from gpustack.redaction import ourselves
+    from gpustack.policy.checking import check as hold
+    from gpustack.redaction import ourselves, redact
 
     matrix, written = Matrix(), _policy(named)
     golden, origin = _golden(asked, written, matrix)
@@ -173,7 +175,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
         golden=golden,
         origin=origin,
         unmeasured=unmeasured,
-        ours=ourselves(os.environ),
+        hide=partial(redact, mine=ourselves(os.environ)),
     )
 
 
@@ -189,8 +191,8 @@ def _policy(named: Path | None) -> Written | None:
 
 
 def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
-    from gpustack.deadline import judged as in_time
-    from gpustack.judging import judge
+    from gpustack.diagnose.engine import judge
+    from gpustack.imports.deadline import judged as in_time
     from gpustack.model.report import Purpose
 
     if asked.origins:
@@ -204,10 +206,10 @@ def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
 
 def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport | None, Unmeasured | None]:
     """Give the quick bench, or why there is none."""
-    from gpustack.checking import Unmeasured, unmeasurable
+    from gpustack.policy.checking import Unmeasured, unmeasurable
 
     if asked.saved:
-        from gpustack.saved import read as read_bench
+        from gpustack.snapshots.saved import read as read_bench
 
         return read_bench(asked.saved), None
     if not asked.bench:
@@ -248,7 +250,7 @@ def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport |
 
 def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Report | None, str]:
     """Give the golden machine, judged, and where it was read."""
-    from gpustack.judging import judge
+    from gpustack.diagnose.engine import judge
 
     named = written.policy.golden.snapshot if written else None
     path = asked.golden or (written.beside(named) if written and named else None)
@@ -264,7 +266,7 @@ def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Repo
 
 def _code(report: CheckReport, fail_on: str, style: Style) -> int:
     """Give the exit code: ours, Nagios' by the class, or that of the node problem detector."""
-    from gpustack.checking import failed
+    from gpustack.policy.checking import failed
 
     if report.bench and report.bench.interrupted == "Ctrl-C":
         return INTERRUPTED
@@ -276,8 +278,8 @@ def _code(report: CheckReport, fail_on: str, style: Style) -> int:
 
 def _draft(path: Path, asked: Asked, *, force: bool) -> None:
     """Write a policy from this machine; one that is there is left alone."""
-    from gpustack.drafting import draft
     from gpustack.matrix import Matrix
+    from gpustack.policy.generate import draft
 
     if path.name == "pyproject.toml":
         raise UsageError("--init writes a file of its own, such as gpustack.toml; its tables may be moved by hand")

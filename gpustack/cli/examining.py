@@ -68,9 +68,9 @@ def doctor(
     verbose: Verbose = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that mend it."""
-    from gpustack.deadline import judged as in_time
-    from gpustack.deadline import to_judge
-    from gpustack.judging import judge, ready
+    from gpustack.diagnose.engine import judge, ready
+    from gpustack.imports.deadline import judged as in_time
+    from gpustack.imports.deadline import to_judge
     from gpustack.matrix import Matrix
     from gpustack.model.report import Purpose
 
@@ -115,7 +115,7 @@ def snapshot(
 
     With --from, what was recorded elsewhere is written anew: redacted, and as a snapshot of today.
     """
-    from gpustack.render.plain import render
+    from gpustack.model.plain import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if origins:
@@ -137,7 +137,7 @@ def stack(
     verbose: Verbose = False,
 ) -> None:
     """Draw the whole GPU stack, layer by layer, with what is here, which version, and what needs what."""
-    from gpustack.charting import chart
+    from gpustack.diagnose.stack_map import chart
     from gpustack.matrix import Matrix
 
     matrix = Matrix()
@@ -151,18 +151,18 @@ def stack(
 
 def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Facts:
     """Give the facts of the machine that these files speak of, as far as there is time."""
-    from gpustack.deadline import to_read
     from gpustack.imports import load
+    from gpustack.imports.deadline import to_read
 
     return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
     """Give a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
-    from gpustack import rewriting
-    from gpustack.deadline import to_read
     from gpustack.imports import whole
+    from gpustack.imports.deadline import to_read
     from gpustack.matrix import Matrix
+    from gpustack.snapshots import rewriting
 
     facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
     more = rewriting.unknown(said, facts)
@@ -178,7 +178,7 @@ def taken(
     meanwhile: Callable[[], object] | None = None,
 ) -> Facts:
     """Give the facts of this machine, taken here and now."""
-    from gpustack.probing import look
+    from gpustack.collect.probing import look
 
     seconds = timeout or (DEEP_SECONDS if deep else EVERYWHERE_SECONDS if everywhere else DOCTOR_SECONDS)
     if deep and sys.stderr.isatty():
@@ -200,7 +200,7 @@ def taken(
 
 def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:
     """Give the facts of an unpacked image on this machine."""
-    from gpustack.images import look
+    from gpustack.collect.images import look
 
     return look(image, variables or (), timeout=timeout or DOCTOR_SECONDS)
 

@@ -25,10 +25,10 @@ def explain(
     """Say what a finding, an error, a system or a term of the stack means, how to see it here and how to mend it."""
     from importlib import import_module
 
-    from gpustack import explaining
+    from gpustack import explain
     from gpustack.matrix import Matrix
 
-    explanation = explaining.explain(words, Matrix())
-    render = import_module(f"gpustack.render.{'plain' if written == 'json' else 'explain_text'}").render
+    explanation = explain.explain(words, Matrix())
+    render = import_module(f"gpustack.report.{'plain' if written == 'json' else 'explain_text'}").render
     write(render(explanation, **({} if written == "json" else look(output))), output)
     raise typer.Exit(0 if explanation.known else 1)

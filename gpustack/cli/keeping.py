@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import writing
 from gpustack.errors import UsageError
+from gpustack.model import writing
 
 if TYPE_CHECKING:
     from gpustack.bench.comparing import Older
@@ -29,7 +29,7 @@ class Wanted:
 def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path | None) -> Wanted:
     """Give what is to be done; raises for a file that cannot be read, and for a picture of no kind here."""
     from gpustack.bench import comparing
-    from gpustack.render import plot as drawing
+    from gpustack.report import plot as drawing
 
     if plot:
         ending = drawing.kind(plot.name)
@@ -54,8 +54,8 @@ def compared(report: BenchReport, asked: Wanted) -> BenchReport:
 
 def kept(report: BenchReport, asked: Wanted) -> None:
     """Save the report and draw it; raises OutputError where that cannot be written."""
-    from gpustack.render import plain
-    from gpustack.render import plot as drawing
+    from gpustack.model import plain
+    from gpustack.report import plot as drawing
 
     if asked.save:
         writing.write(asked.save, plain.render(report))

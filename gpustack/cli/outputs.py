@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typer.core import TyperCommand
 
-from gpustack import isolation, writing
 from gpustack.cli.results import shown, write
+from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
+from gpustack.model import writing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from gpustack.cli.tracing import Traced
     from gpustack.model.bench import BenchReport
     from gpustack.model.report import Report
-    from gpustack.render.parts import Told
+    from gpustack.report.parts import Told
 
 Made = TypeVar("Made", bound="Report | BenchReport")
 STANDARD_INPUT = "-"
@@ -136,7 +137,7 @@ def hides(place: Place, how: How) -> bool:
 
 def summarise(reported: Report | BenchReport, summary: Path) -> None:
     """Append the Markdown of a report to the summary of a step of GitHub Actions."""
-    from gpustack.render.report_markdown import render
+    from gpustack.report.report_markdown import render
 
     said = render(reported).encode("utf-8", "replace")
     if len(said) > MOST_SUMMARY:
@@ -147,7 +148,7 @@ def summarise(reported: Report | BenchReport, summary: Path) -> None:
 def _module(place: Place) -> ModuleType:
     """Give the module that writes this form; that of the text depends on what is written, and is found there."""
     names = {"json": "plain", "text": "text"}
-    return import_module(f"gpustack.render.{names.get(place.written, f'report_{place.written}')}")
+    return import_module(f"gpustack.report.{names.get(place.written, f'report_{place.written}')}")
 
 
 def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
@@ -160,13 +161,13 @@ def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
 def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
     """Give what a form needs beside the report."""
     from gpustack.model.report import Severity
-    from gpustack.render.parts import Told, every
+    from gpustack.report.parts import Told, every
 
     order = (Severity.ERROR, Severity.WARNING, Severity.UNKNOWN)
     failing = next((order[: number + 1] for number, one in enumerate(order) if one.value == how.fail_on), order[:1])
     texts: dict[str, str] = {}
     if place.written == "sarif":
-        from gpustack.rulebook import explain
+        from gpustack.diagnose.rulebook import explain
 
         ids = {one.id for one in every(reported)}
         texts = {id_: text for id_ in ids if (text := explain(id_))}

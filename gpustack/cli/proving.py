@@ -16,6 +16,6 @@ def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbo
     from gpustack.selftest import prove
 
     tested = prove(Matrix())
-    render = import_module(f"gpustack.render.{'plain' if written == 'json' else 'selftest_text'}").render
+    render = import_module(f"gpustack.report.{'plain' if written == 'json' else 'selftest_text'}").render
     write(render(tested, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
     raise typer.Exit(0 if tested.held else 1)

@@ -8,8 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from gpustack import writing
 from gpustack.errors import OutputError
+from gpustack.model import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def renderer(written: Drawn, text: str) -> Callable[..., str]:
     """Give the function that writes such a report; importing it is most of the work, and can be done early."""
     from importlib import import_module
 
-    render: Callable[..., str] = import_module(f"gpustack.render.{'plain' if written == 'json' else text}").render
+    render: Callable[..., str] = import_module(f"gpustack.report.{'plain' if written == 'json' else text}").render
     return render
 
 

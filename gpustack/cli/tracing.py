@@ -18,8 +18,9 @@ from gpustack.errors import InputError, NothingSeenError, OutputError, UsageErro
 
 if TYPE_CHECKING:
     from gpustack.cli.outputs import Place
+    from gpustack.model.report import Report
     from gpustack.model.trace import Trace
-    from gpustack.tracing.asked import Asked, Progress
+    from gpustack.trace.asked import Asked, Progress
 
 Named: TypeAlias = Literal["mlp", "convnet", "transformer"]
 Sized: TypeAlias = Literal["small", "medium", "large"]
@@ -83,7 +84,7 @@ def trace(
     ] = False,
 ) -> None:
     """Follow a small model through the seven steps of a GPU running it: what each does, how long, how near a limit."""
-    from gpustack.tracing.asked import Asked
+    from gpustack.trace.asked import Asked
 
     wanted = places(context, written, outputs)
     _refuse({"--from": origins, "--framework": framework, "--onnx": onnx, "--cpu": cpu, "--python": pythons})
@@ -130,13 +131,24 @@ def _typed(context: typer.Context, *names: str) -> str | None:
     return next((one for one in names if str(context.get_parameter_source(one)).endswith("COMMANDLINE")), None)
 
 
+def _judged(words: str) -> Report:
+    """Give what is behind the words in which a framework refused a step."""
+    from gpustack.diagnose.engine import judge
+    from gpustack.imports.texts import take
+    from gpustack.matrix import Matrix
+
+    matrix = Matrix()
+    facts, _ = take([("the error", words)], matrix)
+    return judge(facts, matrix)
+
+
 def _recorded(origins: list[str], asked: Asked) -> Trace:
     """Give at which step the recorded machine would fail."""
-    from gpustack.judging import judge
+    from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
-    from gpustack.tracing.counting import subject
-    from gpustack.tracing.failing import recorded
-    from gpustack.tracing.models import build
+    from gpustack.trace.counting import subject
+    from gpustack.trace.failing import recorded
+    from gpustack.trace.models import build
 
     matrix = Matrix()
     report = judge(read(origins, matrix, asked.timeout), matrix)
@@ -148,24 +160,24 @@ def _followed(asked: Asked, *, cpu: bool) -> Trace:
     progress = _progress()
     try:
         if asked.framework:
-            from gpustack.tracing import frameworks
+            from gpustack.trace import frameworks
 
-            return frameworks.follow(asked, progress)
+            return frameworks.follow(asked, progress, _judged)
         return _beside(asked, progress) if cpu else _on_gpu(asked, progress)
     finally:
         progress.close()
 
 
 def _on_gpu(asked: Asked, progress: Progress) -> Trace:
-    from gpustack.tracing import gpu
+    from gpustack.trace import gpu
 
     return gpu.follow(asked, progress)
 
 
 def _beside(asked: Asked, progress: Progress) -> Trace:
     """Give the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
-    from gpustack.tracing import beside, following, reference
-    from gpustack.tracing.models import build
+    from gpustack.trace import beside, following, reference
+    from gpustack.trace.models import build
 
     reference.numpy()
     batches = beside.batches(build(asked.model, asked.size, asked.precision or following.USUAL).batch)
@@ -194,12 +206,12 @@ def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose
 def _rendered(made: Trace, place: Place, *, verbose: bool) -> str:
     from importlib import import_module
 
-    render = import_module(f"gpustack.render.{RENDERERS[place.written]}").render
+    render = import_module(f"gpustack.report.{RENDERERS[place.written]}").render
     text: str = render(made, **({**look(place.output), "verbose": verbose} if place.written == "text" else {}))
     return text
 
 
 def _progress() -> Progress:
-    from gpustack.tracing.telling import Live, Silent
+    from gpustack.trace.telling import Live, Silent
 
     return Live(sys.stderr) if sys.stderr.isatty() else Silent()

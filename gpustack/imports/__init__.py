@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
-from gpustack.bounded import MOST_BYTES
-from gpustack.deadline import LATE, OutOfTime, halfway, unread, within
 from gpustack.errors import InputError
 from gpustack.imports import folders
+from gpustack.imports.deadline import LATE, OutOfTime, halfway, unread, within
+from gpustack.model.bounded import MOST_BYTES
 from gpustack.model.facts import Facts, Host, Unseen
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpustack.subjects.messages import Wording
+from gpustack.matrix.subjects.messages import Wording
 
 CHOICES = (
     # No GPU is in the machine.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpustack import snapshots
 from gpustack.errors import InputError
-from gpustack.messages import ESCAPES
+from gpustack.imports.messages import ESCAPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gpustack import messages
-from gpustack.deadline import OutOfTime, unread, within
 from gpustack.imports import (
     amd_intel,
     choices,
@@ -16,6 +14,7 @@ from gpustack.imports import (
     file_names,
     from_messages,
     lines,
+    messages,
     nvidia_smi,
     packages,
     python_session,
@@ -24,6 +23,7 @@ from gpustack.imports import (
     whereabouts,
     words,
 )
+from gpustack.imports.deadline import OutOfTime, unread, within
 from gpustack.imports.gathered import Gathered
 from gpustack.model.facts import Unseen
 

@@ -10,19 +10,20 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from gpustack import assets, writing
+from gpustack import assets
+from gpustack.model import writing
 from gpustack.model.bench import BenchReport
 from gpustack.model.check import CheckReport
 from gpustack.model.difference import Difference
 from gpustack.model.explanation import Explanation
 from gpustack.model.facts import Facts
 from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
+from gpustack.model.plain import SCHEMAS
 from gpustack.model.policy import Policy
 from gpustack.model.report import Report
 from gpustack.model.selftest import SelfTest
 from gpustack.model.stack_map import StackMap
 from gpustack.model.trace import Trace
-from gpustack.render.plain import SCHEMAS
 from gpustack.schemas import editing
 
 ROOTS = {

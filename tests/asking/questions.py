@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 
 from gpustack import assets
-from gpustack.asking import answering
-from gpustack.asking.given import Given
+from gpustack.ask import answering
+from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 
 if TYPE_CHECKING:
     from gpustack.model.matrix_answer import MatrixAnswer

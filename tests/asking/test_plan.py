@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.asking import answering
-from gpustack.asking.given import Given
+from gpustack.ask import answering
+from gpustack.ask.given import Given
 from gpustack.model.matrix_answer import Change, Compatibility
 from tests.asking.questions import MATRIX, plan, why, written
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.asking.showing import names, show
+from gpustack.ask.showing import names, show
 from gpustack.errors import UsageError
-from gpustack.render.matrix_text import render
+from gpustack.report.matrix_text import render
 from tests.asking.questions import MATRIX, written
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})

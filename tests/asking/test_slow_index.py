@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.asking import index as asked
-from gpustack.asking.index import Index
-from gpustack.asking.updating import PARTS, compare
-from gpustack.door import Door
+from gpustack.collect import package_index as asked
+from gpustack.collect.package_index import Index
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.updates import PARTS, compare
 from gpustack.errors import NothingSeenError
 from tests.asking.questions import MATRIX, command
 from tests.patience import in_time

@@ -7,10 +7,10 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as some
 
-from gpustack.asking.releases import FIND, candidates
+from gpustack.ask.releases import FIND, candidates
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import drivers, rocm
 from gpustack.model.matrix_answer import Compatibility
-from gpustack.subjects import drivers, rocm
 from tests.asking.questions import MATRIX, plan, verdict, why
 
 WORKS = {Compatibility.COMPATIBLE, Compatibility.LIMITED}

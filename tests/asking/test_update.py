@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.asking.updating import compare, save
+from gpustack.collect.updates import compare, save
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.matrix import Matrix
-from gpustack.render.matrix_text import render
+from gpustack.report.matrix_text import render
 from tests.asking.questions import MATRIX, command, written
 
 CUDA_13 = "cuda-toolkit[cublas,cudart]==13.2.1; platform_system == 'Linux'"

@@ -7,8 +7,8 @@ from hypothesis import given as drawn
 from hypothesis import strategies as some
 
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import drivers
 from gpustack.model.matrix_answer import Change, Compatibility
-from gpustack.subjects import drivers
 from tests.asking.questions import MATRIX, verdict, why, written
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)

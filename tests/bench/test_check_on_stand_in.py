@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpustack import isolation
+from gpustack.collect import isolation
 from tests.bench.test_bench_command import standing_in
 
 POLICY = """\

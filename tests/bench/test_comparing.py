@@ -15,7 +15,7 @@ from gpustack.bench.comparing import Older, compare, load, regressed
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark, Power, Result, Telemetry
 from gpustack.model.comparison import Comparison, Outcome
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 from tests.render import measurements
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.bench.listening import Line, start
-from gpustack.door import Door
+from gpustack.collect.subprocesses import Door
 from tests.patience import in_time
 
 if TYPE_CHECKING:

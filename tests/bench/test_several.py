@@ -15,7 +15,7 @@ from gpustack import bench
 from gpustack.bench import comparing
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.comparison import Outcome
-from gpustack.render import bench_text, plain
+from gpustack.report import bench_text, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import fuzz, large
-from gpustack import messages, snapshots
-from gpustack.judging import judge
+from gpustack import snapshots
+from gpustack.diagnose.engine import judge
+from gpustack.imports import messages
 from gpustack.matrix import Matrix
 
 

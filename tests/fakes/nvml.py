@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pynvml
 
-from gpustack import catalogue, probing
+from gpustack.collect import catalogue, probing
 from gpustack.model.facts import Environment
 from tests.told import ToldHost, load
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+    from gpustack.collect.workers import Task
     from gpustack.model.facts import Component
-    from gpustack.workers import Task
 
 SONAME = "libnvidia-ml.so.1"
 PROBES = {"nvml": "driver/nvml.py", "gpu": "hardware/gpu.py", "nvlink": "hardware/nvlink.py"}

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import assets, catalogue
-from gpustack.answers import parse
-from gpustack.judging import judge
+from gpustack import assets
+from gpustack.collect import catalogue
+from gpustack.collect.probe_results import parse
+from gpustack.collect.workers import Reply
+from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model.report import Severity
-from gpustack.workers import Reply
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, JsonValue

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import catalogue, probing
-from gpustack.door import Door
+from gpustack.collect import catalogue, probing
+from gpustack.collect.subprocesses import Door
 from tests.faults.kinds import DAMAGES, FILES
 from tests.leaving import leave_out
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import bench, catalogue, probing
-from gpustack.door import Door
+from gpustack import bench
+from gpustack.collect import catalogue, probing
+from gpustack.collect.subprocesses import Door
 from gpustack.errors import NothingSeenError
 from tests.leaving import leave_out
 from tests.patience import in_time

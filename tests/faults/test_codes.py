@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.judging import judge
+from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
 from gpustack.model.report import Health, Severity

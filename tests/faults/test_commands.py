@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import catalogue
-from gpustack.answers import parse
-from gpustack.tasks import Reply
+from gpustack.collect import catalogue
+from gpustack.collect.probe_results import parse
+from gpustack.collect.tasks import Reply
 from tests.faults import command, machine, programs
 from tests.faults.command import DOCTOR, whole
 from tests.patience import in_time

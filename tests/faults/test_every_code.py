@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pynvml
 import pytest
 
+from gpustack.matrix.subjects.numbers import FAMILIES, numbers
 from gpustack.model.facts import Status
 from gpustack.model.report import Health
-from gpustack.subjects.numbers import FAMILIES, numbers
 from tests.fakes.nvml import CODES
 from tests.faults import machine
 from tests.faults.looks import MATRIX, Look, look

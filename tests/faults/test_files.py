@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.judging import judge
+from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
+from gpustack.model import plain
 from gpustack.model.report import Health
-from gpustack.render import plain
 from tests.faults import tree
 from tests.faults.files import Sick, files
 from tests.leaving import leave_out

@@ -11,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import answers, catalogue, judging, probing, workers
-from gpustack.door import Door
-from gpustack.judging import judge
+from gpustack.collect import catalogue, probe_results, probing, workers
+from gpustack.collect.subprocesses import Door
+from gpustack.diagnose import engine
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.rulebook import asked
+from gpustack.diagnose.rules import component_not_seen
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Facts, Status
 from gpustack.model.report import Health
-from gpustack.rulebook import asked
-from gpustack.rules import component_not_seen
 from tests.faults import machine, tree
 from tests.faults.rows import Row, libraries
 from tests.patience import in_time
@@ -26,7 +27,7 @@ from tests.patience import in_time
 if TYPE_CHECKING:
     import pytest
 
-    from gpustack.catalogue import System
+    from gpustack.collect.catalogue import System
     from tests.faults.machine import Shop
 
 pytestmark = in_time
@@ -123,7 +124,7 @@ def test_without_the_rule_for_what_was_not_seen_a_dead_library_is_called_healthy
         assert judge(mine, MATRIX).verdict.status is Health.UNKNOWN
         with monkeypatch.context() as patch:
             left = tuple(rule for rule in asked(mine) if rule is not component_not_seen.judge)
-            patch.setattr(judging, "asked", lambda _, left=left: left)
+            patch.setattr(engine, "asked", lambda _, left=left: left)
             assert judge(mine, MATRIX).verdict.status is Health.HEALTHY
 
 
@@ -131,7 +132,7 @@ def test_without_the_words_for_odd_files_a_loop_is_passed_over(tmp_path: Path, m
     tree.plant(tmp_path)
     tree.sicken(tmp_path, "/proc/meminfo", "loop")
     assert [one.what for one in tree.look(tmp_path).not_seen] == ["/proc/meminfo"]
-    monkeypatch.setattr(answers, "ODD", re.compile("nothing at all"))
+    monkeypatch.setattr(probe_results, "ODD", re.compile("nothing at all"))
     assert tree.look(tmp_path).not_seen == ()
 
 

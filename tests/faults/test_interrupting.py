@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import assets, catalogue
+from gpustack import assets
+from gpustack.collect import catalogue
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR
 from tests.patience import in_time

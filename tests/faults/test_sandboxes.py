@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpustack.door import Door
+from gpustack.collect.subprocesses import Door
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR, whole
 from tests.leaving import leave_out

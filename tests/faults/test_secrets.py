@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.assets import EXAMPLES
+from gpustack.model.plain import render
 from gpustack.redaction import redact
-from gpustack.render.plain import render
 from tests.faults import command, machine, tree
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import targets
+from gpustack.collect import targets
+from gpustack.model.plain import render
 from gpustack.redaction import ourselves, redact
-from gpustack.render.plain import render
 from tests.faults import command, machine, tree
 
 if TYPE_CHECKING:

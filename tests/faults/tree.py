@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack import catalogue, host, probing
-from gpustack.answers import parse
-from gpustack.door import Door
+from gpustack.collect import catalogue, host, probing
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import ask
 from gpustack.model.facts import Environment, Facts
-from gpustack.workers import ask
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component

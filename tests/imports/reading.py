@@ -6,11 +6,11 @@ import io
 import json
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports import load
 from gpustack.imports.texts import take
-from gpustack.judging import judge
 from gpustack.matrix import Matrix
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,8 +19,8 @@ from gpustack.imports import load
 from gpustack.imports.gathered import Gathered
 from gpustack.imports.texts import LAYOUTS, READERS
 from gpustack.model.facts import Facts, Host
+from gpustack.model.plain import render
 from gpustack.redaction import redact
-from gpustack.render.plain import render
 from tests.imports.reading import MATRIX
 from tests.patience import in_time
 from tools import cases

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack import snapshots
+from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError
 from gpustack.imports import load
-from gpustack.judging import judge
-from gpustack.render import (
+from gpustack.report import (
     plain,
     report_github,
     report_html,

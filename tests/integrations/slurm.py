@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpustack.door import ended
+from gpustack.collect.subprocesses import ended
 from tests.integrations.recorded import record
 
 HOOKS = Path(__file__).resolve().parents[2] / "integrations/slurm"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpustack import catalogue, probing, targets
-from gpustack.door import Door
+from gpustack.collect import catalogue, probing, targets
+from gpustack.collect.subprocesses import Door
 from tests.leaving import leave_out
 from tests.probes.stand_ins import built, distribution, python
 

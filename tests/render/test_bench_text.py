@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpustack.model.bench import BenchReport, Clocks, Device, Power, Result, Span, Telemetry, Temperature
-from gpustack.render.bench_text import bar, number, render
-from gpustack.render.page import Page
+from gpustack.report.bench_text import bar, number, render
+from gpustack.report.page import Page
 from tests.render import measurements
 from tests.render.snapshots import compare
 

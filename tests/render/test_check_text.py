@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.check import CheckReport, HealthClass, Held
-from gpustack.render.check_text import render
+from gpustack.report.check_text import render
 from tests.render import checks, measurements, reports
 from tests.render.snapshots import compare
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpustack.model.bench import Clocks, Power, Span, Sustained, Telemetry, Zeros
-from gpustack.render.bench_text import render
+from gpustack.report.bench_text import render
 from tests.render import measurements
 
 HELD = Telemetry(clocks=Clocks(held=1310.0), power=Power(watts=Span(low=589.0, median=686.0, high=744.0)))

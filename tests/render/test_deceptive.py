@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.report import Report
-from gpustack.render import bench_text, plain, text
-from gpustack.render.markdown import block, code, line, safe, table
-from gpustack.render.page import clean
+from gpustack.report import bench_text, plain, text
+from gpustack.report.markdown import block, code, line, safe, table
+from gpustack.report.page import clean
 from tests.render import checks, measurements, reports
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
     from xml.etree.ElementTree import Element
 
-    from gpustack.render.parts import Reported
+    from gpustack.report.parts import Reported
 
 Thing = TypeVar("Thing")
 # Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 17.0, as ranges of numbers.
@@ -102,7 +102,7 @@ def written(form: str, reported: Reported) -> str:
     if form == "json":
         return plain.render(reported)
     if form != "text":
-        return str(import_module(f"gpustack.render.report_{form}").render(reported))
+        return str(import_module(f"gpustack.report.report_{form}").render(reported))
     return text.render(reported) if isinstance(reported, Report) else bench_text.render(reported)
 
 

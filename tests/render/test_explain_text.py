@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from gpustack.model.explanation import Explanation, Kind, Lead, Meaning
 from gpustack.model.facts import Layer
 from gpustack.model.report import Row
-from gpustack.render.explain_text import render
+from gpustack.report.explain_text import render
 from tests.render.snapshots import compare
 
 ROW = Row(table="terms", text="x", source="the maker's documentation, a page with a long name", checked="2026-11-21")

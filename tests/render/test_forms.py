@@ -17,8 +17,8 @@ from gpustack.model.check import HealthClass, Held
 from gpustack.model.command import sh
 from gpustack.model.facts import Host
 from gpustack.model.report import Fix, Severity
-from gpustack.render.page import clean
-from gpustack.render.parts import NOTHING, Told, every, policy, standing
+from gpustack.report.page import clean
+from gpustack.report.parts import NOTHING, Told, every, policy, standing
 from tests.render import checks, measurements, reports
 from tests.render.anything import BENCH, CHECK
 from tests.render.readers import READERS, github, markdown, noted
@@ -26,14 +26,14 @@ from tests.render.snapshots import compare
 
 if TYPE_CHECKING:
     from gpustack.model.report import Report
-    from gpustack.render.parts import Reported
+    from gpustack.report.parts import Reported
 
 ALL: dict[str, Callable[[], Reported]] = {**reports.ALL, **measurements.ALL, **checks.ALL}
 
 
 def written(form: str, reported: Reported, told: Told = NOTHING) -> str:
     """Give a report in one form."""
-    text: str = import_module(f"gpustack.render.report_{form}").render(reported, told)
+    text: str = import_module(f"gpustack.report.report_{form}").render(reported, told)
     return text
 
 

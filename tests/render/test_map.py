@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpustack.charting import chart
+from gpustack.diagnose.stack_map import chart
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.model.stack_map import StackMap
-from gpustack.render import map_html, map_text
+from gpustack.report import map_html, map_text
 from tests.render import reports
 from tests.render.snapshots import compare
 

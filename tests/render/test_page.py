@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.render.page import TIMES, Page, clean
+from gpustack.report.page import TIMES, Page, clean
 
 
 @pytest.mark.parametrize(("width", "kept"), [(0, 20), (5, 20), (80, 80), (500, 120)])

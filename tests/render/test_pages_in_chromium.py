@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.render import report_html
+from gpustack.report import report_html
 from tests.render import checks, chromium, looks, measurements, reports
 
 if TYPE_CHECKING:
-    from gpustack.render.parts import Reported
+    from gpustack.report.parts import Reported
 
 PAGES: dict[str, Callable[[], Reported]] = {
     "healthy": reports.healthy,

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 from tests.render import measurements, reports
 
 REPO = Path(__file__).resolve().parent.parent.parent

@@ -12,9 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gpustack.model.bench import Mark, Result, Sustained
-from gpustack.render import plot
-from gpustack.render.bench_text import render
-from gpustack.render.roofline import roofline
+from gpustack.report import plot
+from gpustack.report.bench_text import render
+from gpustack.report.roofline import roofline
 from tests.render import measurements
 
 if TYPE_CHECKING:

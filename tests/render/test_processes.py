@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpustack.render.page import TIMES
-from gpustack.render.summary import entries
+from gpustack.report.page import TIMES
+from gpustack.report.summary import entries
 from tests.build import seen
 
 

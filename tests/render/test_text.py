@@ -24,10 +24,10 @@ from gpustack.model.report import (
     Severity,
     Verdict,
 )
-from gpustack.render.findings import consequences, value
-from gpustack.render.page import TIMES
-from gpustack.render.stack_text import elided
-from gpustack.render.text import render
+from gpustack.report.findings import consequences, value
+from gpustack.report.page import TIMES
+from gpustack.report.stack_text import elided
+from gpustack.report.text import render
 from tests.render import reports
 from tests.render.snapshots import compare
 

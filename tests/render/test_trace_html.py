@@ -9,9 +9,9 @@ import pytest
 
 from gpustack.model.trace import Figure
 from gpustack.model.trace_figures import BatchTime, Crossover
-from gpustack.render import trace_charts, trace_picture
-from gpustack.render.trace_html import render
-from gpustack.tracing.steps import NAMES
+from gpustack.report import trace_charts, trace_picture
+from gpustack.report.trace_html import render
+from gpustack.trace.steps import NAMES
 from tests.render import chromium, looks, readers, traces
 
 # All words as [left, top, right, bottom, text], cut where a scrolling command cuts them.

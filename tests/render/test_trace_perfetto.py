@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpustack.model.trace import Moment
-from gpustack.render.trace_perfetto import render
+from gpustack.report.trace_perfetto import render
 from tests.render import traces
 
 OBJECT = {"traceEvents", "displayTimeUnit", "otherData"}

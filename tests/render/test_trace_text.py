@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpustack.model.trace import Bound, Figure, State, TensorLayer
-from gpustack.render.trace_text import render
-from gpustack.render.trace_words import (
+from gpustack.report.trace_text import render
+from gpustack.report.trace_words import (
     SIZES,
     amount,
     duration,
@@ -28,7 +28,7 @@ from gpustack.render.trace_words import (
     waves,
     whole,
 )
-from gpustack.tracing.steps import NAMES, left_out
+from gpustack.trace.steps import NAMES, left_out
 from tests.render import traces
 
 WHOLE = re.compile(r"^ {4,}\S")  # a command, which must not be broken

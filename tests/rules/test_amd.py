@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rules.amd import ready
 from gpustack.model.report import Health, Kept, Severity
-from gpustack.rules.amd import ready
 from tests.build import (
     PYTHON,
     found,

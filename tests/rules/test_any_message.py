@@ -6,10 +6,10 @@ from itertools import chain
 
 import pytest
 
-from gpustack.judging import judge
+from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.messages import Pattern, patterns
 from gpustack.model.facts import Facts, Host, Message
-from gpustack.subjects.messages import Pattern, patterns
 
 MATRIX = Matrix()
 PATTERNS = patterns(MATRIX)

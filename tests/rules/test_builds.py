@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rules.compatibility import driver_fit
 from gpustack.model.report import Kept, Purpose, Severity
 from gpustack.model.versions import CudaVersion
-from gpustack.rules.compatibility import driver_fit
 from tests.build import (
     MATRIX,
     PYTHON,

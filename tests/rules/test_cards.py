@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.diagnose.rules.cards import whole
 from gpustack.matrix import Matrix
-from gpustack.rules.cards import whole
 from gpustack.snapshots import read
 from tests.build import PCI, healthy, log, report
 

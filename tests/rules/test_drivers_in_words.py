@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports import load
-from gpustack.judging import judge
 from gpustack.matrix import Matrix
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rules import fixes
+from gpustack.diagnose.rules.reading import copies, table
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import Facts, Host, Message
 from gpustack.model.report import Purpose
-from gpustack.rules import fixes
-from gpustack.rules.reading import copies, table
-from gpustack.subjects.messages import patterns
 from tests.build import PYTHON, kernel, merged, report
 from tests.rules.test_rules import MACHINES, machines
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports.texts import take
-from gpustack.judging import judge
 from gpustack.matrix import Matrix
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 
 if TYPE_CHECKING:
     from gpustack.model.report import Report

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports.texts import take
-from gpustack.judging import judge
 from gpustack.matrix import Matrix
-from gpustack.render.plain import render
+from gpustack.model.plain import render
 
 MATRIX = Matrix()
 LOST = "container-cgroup-lost-devices"

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports import load
-from gpustack.judging import judge
 from gpustack.matrix import Matrix
 from gpustack.model.report import Confidence, Finding
 

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports import load
-from gpustack.judging import judge
 from gpustack.model.report import Report, Severity
 from tests.build import MATRIX
 

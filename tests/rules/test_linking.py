@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpustack.diagnose.rules.linking import TORCH, cuda_majors, cuda_named, demangled, soname_library, symbol_owner
 from gpustack.matrix import Matrix
-from gpustack.rules.linking import TORCH, cuda_majors, cuda_named, demangled, soname_library, symbol_owner
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rules.fixes import DRIVERS
 from gpustack.model.report import Confidence, Health, Severity
-from gpustack.rules.fixes import DRIVERS
 from tests.build import (
     PCI,
     driver,

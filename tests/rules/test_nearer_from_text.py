@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.judging import judge
+from gpustack.diagnose.engine import judge
 from gpustack.model.report import Severity
 from tests.imports.reading import MATRIX, first, read
 

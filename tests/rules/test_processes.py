@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.judging import judge
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.rules import on_gpu
 from gpustack.matrix import Matrix
 from gpustack.model.report import Finding, Health, Purpose, Severity
-from gpustack.rules import on_gpu
 from tests.build import driver, found, gpu, healthy, libcuda, log, module, nvml_error, report, seen
 
 if TYPE_CHECKING:

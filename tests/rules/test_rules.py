@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rulebook import explain, rule
+from gpustack.diagnose.rules import AFTERWARDS, FROM_MESSAGES, RULES
+from gpustack.diagnose.rules.causes import EXPLAINED_BY, OWN_INSTANCE
+from gpustack.diagnose.rules.completing import complete
 from gpustack.imports import load
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Call, Environment, Message
 from gpustack.model.report import Purpose, Severity
-from gpustack.rulebook import explain, rule
-from gpustack.rules import AFTERWARDS, FROM_MESSAGES, RULES
-from gpustack.rules.causes import EXPLAINED_BY, OWN_INSTANCE
-from gpustack.rules.completing import complete
 from gpustack.snapshots import read
 from tests.build import (
     PCI,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rules import fixes
+from gpustack.diagnose.rules.wsl_linux_driver_installed import PURGE
 from gpustack.imports import load
-from gpustack.rules import fixes
-from gpustack.rules.wsl_linux_driver_installed import PURGE
 from tests.build import MATRIX, driver, gpu, healthy, kernel, merged, pci, report, seen
 from tests.rules.test_fixes import KNOWN, OR, SYSTEMS, to_pip, words
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.rules.techniques import abilities
 from gpustack.model.report import Contract, Kept
-from gpustack.rules.contracts import draw
-from gpustack.rules.techniques import abilities
 from tests.build import MATRIX, PYTHON, gpu, healthy, libcuda, merged, seen, torch
 
 if TYPE_CHECKING:

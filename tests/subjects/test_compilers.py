@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import compilers
+from gpustack.matrix.subjects import compilers
 
 MATRIX = Matrix()
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import compilers_host
+from gpustack.matrix.subjects import compilers_host
 
 MATRIX = Matrix()
 

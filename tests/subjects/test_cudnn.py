@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import cudnn, libraries
+from gpustack.matrix.subjects.spans import within
 from gpustack.model.versions import ComputeCapability, DriverRelease
-from gpustack.subjects import cudnn, libraries
-from gpustack.subjects.spans import within
 
 MATRIX = Matrix()
 SEEN = (

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import drivers, gpus
 from gpustack.model.versions import DriverRelease
-from gpustack.subjects import drivers, gpus
 
 MATRIX = Matrix()
 

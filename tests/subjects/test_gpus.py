@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import gpus
 from gpustack.model.versions import ComputeCapability
-from gpustack.subjects import gpus
 
 MATRIX = Matrix()
 KNOWN = {

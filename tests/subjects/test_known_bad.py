@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import known_bad, rocm
+from gpustack.matrix.subjects.known_bad import Effect, KnownBad, Proof
 from gpustack.model.versions import ComputeCapability
-from gpustack.subjects import known_bad, rocm
-from gpustack.subjects.known_bad import Effect, KnownBad, Proof
 
 if TYPE_CHECKING:
-    from gpustack.subjects.ranges import VersionRange
+    from gpustack.matrix.subjects.ranges import VersionRange
 
 MATRIX = Matrix()
 ROWS = known_bad.rows(MATRIX)

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import libraries
-from gpustack.subjects.spans import is_version, numbers
+from gpustack.matrix.subjects import libraries
+from gpustack.matrix.subjects.spans import is_version, numbers
 
 MATRIX = Matrix()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from gpustack.diagnose.rulebook import explain
 from gpustack.matrix import Matrix
-from gpustack.rulebook import explain
-from gpustack.subjects.messages import patterns
+from gpustack.matrix.subjects.messages import patterns
 
 PATTERNS = patterns(Matrix())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import nccl
+from gpustack.matrix.subjects.spans import numbers
 from gpustack.model.versions import ComputeCapability, CudaVersion
-from gpustack.subjects import nccl
-from gpustack.subjects.spans import numbers
 
 MATRIX = Matrix()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import onnx, serving
-from gpustack.subjects.ranges import version_of
+from gpustack.matrix.subjects import onnx, serving
+from gpustack.matrix.subjects.ranges import version_of
 
 MATRIX = Matrix()
 

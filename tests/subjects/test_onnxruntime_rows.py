@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import libraries, onnxruntime
-from gpustack.subjects.spans import numbers
+from gpustack.matrix.subjects import libraries, onnxruntime
+from gpustack.matrix.subjects.spans import numbers
 
 MATRIX = Matrix()
 

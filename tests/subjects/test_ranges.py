@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.subjects.pep440 import is_specifier
-from gpustack.subjects.ranges import VersionRange, version_of
+from gpustack.matrix.subjects.pep440 import is_specifier
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 
 
 @pytest.mark.parametrize(

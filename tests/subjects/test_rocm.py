@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import rocm
-from gpustack.subjects.ranges import version_of
+from gpustack.matrix.subjects import rocm
+from gpustack.matrix.subjects.ranges import version_of
 
 MATRIX = Matrix()
 

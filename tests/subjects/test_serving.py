@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import serving
+from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
-from gpustack.subjects import serving
-from gpustack.subjects.ranges import version_of
 
 MATRIX = Matrix()
 

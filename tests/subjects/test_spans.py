@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.subjects.spans import is_version, minor, numbers, within
+from gpustack.matrix.subjects.spans import is_version, minor, numbers, within
 
 
 @pytest.mark.parametrize(

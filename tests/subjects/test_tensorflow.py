@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import cudnn, tensorflow
+from gpustack.matrix.subjects.spans import numbers
 from gpustack.model.versions import ComputeCapability, CudaVersion
-from gpustack.subjects import cudnn, tensorflow
-from gpustack.subjects.spans import numbers
 
 MATRIX = Matrix()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import libraries, tensorrt, torch
+from gpustack.matrix.subjects.spans import numbers, within
 from gpustack.model.versions import ComputeCapability
-from gpustack.subjects import libraries, tensorrt, torch
-from gpustack.subjects.spans import numbers, within
 
 MATRIX = Matrix()
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from gpustack import found
 from gpustack.bench import suite
+from gpustack.explain import rule_docs
 from gpustack.matrix import Matrix
+from gpustack.matrix.spelling import squash
+from gpustack.matrix.subjects.numbers import FAMILIES, Family, bucket_of, numbers
+from gpustack.matrix.subjects.systems import LayerRow, System, layers, systems
+from gpustack.matrix.subjects.terms import NumberLeads, Term, leads_of, place_of, places, terms
+from gpustack.matrix.subjects.xids import clock_reasons
 from gpustack.model.facts import Layer
-from gpustack.spelling import squash
-from gpustack.subjects.numbers import FAMILIES, Family, bucket_of, numbers
-from gpustack.subjects.systems import LayerRow, System, layers, systems
-from gpustack.subjects.terms import NumberLeads, Term, leads_of, place_of, places, terms
-from gpustack.subjects.xids import clock_reasons
 
 MATRIX = Matrix()
 NAMED: tuple[System | Term, ...] = (*systems(MATRIX), *terms(MATRIX))
 NEEDS = {one.id: one.stands_on for one in systems(MATRIX)} | {one.name: one.stands_on for one in terms(MATRIX)}
-RULES = Path(found.__file__).parent / "rules"
+RULES = Path(rule_docs.__file__).parent / "rules"
 PROMISED = (
     *("kernel", "grid", "block", "thread", "warp", "stream", "event", "occupancy", "SM", "CUDA core", "tensor core"),
     *("shared memory", "L2", "HBM", "PCIe", "P2P", "BAR1", "Above 4G decoding", "MIG", "MPS", "ECC", "Xid", "SXid"),
@@ -101,7 +101,7 @@ def test_a_benchmark_in_a_command_is_one_that_can_be_run() -> None:
 def test_findings_in_rows_can_be_explained() -> None:
     told = {finding for one in NAMED for finding in one.findings}
     told |= {finding for one in leads() for finding in one.findings}
-    assert told <= set(found.ids())
+    assert told <= set(rule_docs.ids())
 
 
 def leads() -> tuple[NumberLeads, ...]:
@@ -115,7 +115,7 @@ def leads() -> tuple[NumberLeads, ...]:
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
-    for finding in set(found.ids()) - {*found.BENCH, *found.TRACE}:
+    for finding in set(rule_docs.ids()) - {*rule_docs.BENCH, *rule_docs.TRACE}:
         tree = ast.parse((RULES / f"{finding.replace('-', '_')}.py").read_text("utf-8"))
         inner = [
             node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
@@ -129,7 +129,7 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
 def test_what_findings_are_about_is_known_and_each_stands_once() -> None:
     assert {one.finding for one in places(MATRIX) if one.about and one.about not in NEEDS} == set()
     assert len({one.finding for one in places(MATRIX)}) == len(places(MATRIX))
-    assert all(place_of(MATRIX, finding) for finding in (*found.BENCH, *found.TRACE))
+    assert all(place_of(MATRIX, finding) for finding in (*rule_docs.BENCH, *rule_docs.TRACE))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import thresholds
-from gpustack.subjects.thresholds import Side
+from gpustack.matrix.subjects import thresholds
+from gpustack.matrix.subjects.thresholds import Side
 
 MATRIX = Matrix()
 

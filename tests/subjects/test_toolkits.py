@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import toolkits
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
-from gpustack.subjects import toolkits
 
 MATRIX = Matrix()
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import torch
+from gpustack.matrix.subjects.spans import minor, numbers
 from gpustack.model.versions import ComputeCapability, CudaVersion
-from gpustack.subjects import torch
-from gpustack.subjects.spans import minor, numbers
 
 MATRIX = Matrix()
 PLATFORMS = {"linux-x86_64", "linux-aarch64", "windows", "macos-x86_64", "macos-arm64"}

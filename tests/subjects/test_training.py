@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import training
+from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
-from gpustack.subjects import training
-from gpustack.subjects.ranges import version_of
 
 MATRIX = Matrix()
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import vllm
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
-from gpustack.subjects import vllm
-from gpustack.subjects.ranges import VersionRange, version_of
 
 MATRIX = Matrix()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpustack.matrix import Matrix
-from gpustack.subjects import xids
+from gpustack.matrix.subjects import xids
 
 MATRIX = Matrix()
 

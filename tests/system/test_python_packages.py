@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import catalogue
+from gpustack.collect import catalogue
+from gpustack.collect.probing import look
+from gpustack.diagnose.rules import extension_abi_mismatch, torch_torchvision_mismatch
+from gpustack.diagnose.rules.contracts import draw
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
-from gpustack.probing import look
-from gpustack.rules import extension_abi_mismatch, torch_torchvision_mismatch
-from gpustack.rules.contracts import draw
 from tests.leaving import leave_out
 from tests.probes.stand_ins import python
 

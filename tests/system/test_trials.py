@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import catalogue
-from gpustack.probing import look
+from gpustack.collect import catalogue
+from gpustack.collect.probing import look
 from tests.probes.stand_ins import python
 from tests.system.test_python_packages import SECONDS, install
 

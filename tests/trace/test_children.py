@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from gpustack.matrix import Matrix
-from gpustack.tracing import frameworks
-from gpustack.tracing.frameworks.refused import refused
+from gpustack.trace import frameworks
+from gpustack.trace.frameworks.refused import refused
+from tests.trace.judging import judged
 
 np = pytest.importorskip("numpy")
 CHILDREN = Path(frameworks.__file__).parent / "children"
@@ -39,7 +39,7 @@ def test_a_build_without_a_gpu_is_named_as_what_it_is() -> None:
     built[0].torch = Refusing()
     built[1].provider, built[1].available = None, ["AzureExecutionProvider", "CPUExecutionProvider"]
     for words, component in ((built[0].refused(), "pytorch"), (built[1].why_no_gpu(), "onnxruntime")):
-        stop, _ = refused(2, words, component, Matrix())
+        stop, _ = refused(2, words, component, judged)
         assert stop.finding == f"cpu-only-build@{component}", words
         assert stop.explain == "gpustack explain cpu-only-build"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.explaining import explain
+from gpustack.explain import explain
 from gpustack.matrix import Matrix
 from gpustack.model.explanation import Kind
-from gpustack.render.trace_words import TERMS
+from gpustack.report.trace_words import TERMS
 from tools import cases
 
 pytest.importorskip("numpy")

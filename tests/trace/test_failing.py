@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack import found
-from gpustack.judging import judge
+from gpustack.diagnose.engine import judge
+from gpustack.explain import rule_docs
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.terms import places
 from gpustack.model.facts import Facts, Host, Layer
 from gpustack.model.report import Finding, Health, Severity
 from gpustack.model.trace import State
-from gpustack.subjects.terms import places
-from gpustack.tracing import failing
-from gpustack.tracing.counting import subject
-from gpustack.tracing.models import build
-from gpustack.tracing.steps import NAMES
+from gpustack.trace import failing
+from gpustack.trace.counting import subject
+from gpustack.trace.models import build
+from gpustack.trace.steps import NAMES
 from tests.recorded import judged
 from tools import cases
 
@@ -141,8 +141,8 @@ def test_every_layer_has_its_step_and_its_reason(layer: Layer) -> None:
 
 
 def test_only_findings_that_there_are_have_a_step_of_their_own() -> None:
-    assert set(failing.BY_FINDING) <= set(found.ids())
-    assert set(failing.WHY_FINDING) <= set(found.ids())
+    assert set(failing.BY_FINDING) <= set(rule_docs.ids())
+    assert set(failing.WHY_FINDING) <= set(rule_docs.ids())
 
 
 @pytest.mark.parametrize("id_", failing.BY_FINDING)

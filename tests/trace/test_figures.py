@@ -8,12 +8,12 @@ import pytest
 
 from gpustack.model.trace import Bound, Figure, KernelLaunch, TensorLayer
 from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
-from gpustack.tracing import checking
-from gpustack.tracing.counting import Roof, layers, place
-from gpustack.tracing.crossing import batches, crossover, joined
-from gpustack.tracing.models import build
-from gpustack.tracing.steps import NAMES, short
-from gpustack.tracing.wrong import failed, wrong
+from gpustack.trace import checking
+from gpustack.trace.counting import Roof, layers, place
+from gpustack.trace.crossing import batches, crossover, joined
+from gpustack.trace.models import build
+from gpustack.trace.steps import NAMES, short
+from gpustack.trace.wrong import failed, wrong
 
 np = pytest.importorskip("numpy")
 TRUE = np.linspace(-2.0, 2.0, 400).reshape(20, 20)

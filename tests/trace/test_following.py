@@ -11,10 +11,10 @@ import pytest
 from gpustack.errors import NothingSeenError
 from gpustack.model.trace import Figure, Ground, State
 from gpustack.model.trace_figures import BatchTime
-from gpustack.tracing import beside, following, reference
-from gpustack.tracing.asked import Asked, Silent
-from gpustack.tracing.models import MODELS
-from gpustack.tracing.telling import Live
+from gpustack.trace import beside, following, reference
+from gpustack.trace.asked import Asked, Silent
+from gpustack.trace.models import MODELS
+from gpustack.trace.telling import Live
 from tests.patience import in_time
 
 np = pytest.importorskip("numpy")

@@ -13,19 +13,19 @@ from types import ModuleType
 import pytest
 
 from gpustack.errors import InputError, NothingSeenError, UsageError
-from gpustack.matrix import Matrix
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Ground, Loaded, State, Trace
-from gpustack.tracing import frameworks, mapped
-from gpustack.tracing.asked import Asked, Silent
-from gpustack.tracing.frameworks import chain as chains
-from gpustack.tracing.frameworks import following, heard
-from gpustack.tracing.frameworks.refused import refused
-from gpustack.tracing.models import build
+from gpustack.trace import frameworks, mapped
+from gpustack.trace.asked import Asked, Silent
+from gpustack.trace.frameworks import chain as chains
+from gpustack.trace.frameworks import following, heard
+from gpustack.trace.frameworks.refused import refused
+from gpustack.trace.models import build
 from tests.patience import in_time
+from tests.trace.judging import judged
 
 np = pytest.importorskip("numpy")
-from gpustack.tracing.numbers import made, rounded  # noqa: E402 - it needs numpy
+from gpustack.trace.numbers import made, rounded  # noqa: E402 - it needs numpy
 
 CHILDREN = Path(frameworks.__file__).parent / "children"
 STAND_IN = Path(__file__).parent / "stand_in_jax.py"
@@ -50,7 +50,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def follow(packages: Path, *, framework: str = "jax", model: str = "mlp", **fakes: str) -> Trace:
     asked = Asked(model=model, framework=framework, pythons=(sys.executable,), timeout=60.0)
     path = os.pathsep.join(filter(None, (str(packages), os.environ.get("PYTHONPATH", ""))))
-    return frameworks.follow(asked, Silent(), environ={**os.environ, "PYTHONPATH": path, **fakes})
+    return frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": path, **fakes})
 
 
 def test_without_a_gpu_the_steps_that_need_none_are_done_and_the_answer_is_checked(packages: Path) -> None:
@@ -145,7 +145,7 @@ def test_at_ctrl_c_what_is_known_is_given(packages: Path) -> None:
 
     environ = {**os.environ, "PYTHONPATH": str(packages), "FAKE_GPU": "1"}
     asked = Asked(framework="jax", pythons=(sys.executable,))
-    seen = frameworks.follow(asked, Impatient(), environ=environ)
+    seen = frameworks.follow(asked, Impatient(), judged, environ=environ)
     assert seen.interrupted == "Ctrl-C"
     assert [step.status for step in seen.steps] == [*[State.DONE] * 4, *[State.SKIPPED] * 3]
 
@@ -164,12 +164,12 @@ def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
     (packages / "no.onnx").write_text("no")
     asked = Asked(framework="onnxruntime", onnx=packages / "no.onnx", pythons=(sys.executable,))
     with pytest.raises(InputError, match=r"no\.onnx is no model .* Protobuf parsing failed"):
-        frameworks.follow(asked, Silent(), environ={**os.environ, "PYTHONPATH": str(packages)})
+        frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
 
 
 def test_words_that_no_rule_knows_are_told_as_they_are() -> None:
     words = 'it said "ouch $(reboot)"'
-    stop, findings = refused(4, words, "torch", Matrix())
+    stop, findings = refused(4, words, "torch", judged)
     assert (stop.step, stop.says, stop.finding) == (4, words, "trace-step-failed")
     assert shlex.split(stop.explain) == ["gpustack", "explain", words]
     assert stop.explain.endswith("'")  # between single quotes a shell runs nothing
@@ -179,7 +179,7 @@ def test_words_that_no_rule_knows_are_told_as_they_are() -> None:
 def test_a_framework_that_hangs_is_ended_on_time(packages: Path) -> None:
     (packages / "jax.py").write_text("import time\ntime.sleep(60)")
     asked = Asked(framework="jax", pythons=(sys.executable,), timeout=2.0)
-    seen = frameworks.follow(asked, Silent(), environ={**os.environ, "PYTHONPATH": str(packages)})
+    seen = frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
     assert [step.status for step in seen.steps] == [State.FAILED, *[State.SKIPPED] * 6]
     assert "said nothing for" in seen.steps[0].why[0]
 

@@ -12,11 +12,12 @@ import pytest
 from gpustack.bench import results
 from gpustack.matrix import Matrix
 from gpustack.model.trace import State
-from gpustack.render import plain, trace_html, trace_perfetto, trace_text
-from gpustack.tracing.asked import Asked
-from gpustack.tracing.frameworks.heard import Heard as FromFramework
-from gpustack.tracing.gpu.heard import Heard as FromGpu
-from gpustack.tracing.models import build
+from gpustack.report import plain, trace_html, trace_perfetto, trace_text
+from gpustack.trace.asked import Asked
+from gpustack.trace.frameworks.heard import Heard as FromFramework
+from gpustack.trace.gpu.heard import Heard as FromGpu
+from gpustack.trace.models import build
+from tests.trace.judging import judged
 
 MODEL, MATRIX = build("mlp", "small", "bf16"), Matrix()
 FIGURE = {"name": "a", "value": 1.0, "unit": "GB/s", "note": None}
@@ -58,7 +59,8 @@ def fresh(ground: str) -> FromGpu | FromFramework:
     if ground == "gpu":
         return FromGpu(clock=lambda: 0.0, asked=asked, matrix=MATRIX, model=MODEL)
     output = Path("/nowhere")
-    return FromFramework(clock=lambda: 0.0, asked=asked, matrix=MATRIX, model=MODEL, script="s", output=output)
+    told = {"asked": asked, "matrix": MATRIX, "judge": judged, "model": MODEL}
+    return FromFramework(clock=lambda: 0.0, script="s", output=output, **told)  # type: ignore[arg-type]  # by name
 
 
 def places(held: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - JSON

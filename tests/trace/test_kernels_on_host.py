@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack import assets
-from gpustack.tracing import models, ops
-from gpustack.tracing.checking import compare
-from gpustack.tracing.gpu.plan import Launch, Multiply, Work, number, plan
+from gpustack.trace import models, ops
+from gpustack.trace.checking import compare
+from gpustack.trace.gpu.plan import Launch, Multiply, Work, number, plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpustack.tracing.models import Model
+    from gpustack.trace.models import Model
 
 np = pytest.importorskip("numpy")
-from gpustack.tracing import numbers, reference  # noqa: E402 - they need numpy
+from gpustack.trace import numbers, reference  # noqa: E402 - they need numpy
 
 PRECISIONS = models.PRECISIONS
 # Sizes that no kernel likes: rows that are no whole 16 bytes, images that are no whole tiles.

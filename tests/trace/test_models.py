@@ -7,12 +7,12 @@ import struct
 
 import pytest
 
-from gpustack.tracing.counting import layers, total
-from gpustack.tracing.models import INPUT_FIRST, MODELS, PRECISIONS, SIZES, Model, Role, build
-from gpustack.tracing.ops import Gemm, HeadGemm, kind, outs, sources, weights
+from gpustack.trace.counting import layers, total
+from gpustack.trace.models import INPUT_FIRST, MODELS, PRECISIONS, SIZES, Model, Role, build
+from gpustack.trace.ops import Gemm, HeadGemm, kind, outs, sources, weights
 
 np = pytest.importorskip("numpy")
-from gpustack.tracing import numbers  # noqa: E402 - needs numpy
+from gpustack.trace import numbers  # noqa: E402 - needs numpy
 
 EVERY = [(name, size) for name in MODELS for size in SIZES]
 

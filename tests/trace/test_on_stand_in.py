@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.errors import NothingSeenError, UsageError
+from gpustack.model import plain
 from gpustack.model.trace import Bound, Ground, State
-from gpustack.render import plain
-from gpustack.tracing import gpu
-from gpustack.tracing.asked import Asked, Silent
+from gpustack.trace import gpu
+from gpustack.trace.asked import Asked, Silent
 from tests.patience import in_time
 
 if TYPE_CHECKING:

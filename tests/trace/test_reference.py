@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack.errors import NothingSeenError
-from gpustack.tracing import checking, reference
-from gpustack.tracing.models import MODELS, PRECISIONS, build
-from gpustack.tracing.ops import (
+from gpustack.trace import checking, reference
+from gpustack.trace.models import MODELS, PRECISIONS, build
+from gpustack.trace.ops import (
     Activation,
     Bias,
     Conv2d,

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.door import Door
+from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
 from gpustack.model.trace import Bound, Figure
 from gpustack.model.trace_figures import Launching
-from gpustack.tracing.asked import Asked
-from gpustack.tracing.counting import layers
-from gpustack.tracing.frameworks.heard import Heard
-from gpustack.tracing.frameworks.roof import Limits, limits
-from gpustack.tracing.frameworks.units import units
-from gpustack.tracing.models import build
+from gpustack.trace.asked import Asked
+from gpustack.trace.counting import layers
+from gpustack.trace.frameworks.heard import Heard
+from gpustack.trace.frameworks.roof import Limits, limits
+from gpustack.trace.frameworks.units import units
+from gpustack.trace.models import build
+from tests.trace.judging import judged
 
 pytestmark = pytest.mark.skipif(
     find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
@@ -54,7 +55,16 @@ def seen(driver: Path) -> Limits:
 def heard(name: str) -> Heard:
     model = build("mlp", "small", "bf16")
     asked = Asked(framework="torch", precision="bf16")
-    told = Heard(clock=lambda: 0.0, asked=asked, matrix=Matrix(), model=model, script="s", output=Path("o"), gpu=name)
+    told = Heard(
+        clock=lambda: 0.0,
+        asked=asked,
+        matrix=Matrix(),
+        judge=judged,
+        model=model,
+        script="s",
+        output=Path("o"),
+        gpu=name,
+    )
     told.rows = [replace(one, seconds=1e-3) for one in layers(model)]
     return told
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpustack.model.trace import State
-from gpustack.tracing import gpu
-from gpustack.tracing.asked import Asked, Silent
-from gpustack.tracing.models import MODELS
+from gpustack.trace import gpu
+from gpustack.trace.asked import Asked, Silent
+from gpustack.trace.models import MODELS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.catalogue import load as catalogue
+from gpustack.collect.catalogue import load as catalogue
 from tests.told import ToldHost, load
 
 PROBE = load("application/gpu_processes.py")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from gpustack.answers import parse
-from gpustack.catalogue import load as catalogue
+from gpustack.collect.catalogue import load as catalogue
+from gpustack.collect.probe_results import parse
+from gpustack.collect.workers import Reply
 from gpustack.model.facts import Facts, Host
+from gpustack.model.plain import plain
 from gpustack.redaction import redact
-from gpustack.render.plain import plain
-from gpustack.workers import Reply
 from tests.told import ToldHost, load
 
 ROW = next(one for one in catalogue() if one.id == "gpu-processes")

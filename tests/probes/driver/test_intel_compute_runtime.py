@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpustack import catalogue
+from gpustack.collect import catalogue
 from tests.told import ToldHost, load
 
 PROBE = load("driver/intel_compute_runtime.py")

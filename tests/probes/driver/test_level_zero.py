@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack import assets, catalogue
-from gpustack.door import Door
-from gpustack.workers import Reply, Task, ask
+from gpustack import assets
+from gpustack.collect import catalogue
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Reply, Task, ask
 from tests.told import ToldHost, load
 
 if TYPE_CHECKING:

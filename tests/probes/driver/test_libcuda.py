@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpustack import assets, catalogue
-from gpustack.answers import parse
-from gpustack.door import Door
+from gpustack import assets
+from gpustack.collect import catalogue
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Reply, Task, ask
 from gpustack.model.facts import Status
-from gpustack.workers import Reply, Task, ask
 from tests.told import ToldHost, load
 
 if TYPE_CHECKING:

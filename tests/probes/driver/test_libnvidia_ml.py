@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gpustack import assets, catalogue
-from gpustack.door import Door
-from gpustack.workers import Task, ask
+from gpustack import assets
+from gpustack.collect import catalogue
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Task, ask
 from tests.told import ToldHost, load
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.answers import parse
-from gpustack.door import Door
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import ask
 from gpustack.model.facts import Status
-from gpustack.workers import ask
 from tests.fakes.nvml import CODES, PROBES, SONAME, StandIn, fresh
 from tests.told import ToldHost, load
 

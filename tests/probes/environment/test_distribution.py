@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpustack import catalogue
+from gpustack.collect import catalogue
+from gpustack.collect.probing import look
 from gpustack.model.facts import Status
-from gpustack.probing import look
 from tests.probes.stand_ins import compiled, distribution, python
 from tests.told import ToldHost, load
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpustack import catalogue
-from gpustack.probing import look
-from gpustack.rules.reading import items, text
+from gpustack.collect import catalogue
+from gpustack.collect.probing import look
+from gpustack.diagnose.rules.reading import items, text
 from tests.probes.stand_ins import python
 from tests.told import ToldHost, load
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpustack import catalogue
-from gpustack.probing import look
+from gpustack.collect import catalogue
+from gpustack.collect.probing import look
 from tests.told import Host, ToldHost, load
 
 probe = load("environment/python.py")["probe"]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpustack import catalogue
+from gpustack.collect import catalogue
+from gpustack.collect.probing import look
+from gpustack.diagnose.rules import extension_abi_mismatch, torch_torchvision_mismatch
 from gpustack.matrix import Matrix
 from gpustack.model.report import Severity
-from gpustack.probing import look
-from gpustack.rules import extension_abi_mismatch, torch_torchvision_mismatch
 from tests.probes.stand_ins import built, distribution, python
 from tests.told import ToldHost, load
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack import catalogue, probing
+from gpustack.collect import catalogue, probing
 from gpustack.model.facts import Status
 from tests.fakes.nvml import CODES, StandIn, facts_of
 from tests.told import ToldHost, load

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpustack.catalogue import load as catalogue
+from gpustack.collect.catalogue import load as catalogue
 from tests.told import ToldHost, load
 
 PROBE = load("library/shared_object.py")

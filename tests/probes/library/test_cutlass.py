@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.catalogue import load as catalogue
+from gpustack.collect.catalogue import load as catalogue
 from tests.told import ToldHost, load
 
 PROBE = load("library/cutlass.py")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack import catalogue
+from gpustack.collect import catalogue
 from tests.probes.stand_ins import compiled, distribution
 from tests.told import Host, ToldHost, load
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpustack import catalogue
+from gpustack.collect import catalogue
 from tests.told import ToldHost, load
 
 PROBE = load("serving/server_program.py")["probe"]

@@ -1,0 +1,82 @@
+"""The whole answer to one question: what was meant, whether it works, why, and what else would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.ask.given import apply, is_given, newest, put, where
+from gpustack.ask.installed import install
+from gpustack.ask.plan import Search, alternatives, as_it_is
+from gpustack.ask.subjects import parse, resolve
+from gpustack.ask.why import judge
+from gpustack.errors import UsageError
+from gpustack.model.matrix_answer import MatrixAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpustack.ask.given import Given
+    from gpustack.ask.subjects import Subject
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.matrix_answer import Alternative
+
+PLANNED = 4  # releases beside the one that was asked about
+
+
+def why(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
+    """Give whether the first subject works with the others and with what is given, and what would work instead."""
+    search = _search(texts, given, facts, matrix, versions=1)
+    return _answer(texts, search, given, alternatives(search))
+
+
+def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
+    """Give what satisfies a requirement on the machine that is given, the smallest change first."""
+    search = _search(texts, given, facts, matrix, versions=PLANNED)
+    return _answer(texts, search, given, (*as_it_is(search), *alternatives(search)))
+
+
+def _search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
+    typed = [parse(text, matrix) for text in texts]
+    if not typed:
+        raise UsageError("say what to ask about, such as torch==2.11.0")
+    machine = apply(given, facts, matrix)
+    first, *others = (_released(resolve(one, matrix), machine, matrix) for one in typed)
+    twice = next((one.typed for one in others if one.component == first.component), None)
+    if twice:
+        raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
+    for one in others:
+        if is_given(machine, one.component):
+            raise UsageError(f"{one.typed} and an option say two things of {one.component}: give one of them")
+        machine = put(machine, install(one, where(machine), matrix))
+    at = judge(first, machine, matrix)
+    return Search(subject=first, at=at, others=tuple(others), facts=machine, matrix=matrix, versions=versions)
+
+
+def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
+    """Give a driver of which the branch alone was typed as its newest release, as ``--driver`` takes it."""
+    if subject.component != "nvidia-driver" or not subject.version:
+        return subject
+    return replace(subject, version=newest(subject.version, f"{subject.name}==", facts, matrix))
+
+
+def _answer(texts: Sequence[str], search: Search, given: Given, found: tuple[Alternative, ...]) -> MatrixAnswer:
+    others = tuple(one.words for one in search.others)
+    here = () if not search.facts.taken else ("what is on this machine",)
+    return MatrixAnswer(
+        subject=texts[0].strip(),
+        meant=_meant(search.at.subject, search.subject),
+        given=(*given.words, *others, *here),
+        verdict=search.at.verdict,
+        reasons=search.at.reasons,
+        alternatives=found,
+    )
+
+
+def _meant(subject: Subject, asked: Subject) -> str:
+    """Give how a subject was understood, with the build that was chosen for it."""
+    if subject.component == "jax" and subject.tag and not asked.tag:
+        return f"{subject.words}: with its plugin; a plain install computes on the CPU"
+    plain = subject.component == "pytorch" and "+" not in subject.typed and subject.tag
+    return f"{subject.words}: the build that a plain pip install takes on Linux x86-64" if plain else subject.words

@@ -1,0 +1,210 @@
+"""What a question gives: flags become the facts of a machine of which nothing else is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.rules.contracts.edges import asked
+from gpustack.diagnose.rules.reading import copies
+from gpustack.diagnose.rules.seen import on_windows
+from gpustack.errors import UsageError
+from gpustack.matrix.subjects import drivers, gpus
+from gpustack.matrix.subjects.rocm import gfx_of
+from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
+from gpustack.model.versions import ComputeCapability, DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import JsonValue
+
+SOURCE = "the question"
+LAYERS = {
+    "gpu": Layer.HARDWARE,
+    "amd-gpu": Layer.HARDWARE,
+    "linux-kernel": Layer.KERNEL,
+    "nvidia.ko": Layer.KERNEL_MODULE,
+    "nvidia-driver": Layer.DRIVER,
+    "cuda-toolkit": Layer.RUNTIME,
+    "gcc": Layer.COMPILER,
+    "clang": Layer.COMPILER,
+    "python": Layer.ENVIRONMENT,
+    "pytorch": Layer.FRAMEWORK,
+    "tensorflow": Layer.FRAMEWORK,
+    "jax": Layer.FRAMEWORK,
+    "onnxruntime": Layer.FRAMEWORK,
+    "vllm": Layer.SERVING,
+}
+NUMBER = {
+    "python": (r"3\.\d{1,2}(?:\.\d{1,3})?", "3.12"),
+    "glibc": (r"2\.\d{1,2}(?:\.\d{1,3})?", "2.35"),
+    "cudnn": (r"\d{1,2}(?:\.\d{1,3}){0,3}", "9.10.2 or 9"),
+    "gcc": (r"\d{1,2}(?:\.\d{1,2}){0,2}", "13"),
+    "clang": (r"\d{1,2}(?:\.\d{1,2}){0,2}", "18"),
+    "kernel": (r"\d{1,2}\.\d{1,3}(?:[.\w+~-]{0,60})?", "6.8.0-50-generic"),
+}
+BRANCH = re.compile(r"\d{3}")
+SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
+GPUS = frozenset({"gpu", "amd-gpu"})
+GPU_PARTS = GPUS | {"pci-display", "libcuda"}
+DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What was given of a machine, each as it was typed."""
+
+    driver: str | None = None
+    gpu: str | None = None
+    python: str | None = None
+    glibc: str | None = None
+    cudnn: str | None = None
+    gcc: str | None = None
+    clang: str | None = None
+    kernel: str | None = None
+    kernel_module: str | None = None
+    os: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What was given, in words."""
+        named = {
+            "driver": self.driver,
+            "GPU": self.gpu,
+            "Python": self.python,
+            "glibc": self.glibc,
+            "cuDNN": self.cudnn,
+            "GCC": self.gcc,
+            "Clang": self.clang,
+            "kernel": self.kernel,
+            "kernel module": self.kernel_module,
+            "system": self.os,
+        }
+        return tuple(f"{name} {said}" for name, said in named.items() if said)
+
+
+def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
+    """Give the facts of a machine, or of an empty one, with what was given in the place of what it has."""
+    checked(given)
+    machine = facts or Facts(taken="", host=Host(os="Linux", machine="x86_64"))
+    if given.os:
+        machine = replace(machine, host=replace(machine.host, os=SYSTEMS[given.os], wsl=given.os == "wsl"))
+    for component in _components(given, where(machine), machine, matrix):
+        machine = put(machine, component)
+    return machine
+
+
+def checked(given: Given) -> None:
+    """Raise UsageError for anything given that is not what its flag says."""
+    if given.driver and not BRANCH.fullmatch(given.driver) and DriverRelease.parse(given.driver) is None:
+        raise UsageError(f"--driver {given.driver!r} is no driver release: it looks like 550.54.15")
+    for name, (pattern, example) in NUMBER.items():
+        said = getattr(given, name)
+        if said and not re.fullmatch(pattern, said):
+            raise UsageError(f"--{name} {said!r} is no version: it looks like {example}")
+    if given.kernel_module not in {None, "open", "proprietary"}:
+        raise UsageError(f"--kernel-module {given.kernel_module!r} is neither open nor proprietary")
+    if given.os not in {None, *SYSTEMS}:
+        raise UsageError(f"--os {given.os!r} is none of linux, windows, wsl")
+
+
+def put(facts: Facts, component: Component) -> Facts:
+    """Give the facts with this component in the place of that of its id; another driver or GPU brings all its parts."""
+    kept = [one for one in facts.components if one.id != component.id]
+    if component.id in GPUS:
+        kept = [one for one in kept if one.id not in GPU_PARTS]
+    if component.id == "nvidia-driver":
+        kept = [_without_release(one) for one in kept if one.id not in DRIVER_PARTS]
+    return replace(facts, components=(*kept, component))
+
+
+def where(facts: Facts) -> str | None:
+    """Give the Python that questions are about: the first that was looked at."""
+    return facts.environments[0].python if facts.environments else None
+
+
+def is_given(facts: Facts, component: str) -> bool:
+    """Tell whether somebody gave this component, rather than having it."""
+    return any(asked(copy) for copy in copies(facts, component))
+
+
+def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
+    """Give a component that somebody asks about, in one copy."""
+    held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}
+    build = held.get("build")
+    copy = Instance(
+        key=SOURCE, version=version, build=build if isinstance(build, str) else None, environment=place, facts=held
+    )
+    return Component(
+        id=component,
+        layer=LAYERS.get(component, Layer.LIBRARY),
+        vendor="any",
+        status=Status.PRESENT,
+        version=version,
+        build=copy.build,
+        facts=held,
+        source=SOURCE,
+        instances=(copy,),
+    )
+
+
+def gpu(text: str, matrix: Matrix) -> Component:
+    """Give a GPU by sm_90, 9.0, gfx1100 or a product's name; raises UsageError for what is none of them."""
+    capability = ComputeCapability.parse(text)
+    if capability:
+        return made("gpu", None, name=None, cc=str(capability))
+    target = gfx_of(matrix, text)
+    capability = gpus.capability_of(matrix, text)
+    if capability:
+        return made("gpu", None, name=text, cc=str(capability))
+    if target or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
+        return made("amd-gpu", None, name=text, gfx=target.gfx if target else text)
+    shared = gpus.ambiguity_of(matrix, text)
+    if shared:
+        raise UsageError(f"--gpu {text!r} does not tell the architecture ({shared.why}): give it as sm_NN")
+    raise UsageError(f"--gpu {text!r} is no GPU that is known: give it as sm_90, 9.0, gfx1100 or by name, such as L40S")
+
+
+def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
+    """Give a driver release; a branch alone, typed after ``where``, stands for its newest known release on Linux."""
+    if not BRANCH.fullmatch(said):
+        return said
+    branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
+    if branch is None or branch.last is None:
+        raise UsageError(f"{where}{said} is no release, and no newest one of that branch is known: give it in full")
+    return str(branch.last)
+
+
+def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -> Iterator[Component]:
+    if given.gpu:
+        yield gpu(given.gpu, matrix)
+    if given.driver:
+        yield made("nvidia-driver", newest(given.driver, "--driver ", facts, matrix))
+    if given.kernel_module:
+        yield made("nvidia.ko", None, flavour=given.kernel_module)
+    if given.python or given.glibc:
+        known = facts.find("python")
+        glibc = given.glibc or (known.facts.get("glibc") if known else None)
+        yield made("python", given.python or (known.version if known else None), place, glibc=glibc)
+    for component, version in (("cudnn", given.cudnn), ("gcc", given.gcc), ("clang", given.clang)):
+        if version:
+            yield made(component, version)
+    if given.kernel:
+        yield made("linux-kernel", given.kernel)
+
+
+def _without_release(component: Component) -> Component:
+    """Give nvidia.ko without the release that it has on the machine, since another driver is asked about."""
+    if component.id != "nvidia.ko":
+        return component
+    gone = ("version_loaded", "version_on_disk", "vermagic")
+    copies = tuple(
+        replace(copy, version=None, facts={name: one for name, one in copy.facts.items() if name not in gone})
+        for copy in component.instances
+    )
+    facts = {name: one for name, one in component.facts.items() if name not in gone}
+    return replace(component, version=None, facts=facts, instances=copies)

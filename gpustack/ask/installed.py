@@ -1,0 +1,69 @@
+"""A subject as it would be if it were installed: the component that the judge is given."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.ask.given import gpu, made
+from gpustack.matrix.subjects import onnxruntime, torch
+from gpustack.matrix.subjects.spans import numbers
+
+if TYPE_CHECKING:
+    from gpustack.ask.subjects import Subject
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component
+
+CPU_BUILDS = frozenset({"onnxruntime"})  # distributions whose builds know no GPU
+KIND = re.compile(r"cpu|xpu|rocm|cu")
+CUDA = re.compile(r"cu(\d{1,2})(\d)")
+
+
+def install(subject: Subject, where: str | None, matrix: Matrix) -> Component:
+    """Give the component of a subject, in the Python at ``where``; raises UsageError for a GPU that is none."""
+    if subject.component == "gpu":
+        return gpu(subject.version or "", matrix)
+    if subject.component in MAKERS:
+        return MAKERS[subject.component](subject, where, matrix)
+    if subject.component == "cuda-toolkit":
+        return made("cuda-toolkit", subject.version, in_use=True)
+    if subject.component in {"cudnn", "nccl", "tensorrt"}:
+        major = (subject.tag or "").removeprefix("cu")
+        return made(subject.component, subject.version, cuda_major=int(major) if major.isdecimal() else None)
+    everywhere = subject.component in {"nvidia-driver", "gcc", "clang", "linux-kernel"}
+    return made(subject.component, subject.version, None if everywhere else where)
+
+
+def offered(subject: Subject, platform: str, matrix: Matrix) -> bool:
+    """Tell whether a PyTorch is offered in the build that the subject names; anything else always is."""
+    if subject.component != "pytorch" or not subject.version or not subject.tag:
+        return True
+    usual = torch.default_build(matrix, subject.version, platform)
+    return (usual is not None and usual.tag == subject.tag) or (
+        torch.build_of(matrix, subject.version, subject.tag, platform) is not None
+    )
+
+
+def _torch(subject: Subject, where: str | None, _matrix: Matrix) -> Component:
+    tag = subject.tag or ""
+    kind, cuda = KIND.match(tag), CUDA.fullmatch(tag)
+    accelerator = {"cu": "cuda"}.get(kind.group(), kind.group()) if kind else None
+    number = f"{cuda[1]}.{cuda[2]}" if cuda else None
+    return made("pytorch", subject.version, where, build=tag or None, accelerator=accelerator, cuda=number)
+
+
+def _onnxruntime(subject: Subject, where: str | None, matrix: Matrix) -> Component:
+    release = onnxruntime.release_of(matrix, subject.version or "") if numbers(subject.version)[1:] else None
+    for_gpu = subject.name != "onnxruntime"
+    cuda = str(release.cuda) if release and for_gpu else None
+    accelerator = "cpu" if not for_gpu else "cuda"
+    return made("onnxruntime", subject.version, where, cuda=cuda, accelerator=accelerator)
+
+
+def _jax(subject: Subject, where: str | None, _matrix: Matrix) -> Component:
+    major = (subject.tag or "").removeprefix("cuda")
+    accelerator = "cuda" if major else "cpu"
+    return made("jax", subject.version, where, build=subject.tag, cuda=major or None, accelerator=accelerator)
+
+
+MAKERS = {"pytorch": _torch, "onnxruntime": _onnxruntime, "jax": _jax}

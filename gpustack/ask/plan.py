@@ -1,0 +1,266 @@
+"""What else would work: the smallest change first, from another build of the same release to another GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpustack.ask import commands
+from gpustack.ask.given import made, put
+from gpustack.ask.releases import Candidate, candidates
+from gpustack.ask.why import PSEUDO, judge
+from gpustack.diagnose.rules.completing import platform
+from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.rules.reading import copies, text, told
+from gpustack.diagnose.rules.seen import capabilities, driver_release, on_windows
+from gpustack.matrix.subjects import drivers, gpus, jax, toolkits, torch
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
+from gpustack.model.matrix_answer import Alternative, Change, Compatibility
+from gpustack.model.report import Kept
+from gpustack.model.versions import CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.ask.subjects import Subject
+    from gpustack.ask.why import Judged
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.versions import DriverRelease
+
+RANK = {Compatibility.COMPATIBLE: 2, Compatibility.LIMITED: 1}
+UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under a name of theirs
+FORWARD = frozenset({"datacenter", "embedded"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer."""
+
+    subject: Subject
+    at: Judged
+    others: tuple[Subject, ...]
+    facts: Facts
+    matrix: Matrix
+    versions: int = 1
+
+    def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
+        """Give how a changed question is answered, where that is better than the question as it stands.
+
+        What was wrong must be judged anew: that no row speaks of it any more makes nothing better.
+        """
+        found = judge(subject, facts or self.facts, self.matrix)
+        wrong = {one.to for one in self.at.contracts if one.status is not Kept.OK} - PSEUDO
+        judged = {one.to for one in found.contracts}
+        if (subject.component, found.subject.tag) in UNSERVED:
+            return None
+        return found if _rank(found) > _rank(self.at) and wrong <= judged else None
+
+
+def alternatives(search: Search) -> tuple[Alternative, ...]:
+    """Give what would work better than the subject as it stands, the smallest change first."""
+    if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
+        return ()
+    finders = (_wheels, _versions, _compats, _drivers, _gpus)
+    return tuple(one for find in finders for one in find(search))
+
+
+def as_it_is(search: Search) -> tuple[Alternative, ...]:
+    """Give the subject itself as the smallest of all changes, where it works."""
+    if not _rank(search.at):
+        return ()
+    subject = search.at.subject
+    spec = next((one.spec for one in _rows(search) if one.version == subject.version), f"=={subject.version}")
+    return (_made(Change.NONE, "nothing needs to change", search.at, spec),)
+
+
+def named(subject: Subject, spec: str) -> str:
+    """Give a subject as it is typed, with its build."""
+    if subject.component == "jax":
+        return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
+    local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
+    return f"{subject.name}{spec}{local}"
+
+
+def _made(kind: Change, change: str, judged: Judged, spec: str) -> Alternative:
+    return Alternative(
+        change=change,
+        kind=kind,
+        subject=named(judged.subject, spec),
+        verdict=judged.verdict,
+        commands=commands.install(judged.subject, spec),
+    )
+
+
+def _rank(judged: Judged) -> int:
+    return RANK.get(judged.verdict, 0)
+
+
+def _wheels(search: Search) -> Iterator[Alternative]:
+    """Give other builds of the same release: those without limits first, the newest of them; with limits the oldest."""
+    newest_first = [one for build in _builds(search.at.subject, search) if (one := search.better(build))]
+    native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
+    for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
+        change = f"another build of the same release: {one.subject.tag}"
+        yield _made(Change.WHEEL, change, one, f"=={one.subject.version}")
+
+
+def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
+    """Give the builds of a release for the maker of the GPU, the newest CUDA or ROCm first."""
+    if subject.component == "jax" and subject.version:
+        release = jax.release_of(search.matrix, subject.version)
+        tags = [f"cuda{major}" for major in release.cuda] if release else []
+    elif subject.component == "pytorch" and subject.version:
+        maker = "rocm" if copies(search.facts, "amd-gpu") and not capabilities(search.facts) else "cuda"
+        builds = torch.builds_of(search.matrix, subject.version, platform(search.facts) or "")
+        tags = [one.tag for one in builds if one.accelerator == maker]
+    else:
+        tags = []
+    return tuple(replace(subject, tag=tag) for tag in reversed(dict.fromkeys(tags)) if tag != subject.tag)
+
+
+def _versions(search: Search) -> Iterator[Alternative]:
+    """Give other releases that work: the newest of a range that was asked for, else those nearest to the release.
+
+    Where all of them work with limits alone, one without any follows.
+    """
+    offered: set[str] = set()
+    native = False
+    for one in _by_distance(search):
+        minor = ".".join(one.version.split(".")[:2])
+        enough = len(offered) >= search.versions
+        if minor in offered or (enough and native):
+            continue
+        found = _release(search, one)
+        if found and (not enough or found.verdict is Compatibility.COMPATIBLE):
+            offered.add(minor)
+            native = native or found.verdict is Compatibility.COMPATIBLE
+            subject = found.subject
+            build = f", build {subject.tag}" if subject.tag and subject.component in {"pytorch", "jax"} else ""
+            yield _made(Change.VERSION, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec)
+
+
+def _rows(search: Search) -> list[Candidate]:
+    span = VersionRange.parse(search.subject.span)
+    return [one for one in candidates(search.matrix, search.subject.component) if span.holds(one.version)]
+
+
+def _by_distance(search: Search) -> list[Candidate]:
+    rows, version = _rows(search), search.at.subject.version or ""
+    here = version_of(version)
+    others = [one for one in rows if version_of(one.version) != here]
+    if not search.subject.exact or here is None:
+        return others[::-1]
+    newer = [one for one in others if (found := version_of(one.version)) and found > here]
+    older = [one for one in others if one not in newer][::-1]
+    pairs = [(place, 1, one) for place, one in enumerate(newer)] + [(place, 0, one) for place, one in enumerate(older)]
+    return [one for _, _, one in sorted(pairs, key=lambda pair: pair[:2])]
+
+
+def _release(search: Search, one: Candidate) -> Judged | None:
+    """Give how another release is answered, in the build that an install takes or else in the best of its others."""
+    subject = replace(search.subject, version=one.version)
+    if subject.component == "pytorch":
+        usual = torch.default_build(search.matrix, one.version)
+        subject = replace(subject, tag=usual.tag if usual else None)
+        tries = (subject, *_builds(subject, search))
+    else:
+        tries = (subject,)
+    found = [judged for build in tries if (judged := search.better(build))]
+    best = max(map(_rank, found), default=0)
+    fitting = [judged for judged in found if _rank(judged) == best]
+    if not fitting:
+        return None
+    usual_or_native = fitting[0].subject == subject or fitting[0].verdict is Compatibility.COMPATIBLE
+    return fitting[0] if usual_or_native else fitting[-1]
+
+
+def _compats(search: Search) -> Iterator[Alternative]:
+    """Give the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
+    cuda, release = _wanted_cuda(search), driver_release(search.facts)
+    if cuda is None or release is None or on_windows(search.facts) or not _may_forward(search):
+        return
+    for package in toolkits.compats_for(search.matrix, cuda, release.branch)[:1]:
+        carried = made("libcuda", None, driver_cuda=package.cuda.major * 1000 + package.cuda.minor * 10)
+        found = search.better(search.subject, put(search.facts, carried))
+        if found:
+            yield Alternative(
+                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs alone)",
+                kind=Change.COMPAT,
+                subject=package.name,
+                verdict=found.verdict,
+                commands=commands.compat(package.name),
+            )
+
+
+def _may_forward(search: Search) -> bool:
+    """Tell whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
+    name = text(told(search.facts, "gpu"), "name")
+    kind = gpus.class_of(search.matrix, name) if name else None
+    if kind:
+        return kind in FORWARD
+    made_for = {one.capability for one in gpus.product_lines(search.matrix) if one.kind in FORWARD}
+    return all(gpu in made_for for gpu in capabilities(search.facts))
+
+
+def _wanted_cuda(search: Search) -> CudaVersion | None:
+    """Give the CUDA version that the subject needs of a driver, where that is what does not fit."""
+    for one in search.at.contracts:
+        if one.kind == "cuda" and one.to == "nvidia-driver" and one.status in {Kept.BROKEN, Kept.LIMITED}:
+            parts = one.needs.partition("CUDA ")[2]
+            return CudaVersion.parse(parts)
+    return None
+
+
+def _drivers(search: Search) -> Iterator[Alternative]:
+    """Give the oldest newer driver that is enough, and the oldest that is so without limits."""
+    wrong = [one for one in search.at.contracts if one.to == "nvidia-driver" and one.status is not Kept.OK]
+    if search.subject.component == "nvidia-driver" or not wrong or on_windows(search.facts):
+        return
+    offered: list[Compatibility] = []
+    for one in _upgrades(search):
+        facts = put(search.facts, made("nvidia-driver", str(one)))
+        found = search.better(search.subject, facts) if Compatibility.COMPATIBLE not in offered else None
+        if found and found.verdict not in offered and _gpu_runs(facts, search.matrix):
+            offered.append(found.verdict)
+            yield Alternative(
+                change=f"another driver: {one} or newer",
+                kind=Change.DRIVER,
+                subject=f"nvidia-driver>={one}",
+                verdict=found.verdict,
+                commands=commands.driver(str(one), search.facts, search.matrix),
+            )
+
+
+def _upgrades(search: Search) -> list[DriverRelease]:
+    """Give the newer drivers to try: the floors of CUDA's families, that of the wanted minor, the last of branches."""
+    above, cuda = driver_release(search.facts), _wanted_cuda(search)
+    native = search.matrix.native(cuda) if cuda else None
+    tries = {one.last for one in drivers.branches(search.matrix) if one.last}
+    tries |= {one.floor for one in search.matrix.families.values()} | ({native.driver} if native else set())
+    return [one for one in sorted(tries) if above is None or one > above]
+
+
+def _gpu_runs(facts: Facts, matrix: Matrix) -> bool:
+    kinds = (one for one in draw(facts, matrix) if one.from_ == "gpu" and one.to == "nvidia-driver")
+    return all(one.status is not Kept.BROKEN for one in kinds)
+
+
+def _gpus(search: Search) -> Iterator[Alternative]:
+    """Give the oldest GPU architecture that would do, where the GPU is what does not fit."""
+    wrong = any("gpu" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
+    here = capabilities(search.facts)
+    if search.subject.component == "gpu" or not wrong or not here:
+        return
+    for capability, arch in sorted(search.matrix.architectures.items(), key=lambda pair: pair[0]):
+        facts = put(search.facts, made("gpu", None, cc=str(capability)))
+        found = None if arch.embedded or capability in here else search.better(search.subject, facts)
+        if found:
+            such = f", such as {arch.gpus[0]}" if arch.gpus else ""
+            yield Alternative(
+                change=f"another GPU: {capability.sm} ({arch.name}{such})",
+                kind=Change.GPU,
+                subject=capability.sm,
+                verdict=found.verdict,
+            )
+            return

@@ -1,0 +1,147 @@
+"""Which releases of a component the matrix knows: what may be asked about, and what may be offered instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.matrix.subjects import (
+    cudnn,
+    drivers,
+    gpus,
+    jax,
+    nccl,
+    onnxruntime,
+    serving,
+    tensorflow,
+    tensorrt,
+    toolkits,
+    torch,
+    training,
+    vllm,
+)
+from gpustack.matrix.subjects import torch_rows as torch_tables
+from gpustack.matrix.subjects.ranges import version_of
+from gpustack.matrix.subjects.rocm import gfx_of
+from gpustack.model.versions import ComputeCapability, CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from gpustack.matrix import Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A release to offer: the version that stands for it, and the specifier that names it in a command."""
+
+    version: str
+    spec: str
+
+
+def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
+    """Give the releases of a component that may be offered, oldest first; none of what has no releases here."""
+    find = FIND.get(component)
+    found = {one.version: one for one in (find(matrix) if find else ())}
+    return tuple(sorted(found.values(), key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
+
+
+def release_named(matrix: Matrix, component: str, version: str) -> str | None:
+    """Give a version as the matrix writes it, where it writes exactly that release: 2.11 is 2.11.0."""
+    wanted = version_of(version)
+    known = (one.version for one in candidates(matrix, component) if version_of(one.version) == wanted)
+    return next(known, None) if wanted else None
+
+
+def known(matrix: Matrix, component: str, version: str) -> bool:
+    """Tell whether the matrix states anything of this release."""
+    if version_of(version) is None:
+        return component == "gpu" and _gpu(matrix, version)
+    test = KNOWN.get(component)
+    return test(matrix, version) if test else release_named(matrix, component, version) is not None
+
+
+def _exact(versions: Iterable[str]) -> Iterator[Candidate]:
+    return (Candidate(version=one, spec=f"=={one}") for one in versions)
+
+
+def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
+    """Give releases that are known by their minor alone: which patch releases there are, an index says."""
+    return (Candidate(version=f"{one}.0", spec=f"=={one}.*") for one in versions)
+
+
+def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
+    rows = matrix.rows("torch_wheels", "companions", torch_tables.companion)
+    return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
+
+
+def _cudnn(matrix: Matrix) -> Iterator[Candidate]:
+    for one in cudnn.releases(matrix):
+        yield Candidate(version=one.versions.partition(",")[0].removeprefix(">="), spec=one.versions)
+
+
+def _drivers(matrix: Matrix) -> Iterator[Candidate]:
+    return _exact(str(one.last) for one in drivers.branches(matrix) if one.last)
+
+
+def _floors(matrix: Matrix, component: str, version: str) -> bool:
+    return bool(training.floors_of(matrix, component, version)) or release_named(matrix, component, version) is not None
+
+
+def _gpu(matrix: Matrix, name: str) -> bool:
+    capability = ComputeCapability.parse(name) or gpus.capability_of(matrix, name)
+    return matrix.arch(capability) is not None if capability else gfx_of(matrix, name) is not None
+
+
+FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
+    "pytorch": lambda matrix: _exact(one.version for one in torch.releases(matrix)),
+    "torchvision": lambda matrix: _companions(matrix, "torchvision"),
+    "torchaudio": lambda matrix: _companions(matrix, "torchaudio"),
+    "tensorflow": lambda matrix: _minors(one.version for one in tensorflow.releases(matrix)),
+    "onnxruntime": lambda matrix: _minors(one.version for one in onnxruntime.releases(matrix)),
+    "jax": lambda matrix: _exact(one.version for one in jax.releases(matrix)),
+    "vllm": lambda matrix: _exact(one.version for one in vllm.releases(matrix)),
+    "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
+    "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
+    "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
+    "flash-attention": lambda matrix: _exact(one.version for one in training.flash_wheels(matrix)),
+    "xformers": lambda matrix: _exact(one.version for one in training.xformers(matrix)),
+    "bitsandbytes": lambda matrix: _exact(one.version for one in training.bitsandbytes(matrix)),
+    "transformer-engine": lambda matrix: _minors(one.version for one in training.transformer_engine(matrix)),
+    "cuda-toolkit": lambda matrix: _exact(one.version for one in toolkits.releases(matrix)),
+    "nvidia-driver": _drivers,
+    "cudnn": _cudnn,
+    "nccl": lambda matrix: _exact(one.version for one in nccl.releases(matrix)),
+    "tensorrt": lambda matrix: _exact(one.version for one in tensorrt.releases(matrix)),
+}
+
+
+def _toolkit(matrix: Matrix, version: str) -> bool:
+    cuda = CudaVersion.parse(version)
+    return any(one.cuda == cuda for one in toolkits.releases(matrix))
+
+
+def _branch(matrix: Matrix, version: str) -> bool:
+    number = version.partition(".")[0]
+    return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
+
+
+KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
+    "tensorflow": lambda matrix, version: tensorflow.release_of(matrix, version) is not None,
+    "onnxruntime": lambda matrix, version: onnxruntime.release_of(matrix, version) is not None,
+    "jax": lambda matrix, version: jax.release_of(matrix, version) is not None,
+    "cudnn": lambda matrix, version: cudnn.release_of(matrix, version) is not None,
+    "nccl": lambda matrix, version: nccl.release_of(matrix, version) is not None,
+    "tensorrt": lambda matrix, version: tensorrt.release_of(matrix, version) is not None,
+    "cuda-toolkit": _toolkit,
+    "nvidia-driver": _branch,
+    "gpu": _gpu,
+    **dict.fromkeys(("gcc", "clang", "python", "linux-kernel"), lambda _matrix, _version: True),
+    "flash-attention": lambda matrix, version: _floors(matrix, "flash-attention", version),
+    "xformers": lambda matrix, version: _floors(matrix, "xformers", version),
+    "bitsandbytes": lambda matrix, version: _floors(matrix, "bitsandbytes", version),
+    "transformer-engine": lambda matrix, version: _floors(matrix, "transformer-engine", version),
+    "vllm": lambda matrix, version: (
+        vllm.release_of(matrix, version) is not None or vllm.floor_of(matrix, version) is not None
+    ),
+}

@@ -1,0 +1,131 @@
+"""What the matrix states of one component: every part of every table that is about it, with its sources."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+
+from gpustack.ask.subjects import COMPONENTS
+from gpustack.errors import UsageError
+from gpustack.model.matrix_answer import MatrixPart, MatrixTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpustack.matrix import Matrix
+
+    Line = Mapping[str, Any]
+
+HEAD = frozenset({"source", "checked"})
+PLAIN = frozenset({"schema", "subjects"})
+NEAR = 3
+# Parts of tables about several components that are named otherwise than the component that they are about.
+PARTS = {"flash_attention": "flash-attention", "megatron_core": "megatron-lm", "containers": "triton-inference-server"}
+
+
+def show(text: str, matrix: Matrix) -> MatrixTables:
+    """Give all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
+    name = canonicalize_name(text.strip()) if text.strip() else ""
+    tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
+    known = frozenset().union(*tables.values())
+    dotted = text.strip().lower()
+    component = next((one for one in (dotted, COMPONENTS.get(name, name)) if one in known), None)
+    if component is None:
+        raise UsageError(_nothing(text, known, matrix))
+    parts = [
+        part
+        for table, subjects in sorted(tables.items(), key=lambda one: (_late(one[0]), len(one[1])))
+        if component in subjects
+        for part in _parts(table, component, subjects, matrix)
+    ]
+    return MatrixTables(subject=text, component=component, parts=tuple(parts))
+
+
+def names(matrix: Matrix) -> tuple[str, ...]:
+    """Give the names of all tables."""
+    return tuple(sorted(path.stem for path in matrix.folder.glob("*.toml") if path.stem != "meta"))
+
+
+def _late(table: str) -> int:
+    """Give how late a table comes: what is known to go wrong after what goes with what, messages last."""
+    return 2 if table.startswith("messages_") else int(table == "known_bad")
+
+
+def _nothing(text: str, known: frozenset[str], matrix: Matrix) -> str:
+    names_ = {**{name: name for name in known}, **COMPONENTS}
+    near = dict.fromkeys(names_[one] for one in get_close_matches(text.lower(), names_, n=NEAR, cutoff=0.6))
+    if near:
+        return f"the matrix states nothing of {text!r}; did you mean {', '.join(near)}?"
+    if text in matrix.systems:
+        return f"the matrix states nothing of {text!r}; gpustack explain {text} says what it is"
+    return f"the matrix states nothing of {text!r}; pytorch, nvidia-driver and cudnn are such subjects"
+
+
+def _parts(table: str, component: str, subjects: frozenset[str], matrix: Matrix) -> Iterator[MatrixPart]:
+    heads = _heads(table, matrix)
+    for part, held in matrix.table(table).items():
+        if part in PLAIN or not isinstance(held, list) or not _about(part, component, subjects):
+            continue
+        lines = [line for line in held if isinstance(line, dict) and _of(line, component)]
+        if lines:
+            yield _part(table, part, heads.get(part, ""), lines)
+
+
+def _part(table: str, part: str, about: str, lines: Sequence[Line]) -> MatrixPart:
+    columns = tuple(dict.fromkeys(key for line in lines for key in line if key not in HEAD))
+    return MatrixPart(
+        table=table,
+        part=part,
+        about=about,
+        columns=columns,
+        rows=tuple(tuple(_said(line.get(column)) for column in columns) for line in lines),
+        sources=tuple(str(line.get("source", "")) for line in lines),
+        checked=tuple(str(line.get("checked", "")) for line in lines),
+    )
+
+
+def _about(part: str, component: str, subjects: frozenset[str]) -> bool:
+    """Tell whether a part is about this component: one that begins with the name of another is about that one."""
+    owner = PARTS.get(part)
+    spelt = part.replace("_", "-")
+    owners = {owner} if owner else {one for one in subjects if spelt == one or spelt.startswith((f"{one}-", one))}
+    return not owners or component in owners or all(len(one) < len(component) and one in component for one in owners)
+
+
+def _of(line: Line, component: str) -> bool:
+    """Tell whether a row is about this component, where rows say which."""
+    named = line.get("component", component)
+    return component == named or component in line.get("with", {})
+
+
+def _heads(table: str, matrix: Matrix) -> dict[str, str]:
+    """Give what the head of a file says of each of its parts: its comments, by the word that begins them."""
+    parts = set(matrix.table(table))
+    heads: dict[str, str] = {}
+    part = ""
+    for line in (matrix.folder / f"{table}.toml").read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        first, _, rest = line.lstrip("# ").partition(" ")
+        indented = line.startswith("#  ")
+        part = first if first in parts and not indented else part if indented else ""
+        if part:
+            heads[part] = (
+                f"{heads.get(part, '')} {rest if first == part and not indented else line.lstrip('# ')}".strip()
+            )
+    return heads
+
+
+def _said(value: object) -> str:
+    """Give a value as a person writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(
+            _said(one) if not isinstance(one, str) or " " not in one else f"{one}," for one in value
+        ).rstrip(",")
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_said(one)}" for name, one in value.items())
+    return "" if value is None else str(value)

@@ -1,0 +1,143 @@
+"""Which contracts an answer rests on, and what was given of which none of them speaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.ask.given import GPUS, is_given
+from gpustack.ask.installed import CPU_BUILDS
+from gpustack.diagnose.rules.reading import copies, text
+from gpustack.diagnose.rules.seen import capabilities, gpus, on_windows
+from gpustack.matrix.subjects import tensorflow
+from gpustack.model.matrix_answer import Compatibility, Reason
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpustack.ask.subjects import Subject
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract
+
+NAMES = {
+    "pytorch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "onnxruntime": "ONNX Runtime",
+    "vllm": "vLLM",
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "tensorrt": "TensorRT",
+    "cuda-toolkit": "the CUDA toolkit",
+    "nvidia-driver": "the driver",
+    "gpu": "the GPU",
+    "amd-gpu": "the GPU",
+    "nvidia.ko": "the kernel module",
+    "linux-kernel": "the kernel",
+    "flash-attention": "flash-attn",
+    "gcc": "GCC",
+    "clang": "Clang",
+    "python": "Python",
+}
+ALSO = {"gpu": ("amd-gpu",), "nvidia-driver": ("nvidia.ko",)}
+GROUND = frozenset({"gpu", "amd-gpu", "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things stand on
+HELPERS = frozenset({"libcuda"})  # what a compat package would bring, put here by plan
+WITHOUT_GPU = frozenset({"gcc", "clang", "python", "linux-kernel"})
+# What a build for the CPU never touches: it goes with any.
+UNTOUCHED = frozenset({"nvidia-driver", "nvidia.ko", "cuda-toolkit", "cudnn", "nccl", "tensorrt"})
+
+
+def ends(subject: Subject) -> set[str]:
+    """Give the ids of the contracts that are a subject's own."""
+    return {subject.component, *ALSO.get(subject.component, ())}
+
+
+def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[Contract, ...]:
+    """Give a subject's own contracts, and those between what they lead to: its driver with the GPU and the kernel.
+
+    Those that nobody gave an end of are the machine's own affair.
+    """
+    own = ends(subject)
+    held = [one for one in drawn if {one.from_, one.to} & own]
+    given = {one.id for one in facts.components if is_given(facts, one.id)}
+    reached, size = own | _ends(held), 0
+    while len(held) != size:
+        size = len(held)
+        for one in drawn:
+            both = {one.from_, one.to}
+            leads = both & reached & (given | GROUND) and both & given and both <= given | GROUND
+            if leads and one not in held and one.kind != "maker" and one.status is not Kept.UNKNOWN:
+                held.append(one)
+        reached |= _ends(held)
+    return tuple(held)
+
+
+def unspoken(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Matrix) -> Iterator[Reason]:
+    """Give of all that was given and no contract speaks of that nothing is known, or that a build has no use of it."""
+    reached = _ends(one for one in held if one.kind != "glibc")
+    for one in facts.components:
+        if one.id in ends(subject) | HELPERS | reached or not is_given(facts, one.id):
+            continue
+        if one.id != "python" or one.version:
+            yield _unsaid(subject, one.id, facts)
+    libc = next((name for copy in copies(facts, "python") if (name := text(copy.facts, "glibc"))), None)
+    if is_given(facts, "python") and not facts.taken and libc and not any(one.kind == "glibc" for one in held):
+        yield _unknown(subject, f"glibc {libc}")
+    if facts.taken and gpus(facts) and capabilities(facts) and not reached & {*GPUS, "pytorch"} and _wants_gpu(subject):
+        yield _unknown(subject, "the GPU of this machine")
+    yield from _system(subject, held, facts, matrix)
+
+
+def on_cpu(subject: Subject) -> bool:
+    """Tell whether a subject is a build that computes on the CPU alone."""
+    return subject.tag == "cpu" or subject.name in CPU_BUILDS
+
+
+def named(component: str, facts: Facts) -> str:
+    """Give a component with its version, or a GPU with its name, for people."""
+    known = facts.find(component)
+    copy = known.instances[0] if known and known.instances else None
+    more = (text(copy.facts, "name") or text(copy.facts, "cc")) if copy and component in GPUS else None
+    flavour = text(copy.facts, "flavour") if copy else None
+    if flavour:
+        return f"the {flavour} kernel module"
+    words = (NAMES.get(component, component), (known.version if known else None) or more)
+    return " ".join(word for word in words if word)
+
+
+def _ends(held: Iterator[Contract] | Sequence[Contract]) -> set[str]:
+    return {end for one in held for end in (one.from_, one.to)}
+
+
+def _wants_gpu(subject: Subject) -> bool:
+    return not on_cpu(subject) and subject.component not in WITHOUT_GPU | GROUND
+
+
+def _unsaid(subject: Subject, component: str, facts: Facts) -> Reason:
+    if on_cpu(subject) and component in UNTOUCHED:
+        said = f"{subject.words} computes on the CPU and has no use of {named(component, facts)}."
+        return Reason(text=said, verdict=Compatibility.COMPATIBLE)
+    return _unknown(subject, named(component, facts))
+
+
+def _unknown(subject: Subject, what: str) -> Reason:
+    said = f"No row of the matrix says whether {subject.words} goes with {what}."
+    return Reason(text=said, verdict=Compatibility.UNKNOWN)
+
+
+def _system(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Matrix) -> Iterator[Reason]:
+    """Give what is known of a subject on Windows; the rows are of Linux, and WSL is Linux but for the driver."""
+    if facts.taken or not on_windows(facts):
+        return
+    by_driver = any("nvidia-driver" in {one.from_, one.to} and one.kind == "cuda" for one in held)
+    if facts.host.wsl:
+        if subject.component in GROUND and not by_driver:
+            yield _unknown(subject, "WSL")
+    elif subject.component == "pytorch":
+        said = f"PyTorch's own index offers {subject.words} for Windows."
+        yield Reason(text=said, verdict=Compatibility.COMPATIBLE)
+    elif subject.component == "tensorflow" and tensorflow.gpu_on(matrix, subject.version or "", "windows") is not None:
+        return
+    elif not (by_driver and subject.component in {"cuda-toolkit", "nvidia-driver"}):
+        yield _unknown(subject, "Windows")

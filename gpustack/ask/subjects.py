@@ -1,0 +1,136 @@
+"""What a question is about, as people type it: ``torch==2.7.1+cu128``, ``jax[cuda12]``, ``driver==590.44.01``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from gpustack.ask.releases import candidates, release_named
+from gpustack.errors import UsageError
+from gpustack.matrix.subjects import gpus, torch
+from gpustack.matrix.subjects.ranges import VersionRange
+from gpustack.matrix.subjects.rocm import gfx_of
+from gpustack.model.versions import ComputeCapability
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+COMPONENTS = {
+    "torch": "pytorch",
+    "pytorch-gpu": "pytorch",
+    "pytorch-cuda": "pytorch",
+    "tensorflow-gpu": "tensorflow",
+    "tf": "tensorflow",
+    "onnxruntime-gpu": "onnxruntime",
+    "ort": "onnxruntime",
+    "jaxlib": "jax",
+    "cuda": "cuda-toolkit",
+    "cudatoolkit": "cuda-toolkit",
+    "toolkit": "cuda-toolkit",
+    "nvcc": "cuda-toolkit",
+    "driver": "nvidia-driver",
+    "nvidia": "nvidia-driver",
+    "flash-attn": "flash-attention",
+    "text-generation-inference": "tgi",
+    "libcudnn": "cudnn",
+    "libnccl": "nccl",
+    "megatron-core": "megatron-lm",
+    "tritonserver": "triton-inference-server",
+}
+WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)")
+PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
+EXTRA = re.compile(r"cuda(?P<cuda>\d\d)(?:-local|-pip)?")
+EXACT = frozenset({"==", "==="})
+LONGEST = 200  # characters; the longest that is of use has 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One thing that a question is about.
+
+    ``name`` is the distribution or component as it was typed, ``component`` its id; ``tag`` is the build (cu128,
+    cuda12), None where a plain install decides. ``version`` is None until a range is resolved; ``exact`` tells whether
+    one release was typed.
+    """
+
+    typed: str
+    name: str
+    component: str
+    version: str | None = None
+    tag: str | None = None
+    span: str = ""
+    exact: bool = True
+
+    @property
+    def words(self) -> str:
+        """Its name for people, such as pytorch 2.7.1 (cu128)."""
+        return " ".join([self.component, *filter(None, [self.version]), *([f"({self.tag})"] if self.tag else [])])
+
+
+def parse(text: str, matrix: Matrix) -> Subject:
+    """Give what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
+    if len(text) > LONGEST:
+        raise UsageError(f"{text[:30]!r}… is no subject: it has {len(text)} characters, and none has over {LONGEST}")
+    if _is_gpu(text.strip(), matrix):
+        return Subject(typed=text, name="gpu", component="gpu", version=text.strip())
+    try:
+        requirement = Requirement(text.strip())
+    except InvalidRequirement as error:
+        raise UsageError(f"{text!r} is no subject: write it like torch==2.7.1+cu128 or 'torch>=2.6'") from error
+    if requirement.url or requirement.marker:
+        raise UsageError(f"{text!r} is no subject: an address or a condition says nothing to the matrix")
+    name = canonicalize_name(requirement.name)
+    component, tag = _component(name)
+    extra = next((match["cuda"] for one in sorted(requirement.extras) if (match := EXTRA.fullmatch(one))), None)
+    if component == "jax" and extra:
+        tag = f"cuda{extra}"
+    subject = Subject(typed=text.strip(), name=name, component=component, tag=tag)
+    return _versioned(subject, requirement)
+
+
+def resolve(subject: Subject, matrix: Matrix) -> Subject:
+    """Give the subject with a version and, for PyTorch, the build that a plain install takes on Linux x86-64."""
+    version = subject.version
+    if version is None:
+        fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
+        version = fitting[-1] if fitting else None
+    else:
+        version = release_named(matrix, subject.component, version) or version
+    tag = subject.tag
+    if subject.component == "pytorch" and tag is None and version:
+        usual = torch.default_build(matrix, version)
+        tag = usual.tag if usual else None
+    return replace(subject, version=version, tag=tag)
+
+
+def _is_gpu(text: str, matrix: Matrix) -> bool:
+    if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
+        return True
+    named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or gfx_of(matrix, text)
+    return named is not None and canonicalize_name(text) not in {*COMPONENTS, *matrix.systems}
+
+
+def _component(name: str) -> tuple[str, str | None]:
+    wheel, plugin = WHEEL.fullmatch(name), PLUGIN.fullmatch(name)
+    if wheel:
+        return wheel["name"], f"cu{wheel['cuda']}"
+    if plugin:
+        return "jax", f"cuda{plugin['cuda']}"
+    return COMPONENTS.get(name, name), None
+
+
+def _versioned(subject: Subject, requirement: Requirement) -> Subject:
+    parts = list(requirement.specifier)
+    exact = parts[0].version if len(parts) == 1 and parts[0].operator in EXACT else None
+    if exact is None or exact.endswith("*"):
+        return replace(subject, span=str(requirement.specifier), exact=False)
+    version, _, local = exact.partition("+")
+    return replace(subject, version=version, tag=local or subject.tag)
+
+
+def _in(version: str, span: str) -> bool:
+    return VersionRange.parse(span).holds(version)

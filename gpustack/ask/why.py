@@ -1,0 +1,176 @@
+"""Why something works with what is given, or does not: the contracts of which one end is the subject."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpustack.ask.given import GPUS, is_given, put, where
+from gpustack.ask.installed import install, offered
+from gpustack.ask.releases import known
+from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
+from gpustack.diagnose.rules.completing import complete, platform
+from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.rules.seen import nvidia_here
+from gpustack.matrix.subjects import jax
+from gpustack.model.matrix_answer import Compatibility, Reason
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from gpustack.ask.subjects import Subject
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract
+
+VERDICTS = {
+    Kept.OK: Compatibility.COMPATIBLE,
+    Kept.LIMITED: Compatibility.LIMITED,
+    Kept.BROKEN: Compatibility.INCOMPATIBLE,
+    Kept.UNKNOWN: Compatibility.UNKNOWN,
+}
+WORST = (Compatibility.INCOMPATIBLE, Compatibility.UNKNOWN, Compatibility.LIMITED, Compatibility.COMPATIBLE)
+DEVICES = frozenset({"gpu", "amd-gpu", "intel-gpu", "nvidia-driver"})
+PSEUDO = frozenset({"windows"})
+CODE, UNREAD = "code for", "code list not seen"
+MINOR_VERSION = (
+    " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
+    " a call that needs newer driver code."
+)
+BY_PTX = " It has PTX alone for this GPU, which the driver compiles at the first start: slow to begin with."
+BY_OWN = " It runs all the same, with the CUDA that its wheel brings; extensions are not compiled for it by this nvcc."
+BY_PIP = " No wheel is ready for that: pip compiles it, which needs nvcc and much time."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of judging a subject: the subject with its version and build, the verdict, reasons and contracts."""
+
+    subject: Subject
+    verdict: Compatibility
+    reasons: tuple[Reason, ...]
+    contracts: tuple[Contract, ...] = ()
+    facts: Facts
+
+
+def judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
+    """Give how a resolved subject goes with the facts; of a JAX its best build counts."""
+    tries = [_judge(one, facts, matrix) for one in _builds(subject, matrix)]
+    return max(tries, key=lambda one: WORST.index(one.verdict))
+
+
+def _builds(subject: Subject, matrix: Matrix) -> tuple[Subject, ...]:
+    """Give the builds that a subject may mean: JAX has one for each CUDA major, and its name tells none."""
+    if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
+        return (subject,)
+    release = jax.release_of(matrix, subject.version or "")
+    majors = sorted(release.cuda, reverse=True) if release else ()
+    return tuple(replace(subject, tag=f"cuda{major}") for major in majors) or (subject,)
+
+
+def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
+    place = where(facts)
+    twice = next((end for end in (subject.component, *GPUS) if end in ends(subject) and is_given(facts, end)), None)
+    machine = complete(put(facts, install(subject, place, matrix)), matrix)
+    drawn = tuple(
+        one for one in draw(machine, matrix) if one.environment in {None, place} and _both_given(one, machine)
+    )
+    held = spoken(subject, drawn, machine)
+    verdict, reasons = _concluded(subject, held, machine, matrix)
+    if twice:
+        said = f"{subject.words} and {named(twice, facts)} are two of the same thing: one or the other is asked about."
+        verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
+    return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=held, facts=machine)
+
+
+def _both_given(contract: Contract, facts: Facts) -> bool:
+    """Tell whether both ends of a contract are among the facts: what was not given decides nothing."""
+    return all(end in PSEUDO or facts.find(end) is not None for end in (contract.from_, contract.to))
+
+
+def _concluded(
+    subject: Subject, held: tuple[Contract, ...], facts: Facts, matrix: Matrix
+) -> tuple[Compatibility, tuple[Reason, ...]]:
+    """Give the worst of what the contracts say; what none of them speaks of is unknown, not well."""
+    said = tuple(_reason(one, subject, facts) for one in held)
+    unknown = _unknown(subject, facts, matrix)
+    if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
+        return Compatibility.UNKNOWN, (unknown, *sorted(said, key=_rank))
+    unseen = _unseen(subject, held, facts)
+    more = (unseen,) if unseen else tuple(unspoken(subject, held, facts, matrix))
+    reasons = tuple(sorted((*said, *more), key=_rank)) or (_alone(subject, facts),)
+    return reasons[0].verdict, reasons
+
+
+def _rank(reason: Reason) -> int:
+    return WORST.index(reason.verdict)
+
+
+def _alone(subject: Subject, facts: Facts) -> Reason:
+    """Give what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
+    if on_cpu(subject) or not facts.taken:
+        text = f"The matrix knows {subject.words} for Linux, and nothing else was given."
+        if on_cpu(subject):
+            text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
+        return Reason(text=text, verdict=Compatibility.COMPATIBLE)
+    text = f"No row of the matrix says what {subject.words} needs of what is here."
+    return Reason(text=text, verdict=Compatibility.UNKNOWN)
+
+
+def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
+    """Give that a machine which was looked at shows no GPU and no driver, for what wants one."""
+    wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
+    if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
+        return None
+    text = "No NVIDIA GPU and no driver was seen on this machine: whether it would run on one cannot be said."
+    return Reason(text=text, verdict=Compatibility.UNKNOWN)
+
+
+def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
+    """Give why nothing can be said of a subject; None where the matrix knows it."""
+    if not subject.version:
+        span = f" in {subject.span}" if subject.span else ""
+        text = f"The matrix knows no release of {subject.name}{span}."
+    elif not known(matrix, subject.component, subject.version):
+        text = f"The matrix has no row for {subject.name} {subject.version}."
+    elif not offered(subject, platform(facts) or "", matrix):
+        text = f"The matrix knows no build {subject.tag} of {subject.name} {subject.version} for this system."
+    else:
+        return None
+    return Reason(text=text, verdict=Compatibility.UNKNOWN)
+
+
+def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
+    name, row = _named(contract.from_, subject), contract.row
+    text = f"{name} needs {contract.needs}; {_found(contract, facts)}.{_more(contract)}"
+    text = f"T{text[1:]}" if text.startswith("the ") else text
+    return Reason(text=text, verdict=VERDICTS[contract.status], row=row, source=row.source if row else "")
+
+
+def _named(component: str, subject: Subject) -> str:
+    if component != subject.component:
+        return NAMES.get(component, component)
+    version = f" {subject.version}" if subject.version and component not in {"gpu", "amd-gpu"} else ""
+    return f"{NAMES.get(component, component)}{version}" + (f" ({subject.tag})" if subject.tag else "")
+
+
+def _found(contract: Contract, facts: Facts) -> str:
+    if contract.needs.startswith(CODE):
+        return f"it has {contract.found}" if contract.found != UNREAD else "its list of code was not read"
+    if contract.kind == "accelerator":
+        return f"it is {contract.found}"
+    return f"{'here' if facts.taken else 'given'} is {contract.found}"
+
+
+def _more(contract: Contract) -> str:
+    """Give the restriction under which it works, or that nobody knows."""
+    if contract.status is Kept.UNKNOWN:
+        return " No row says whether that is enough."
+    if contract.status is not Kept.LIMITED:
+        return ""
+    if contract.kind == "cuda":
+        return MINOR_VERSION
+    if contract.kind in {"torch", "toolkit"}:
+        return BY_PIP if contract.kind == "torch" else BY_OWN
+    if contract.needs.startswith(CODE):
+        return BY_PTX
+    return f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

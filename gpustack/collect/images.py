@@ -1,0 +1,161 @@
+"""An unpacked image on this machine: its files are read and never run, and the driver under it is this machine's.
+
+What lies in the kernel and the driver is asked here. All above, and the Pythons, are looked for below the image's root
+by our own Python. A libcuda that the image brings for forward compatibility takes the driver's place, as it would when
+the container is started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpustack import assets
+from gpustack.collect import catalogue, host, isolation, targets
+from gpustack.collect.environments import MOST, sort_out
+from gpustack.collect.libcuda import taken_over
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import Task, ask
+from gpustack.errors import UsageError
+from gpustack.model.facts import Component, Facts, Layer, Status, Unseen
+
+if TYPE_CHECKING:
+    from gpustack.collect.catalogue import System
+    from gpustack.model.facts import Environment
+
+REPORT_SECONDS, LEAST_SECONDS = 1.0, 0.5
+ROOTS = ("usr", "lib", "bin")
+BELOW = frozenset({Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIVER})
+RUNNING = frozenset({"limits"})  # what only a container at work has
+USUAL = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+PLACES = {"image": "about", "image-libcuda": "libcuda", "image-pythons": "pythons"}
+NAMELESS = "its files do not tell which version of Python it is"
+UNTOLD = Unseen(
+    what="the image's variables (PATH, LD_LIBRARY_PATH, NVIDIA_REQUIRE_CUDA)",
+    why="they stand in its configuration, which its files do not hold",
+    enable_by="--container-env KEY=VALUE, from docker inspect",
+)
+
+
+def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door: Door | None = None) -> Facts:
+    """Give the facts of an image on this machine; raises UsageError for a folder that is no root of a file system."""
+    root = _root(folder)
+    door = door or Door()
+    begun = door.now()
+    deadline = begun + max(LEAST_SECONDS, timeout - REPORT_SECONDS)
+    told = {**USUAL, **_told(variables)}
+    first, denied = parse(tuple(ask([_task(root, told, [_system(name) for name in PLACES])], door, deadline)))
+    about, libcuda, pythons = first
+    said = {copy.path or "": copy.facts.get("interpreter") for copy in pythons.instances}
+    interpreters = {python: value for python, value in said.items() if isinstance(value, Mapping)}
+    environments, not_seen = sort_out(pythons.instances)
+    not_seen += [Unseen(what=one.python, why=NAMELESS) for one in environments if one.python not in interpreters]
+    able = [one for one in environments if one.python in interpreters][:MOST]
+    kept = tuple(replace(one, found=number > 0) for number, one in enumerate(able))
+    machine = about.facts.get("machine")
+    tasks = [*_here(), *_inside(root, told, {"machine": machine or os.uname().machine}, kept, interpreters)]
+    components, unseen = parse(tuple(ask(tasks, door, deadline)), beside={one.python for one in kept[1:]})
+    image = _image(about, libcuda, root)
+    joined = taken_over(components, libcuda.facts)
+    return Facts(
+        taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        host=replace(host.describe(joined), container=root.name or str(root), os=_text(image, "os")),
+        components=(*joined, image),
+        environments=host.versions(kept, joined),
+        not_seen=(*(() if variables else (UNTOLD,)), *not_seen, *dict.fromkeys((*denied, *unseen))),
+        seconds=round(door.now() - begun, 3),
+    )
+
+
+def _root(folder: Path) -> Path:
+    """Give the folder, absolute, where it looks like the root of a file system."""
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        message = f"--container {folder}: {error.strerror}"
+        raise UsageError(message) from error
+    if not names & set(ROOTS):
+        message = f"--container {folder}: it is no root of a file system (it has no usr, no lib and no bin)"
+        raise UsageError(message)
+    return folder.resolve()
+
+
+def _image(about: Component, libcuda: Component, root: Path) -> Component:
+    """Give what is known of the image as a whole, with the copies of libcuda that it brings."""
+    facts = {**about.facts, "libcuda": libcuda.facts}
+    instances = tuple(replace(one, path=str(root), facts=facts) for one in about.instances)
+    return replace(about, path=str(root), facts=facts, instances=instances)
+
+
+def _told(variables: Sequence[str]) -> dict[str, str]:
+    """Give the variables by name; raises UsageError for one without a name or an equals sign."""
+    for one in variables:
+        if "=" not in one or one.startswith("=") or "\0" in one:
+            message = f"--container-env {one}: KEY=VALUE is wanted"
+            raise UsageError(message)
+    return {name: value for name, _, value in (one.partition("=") for one in variables)}
+
+
+def _system(name: str) -> System:
+    asked = catalogue.question(name, 5.0, probe="image.py", place=PLACES[name])
+    return replace(asked, layer=Layer.CONTAINER)
+
+
+def _here() -> list[Task]:
+    """Give the children that look at this machine: what is under every container."""
+    systems = [one for one in catalogue.load() if one.here and _under(one)]
+    argv, path = _argv(), tuple(isolation.path())
+    environ = targets.environment_of(os.environ)
+    groups: dict[str, list[System]] = {}
+    for system in systems:
+        groups.setdefault(system.id if system.alone else f"group {system.group}", []).append(system)
+    return [Task(argv=argv, environ=environ, systems=tuple(group), path=path) for group in groups.values()]
+
+
+def _inside(
+    root: Path,
+    told: Mapping[str, str],
+    bare: Mapping[str, Any],
+    environments: Sequence[Environment],
+    interpreters: Mapping[str, Mapping[str, Any]],
+) -> list[Task]:
+    """Give the children that read the image: one for its system, and one for each of its Pythons."""
+    above = [one for one in catalogue.load() if not _under(one) and one.id not in RUNNING]
+    tasks = [_task(root, told, [one for one in above if one.here and one.layer is not Layer.APPLICATION], bare)]
+    tasks += [
+        _task(root, told, [system for system in above if system.target], interpreters[one.python], one.python)
+        for one in environments
+    ]
+    return [task for task in tasks if task.systems]
+
+
+def _task(
+    root: Path,
+    told: Mapping[str, str],
+    systems: Sequence[System],
+    interpreter: Mapping[str, Any] | None = None,
+    environment: str | None = None,
+) -> Task:
+    more = {"root": str(root), "image": {"environ": dict(told), "interpreter": interpreter and dict(interpreter)}}
+    environ = targets.environment_of(os.environ)
+    return Task(argv=_argv(), environ=environ, systems=tuple(systems), environment=environment, more=more)
+
+
+def _under(system: System) -> bool:
+    """Tell whether a system belongs to the machine under the container, its runtime for containers included."""
+    return system.layer in BELOW or (system.layer is Layer.CONTAINER and system.id not in RUNNING)
+
+
+def _argv() -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", str(assets.RUNNER))
+
+
+def _text(component: Component, name: str) -> str | None:
+    value = component.facts.get(name)
+    return value if isinstance(value, str) and component.status is Status.PRESENT else None

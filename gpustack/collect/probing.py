@@ -1,0 +1,148 @@
+"""Look at this machine: start the probes side by side, take their answers, and give the facts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Literal
+
+from gpustack import assets
+from gpustack.collect import catalogue, host, isolation, targets
+from gpustack.collect import environments as surroundings
+from gpustack.collect.environments import Surroundings
+from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import Door
+from gpustack.collect.workers import MOST_CHILDREN, Task, ask
+from gpustack.model.facts import Facts, Layer
+
+if TYPE_CHECKING:
+    from gpustack.collect.catalogue import System
+    from gpustack.model.facts import Environment
+
+__all__ = ["look", "parse", "plan"]
+
+REPORT_SECONDS = 1.0
+LEAST_SECONDS = 0.5
+SHARE_OF_MANY = 0.25  # of the time that is left, for one probe
+EXERCISE_SECONDS = 55.0  # a first import from a cold disk takes tens of seconds; the deadline holds all the same
+
+
+def look(
+    *,
+    pythons: Sequence[str] = (),
+    deep: bool = False,
+    all_envs: bool = False,
+    timeout: float = 10.0,
+    environ: Mapping[str, str] | None = None,
+    door: Door | None = None,
+    systems: Sequence[System] | None = None,
+    meanwhile: Callable[[], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Facts:
+    """Give the facts of this machine within ``timeout`` seconds, one of which is left for the report.
+
+    ``deep`` imports and runs frameworks and libraries in children; ``all_envs`` looks around for further Pythons, and
+    ``progress`` is told how many of how many are done; raises UsageError for a Python that is not there.
+    """
+    door = door or Door()
+    begun = door.now()
+    environ = os.environ if environ is None else environ
+    environments = targets.choose(pythons, environ)
+    left = max(LEAST_SECONDS, timeout - REPORT_SECONDS)
+    asked = patient(catalogue.load(), left, many=deep or all_envs) if systems is None else systems
+    deadline = begun + left
+    folder = isolation.here()
+    around = surroundings.look(environments, environ, folder, door, deadline) if all_envs else Surroundings()
+    environments += around.environments
+    tasks = plan(environments, targets.environment_of(environ), asked, deep=deep)
+    most = _at_a_time(deep=deep) if deep or around.environments else MOST_CHILDREN
+    told = progress and _counted(environments, progress)
+    replies = tuple(ask(tasks, door, deadline, meanwhile, most=most, progress=told))
+    beside = {one.python for one in around.environments}
+    components, unseen = parse(replies, beside)
+    doubles = surroundings.doubles(components, beside)
+    if doubles:
+        environments = tuple(one for one in environments if one.python not in doubles)
+        components, unseen = parse([one for one in replies if one.environment not in doubles], beside)
+    components = surroundings.noted(components, around.kernels)
+    return Facts(
+        taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        host=host.describe(components),
+        components=components,
+        environments=host.versions(environments, components),
+        not_seen=(*around.not_seen, *unseen),
+        deep=deep,
+        seconds=round(door.now() - begun, 3),
+    )
+
+
+def patient(systems: Sequence[System], left: float, *, many: bool) -> tuple[System, ...]:
+    """Give the systems with the seconds that each may take: a library that is slow is waited for while there is time.
+
+    A risky probe has a child to itself and holds up nobody, so that it gets all that is left; but a part of it where
+    there are ``many`` children, which wait for their turn. One that shares a child keeps its own limit.
+    """
+    alone = left * SHARE_OF_MANY if many else left
+    return tuple(replace(one, seconds=min(left, max(one.seconds, alone if one.alone else 0.0))) for one in systems)
+
+
+def plan(
+    environments: Sequence[Environment], environ: Mapping[str, str], systems: Sequence[System], *, deep: bool
+) -> tuple[Task, ...]:
+    """Give the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
+
+    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. Pythons that
+    were found come last, each with one child for all that needs none of its own: there may be many.
+    """
+    ours = (sys.executable, "-I", "-S", str(assets.RUNNER))
+    path = tuple(isolation.path())
+    here = [Task(argv=ours, environ=environ, systems=group, path=path) for group in _groups(systems, "here")]
+    there = [
+        Task(argv=(one.python, str(assets.RUNNER)), environ=environ, systems=group, environment=one.python)
+        for one in sorted(environments, key=lambda one: one.found)
+        for group in _groups(systems, "target", together=one.found)
+    ]
+    exercises = [
+        Task(
+            argv=(one.python, str(assets.RUNNER)),
+            environ=environ,
+            systems=(replace(system, seconds=EXERCISE_SECONDS),),
+            environment=one.python,
+            deep=True,
+        )
+        for one in environments
+        for system in sorted(systems, key=lambda system: system.layer is not Layer.FRAMEWORK)
+        if deep and system.deep
+    ]
+    found = {one.python for one in environments if one.found}
+    return tuple(sorted((*there, *here, *exercises), key=lambda task: task.environment in found))
+
+
+def _groups(
+    systems: Sequence[System], where: Literal["here", "target"], *, together: bool = False
+) -> list[tuple[System, ...]]:
+    """Give the systems of one place by the child that they share; a risky one has a child to itself."""
+    groups: dict[str, list[System]] = {}
+    for system in systems:
+        if getattr(system, where):
+            group = "group" if together else f"group {system.group}"
+            groups.setdefault(system.id if system.alone else group, []).append(system)
+    return [tuple(group) for group in groups.values()]
+
+
+def _at_a_time(*, deep: bool) -> int:
+    """Give how many children may be at work when there are many of them: a framework takes gigabytes when it runs."""
+    processors = len(os.sched_getaffinity(0))
+    return max(4, min(processors // 2, 8)) if deep else max(4, min(processors * 2, 16))
+
+
+def _counted(
+    environments: Sequence[Environment], progress: Callable[[int, int], object]
+) -> Callable[[Sequence[Task]], object]:
+    """Give what tells how many Pythons are done from the tasks that are not."""
+    return lambda left: progress(
+        len(environments) - len({task.environment for task in left if task.environment}), len(environments)
+    )

@@ -1,0 +1,300 @@
+"""Children that answer probe after probe, side by side, each answer with a time limit.
+
+When a child dies, hangs or prints what is no answer, the probe it was at has failed with how, and the probes that were
+still waiting go on in a new child. So one sick library costs its own answer and no other. Only so many children are at
+work at a time; the rest wait for their turn.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import selectors
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any
+
+from gpustack.collect.subprocesses import Door, death, ended, last_line, state
+from gpustack.collect.tasks import Reply, Task, question
+from gpustack.interrupting import heeded
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from gpustack.collect.catalogue import System
+
+MOST_OUTPUT = 16 << 20
+MOST_STDERR = 4096
+MOST_STEP = 200
+MOST_DIGITS = 40  # Python itself refuses 4300, later than 3.10.6, and before that takes minutes
+GRACE = 0.2
+TRIES = 5  # of a start when nothing else is at work
+MOST_CHILDREN = 64  # more than one machine and one Python need, frameworks run or not
+SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+LATE = "the time was up before it was asked"
+CUT = "it was interrupted before it was asked"
+
+__all__ = ["LATE", "MOST_CHILDREN", "Crew", "Reply", "Task", "ask"]
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One running child and the systems that it has still to answer for, the first being the one it is at."""
+
+    task: Task
+    child: subprocess.Popen[bytes]
+    left: list[System]
+    since: float
+    step: str | None = None
+    read: int = 0
+    pending: bytearray = field(default_factory=bytearray)
+    errors: bytes = b""
+    open: set[IO[bytes]] = field(default_factory=set)
+
+    def due(self) -> float:
+        return self.since + self.left[0].seconds
+
+
+class Crew:
+    """All workers of one look, and the loop that listens to them."""
+
+    def __init__(self, door: Door, deadline: float, most: int = MOST_CHILDREN) -> None:
+        """Use this door; leave by this time of its clock; have no more children than ``most`` at a time."""
+        self.door = door
+        self.deadline = door.now() if door.interrupted else deadline
+        self.most = most
+        self.replies: list[Reply] = []
+        self._waiting: deque[Task] = deque()
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+        self._tries = TRIES
+
+    def hurry(self) -> None:
+        """Come to an end now, with what is known: somebody pressed Ctrl-C."""
+        self.door.interrupted = True
+        self.deadline = self.door.now()
+
+    def hark(self, ear: int | None) -> None:
+        """Wake up when this descriptor can be read."""
+        if ear is not None:
+            self._selector.register(ear, selectors.EVENT_READ)
+
+    def start(self, task: Task) -> None:
+        """Start a child for a task as soon as it is its turn; one that cannot be started has failed in everything."""
+        self._waiting.append(task)
+        self._next()
+
+    def listen(self, progress: Callable[[Sequence[Task]], object] | None = None) -> None:
+        """Take answers until every child is done or the deadline is there.
+
+        ``progress`` is told, again and again, which tasks are not done.
+        """
+        while self._workers or self._waiting:
+            self._take(self._wait())
+            self._expire()
+            self._next()
+            if progress:
+                progress([*(worker.task for worker in self._workers), *self._waiting])
+
+    def close(self) -> None:
+        """Leave no child running."""
+        for worker in list(self._workers):
+            self._drop(worker)
+        self._selector.close()
+
+    def _next(self) -> None:
+        """Start what may be started now; what has not had its turn by the deadline is not asked."""
+        while self._waiting and len(self._workers) < self.most and self.door.now() < self.deadline:
+            task = self._waiting.popleft()
+            self._start(task, list(task.systems))
+        while self._waiting and self.door.now() >= self.deadline:
+            task = self._waiting.popleft()
+            for system in task.systems:
+                self._fail(task, system, self._late(), asked=False)
+
+    def _start(self, task: Task, systems: list[System]) -> None:
+        if not systems:
+            return
+        try:
+            child = self.door.start([*task.argv, question(task, systems)], task.environ)
+        except OSError as error:
+            if self._short(error):
+                self._waiting.appendleft(replace(task, systems=tuple(systems)))
+                return
+            for system in systems:
+                self._fail(task, system, f"{task.argv[0]} could not be started: {error.strerror or error}")
+            return
+        self._tries = TRIES
+        worker = _Worker(task, child, systems, self.door.now())
+        for stream in (child.stdout, child.stderr):
+            if stream:
+                worker.open.add(stream)
+                self._selector.register(stream, selectors.EVENT_READ, worker)
+        self._workers.append(worker)
+
+    def _short(self, error: OSError) -> bool:
+        """Tell whether processes, files or memory are short, and fewer children at a time, or one later, may do."""
+        if error.errno not in SHORT or not (self._workers or self._tries):
+            return False
+        self.most = max(1, len(self._workers) // 2)  # they start processes of their own
+        if not self._workers:
+            self._tries -= 1
+            self.door.pause()
+        return True
+
+    def _wait(self) -> list[tuple[_Worker, IO[bytes]]]:
+        soonest = min([self.deadline, *(worker.due() for worker in self._workers if worker.left)])
+        events = self._selector.select(max(0.0, soonest - self.door.now()))
+        heard = [key.fd for key, _ in events if key.data is None]
+        for ear in heard:
+            self._selector.unregister(ear)
+        return [(key.data, key.fileobj) for key, _ in events if key.data]  # type: ignore[misc]  # what was registered
+
+    def _take(self, events: Sequence[tuple[_Worker, IO[bytes]]]) -> None:
+        for worker, stream in events:
+            if worker not in self._workers:
+                continue
+            data = stream.read(1 << 16)
+            if data is None:
+                continue
+            if not data:
+                self._selector.unregister(stream)
+                worker.open.discard(stream)
+            elif stream is worker.child.stderr:
+                worker.errors = (worker.errors + data)[-MOST_STDERR:]
+            else:
+                worker.read += len(data)
+                worker.pending += data
+                if b"\n" in data or worker.read > MOST_OUTPUT:
+                    self._lines(worker)
+            if worker in self._workers:
+                self._settle(worker)
+
+    def _lines(self, worker: _Worker) -> None:
+        if worker.read > MOST_OUTPUT:
+            self._abandon(worker, f"printed over {MOST_OUTPUT >> 20} MiB and was stopped")
+            return
+        *lines, rest = bytes(worker.pending).split(b"\n")
+        worker.pending = bytearray(rest)
+        for line in lines:
+            if not worker.left:  # it has answered all: what it says on its way out is not listened to
+                return
+            said = _object(line)
+            if said is None or said.get("at", said.get("id")) != worker.left[0].id:
+                self._abandon(worker, f"printed what is no answer: {line[:80]!r}")
+                return
+            if "at" in said:
+                step = said.get("step")
+                worker.step = step[:MOST_STEP] if isinstance(step, str) else None
+                worker.since = worker.since if worker.step else self.door.now()
+                continue
+            system = worker.left.pop(0)
+            self._answer(worker, system, said)
+            worker.since = self.door.now()
+
+    def _settle(self, worker: _Worker) -> None:
+        """Let go of a worker that has answered all, or that has closed its output without doing so."""
+        if not worker.left:
+            self._drop(worker)
+        elif worker.child.stdout not in worker.open:
+            code = ended(worker.child, GRACE)
+            how = "closed its output and goes on" if code is None else death(code)
+            self._abandon(worker, " ".join([how, last_line(worker.errors)]).strip())
+
+    def _expire(self) -> None:
+        """End every worker whose time is up; the grace for their ends is one for all, not one each."""
+        now = self.door.now()
+        late = [worker for worker in self._workers if now >= min(self.deadline, worker.due())]
+        doing = [state(worker.child.pid) for worker in late]
+        for worker in late:
+            self.door.kill(worker.child)
+        grace = self.door.now() + GRACE
+        for worker, did in zip(late, doing, strict=True):
+            gone = ended(worker.child, max(0.0, grace - self.door.now())) is not None
+            stays = "" if gone else "; it could not be ended and is left behind"
+            cut = ", when it was interrupted" if self.door.interrupted else ""
+            self._abandon(worker, f"gave no answer in {now - worker.since:.1f} s ({did}){cut}{stays}")
+
+    def _late(self) -> str:
+        return CUT if self.door.interrupted else LATE
+
+    def _abandon(self, worker: _Worker, how: str) -> None:
+        """Fail the probe that the worker was at, and give the rest to a new worker while there is time."""
+        self._drop(worker)
+        culprit, *rest = worker.left
+        self._fail(worker.task, culprit, how, self.door.now() - worker.since, step=worker.step)
+        if self.door.now() < self.deadline:
+            self._start(worker.task, rest)
+        else:
+            for system in rest:
+                self._fail(worker.task, system, self._late(), asked=False)
+
+    def _drop(self, worker: _Worker) -> None:
+        """End a worker that has said all it will say, without waiting for what it does on its way out."""
+        self.door.kill(worker.child)
+        for stream in worker.open:
+            self._selector.unregister(stream)
+        for pipe in (worker.child.stdout, worker.child.stderr):
+            if pipe:
+                pipe.close()
+        worker.open.clear()
+        self.door.release(worker.child)
+        self._workers.remove(worker)
+
+    def _answer(self, worker: _Worker, system: System, said: Mapping[str, Any]) -> None:
+        task = worker.task
+        self.replies.append(Reply(system=system, environment=task.environment, answer=said, deep=task.deep))
+
+    def _fail(
+        self,
+        task: Task,
+        system: System,
+        how: str,
+        seconds: float = 0.0,
+        *,
+        asked: bool = True,
+        step: str | None = None,
+    ) -> None:
+        reply = Reply(system=system, environment=task.environment, failure=how, asked=asked, deep=task.deep)
+        self.replies.append(replace(reply, seconds=seconds, step=step))
+
+
+def ask(
+    tasks: Sequence[Task],
+    door: Door,
+    deadline: float,
+    meanwhile: Callable[[], object] | None = None,
+    *,
+    most: int = MOST_CHILDREN,
+    progress: Callable[[Sequence[Task]], object] | None = None,
+) -> Iterator[Reply]:
+    """Give a reply for every system of every task, by the deadline at the latest, in the order of the tasks.
+
+    ``meanwhile`` is done once while the children are at work: what the report will need can be made ready then.
+    """
+    crew = Crew(door, deadline, most)
+    with closing(crew), heeded(crew.hurry) as ear:
+        crew.hark(ear)
+        for task in tasks:
+            crew.start(task)
+        if meanwhile:
+            meanwhile()
+        crew.listen(progress)
+    asked = [(task.environment, task.deep, system.id) for task in tasks for system in task.systems]
+    order = {question: number for number, question in enumerate(asked)}
+    yield from sorted(crew.replies, key=lambda reply: order[reply.environment, reply.deep, reply.system.id])
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        said = json.loads(line, parse_int=_whole)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _whole(digits: str) -> int | None:
+    """Give a whole number, or None for one that counts nothing on any machine: it costs itself and not the answer."""
+    return int(digits) if len(digits) <= MOST_DIGITS else None

@@ -1,0 +1,1 @@
+"""From facts to a report: rules, requirements, causes and the verdict."""

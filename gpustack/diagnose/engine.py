@@ -1,0 +1,258 @@
+"""From facts to a report: every rule is asked, consequences are tied to their causes, and one verdict is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack import __version__
+from gpustack.diagnose import deep_messages
+from gpustack.diagnose.rulebook import asked, load
+from gpustack.diagnose.rules import IN_ONE_PYTHON, amd, another_environment_works, intel, tried
+from gpustack.diagnose.rules.alone import alone, each, inside
+from gpustack.diagnose.rules.cards import whole
+from gpustack.diagnose.rules.causes import cause_of
+from gpustack.diagnose.rules.completing import complete
+from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.rules.reading import flag
+from gpustack.diagnose.rules.saying import MESSAGE
+from gpustack.diagnose.rules.seen import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
+from gpustack.model.facts import Layer, Status, Unseen
+from gpustack.model.report import (
+    Confidence,
+    EnvironmentVerdict,
+    Health,
+    Kept,
+    Purpose,
+    Report,
+    Severity,
+    Tool,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from gpustack.diagnose.rules import Judge
+    from gpustack.diagnose.rules.seen import Build
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract, Finding
+
+LAYERS = tuple(Layer)
+SEVERITIES = tuple(Severity)
+CONFIDENCES = tuple(Confidence)
+IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
+# Files of the matrix that a machine with an NVIDIA GPU and PyTorch is held against.
+USUAL = (
+    *("arch", "cuda_driver", "cuda_python", "cudnn", "driver_branches", "host_compiler", "jax", "known_bad", "memory"),
+    *("meta", "onnxruntime", "pci", "torch", "torch_wheels", "wheels"),
+)
+AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
+REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
+ARCHITECTURE = "architecture"  # one contract a kind of GPU, the first being the one that programs take by default
+DECIDING = frozenset({"cuda", ARCHITECTURE})
+# Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
+STARTS: Mapping[str, Callable[[Facts], bool | None]] = {"rocm": amd.ready, "xpu": intel.starts}
+# What weighs more for one purpose than for another: (finding, component) to its severity there.
+PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
+    Purpose.INFER: {("cpu-only-build", "onnxruntime"): Severity.WARNING},
+    Purpose.TRAIN: {("cpu-only-build", "onnxruntime"): Severity.INFO},
+    Purpose.BUILD: {
+        ("driver-too-old-for-cuda-build", "cuda-toolkit"): Severity.WARNING,
+        ("cpu-only-build", "onnxruntime"): Severity.INFO,
+        ("cuda-toolkit-missing", "cuda-toolkit"): Severity.WARNING,
+    },
+}
+
+
+def ready(matrix: Matrix) -> None:
+    """Load the rules that are asked of any machine, and what they mostly ask of the matrix, while there is time."""
+    load()
+    for name in USUAL:
+        matrix.table(name)
+
+
+def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
+    """Give the report on these facts: the same for the same facts, wherever they were taken."""
+    facts = complete(facts, matrix)
+    own = alone(facts)
+    failures: list[Unseen] = []
+    findings = _found(deep_messages.heard(own, matrix), matrix, purpose, failures)
+    everything = _found(deep_messages.heard(facts, matrix), matrix, purpose, failures) if own is not facts else findings
+    others = _beside(findings, everything)
+    contracts = draw(facts, matrix)
+    works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
+    by_python = {one.python: _inside(one.python, works) for one in facts.environments}
+    able = another_environment_works.among(facts, by_python)
+    lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
+    findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
+    chosen = facts.environments[0].python if facts.environments else None
+    return Report(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
+        host=facts.host,
+        components=whole(facts, matrix),
+        contracts=contracts,
+        findings=findings,
+        not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures))),
+        environments=tuple(
+            EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
+            for one in facts.environments
+        ),
+        verdict=verdict(findings, facts, _inside(chosen, works), blind=blind(failures)),
+        taken=facts.taken,
+        deep=facts.deep,
+        seconds=facts.seconds,
+    )
+
+
+def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Give what is there only because of Pythons that were found, which does not break the machine."""
+    known = {finding.key for finding in findings}
+    return tuple(finding for finding in everything if finding.key not in known)
+
+
+def _by_severity(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
+
+
+def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen]) -> tuple[Finding, ...]:
+    """Give what all rules say, each key once, the gravest first and within that the lowest layer first."""
+    weights = PURPOSES.get(purpose, {})
+    lighter = tried.light(facts)
+    told: dict[str, Finding] = {}
+    views = each(facts)
+    for rule in asked(facts):
+        for finding in _everywhere(rule, facts, views, matrix, failures):
+            severity = weights.get((finding.id, finding.component), tried.eased(finding, lighter))
+            told.setdefault(finding.key, replace(finding, severity=severity))
+    return tuple(_with_causes(sorted(told.values(), key=_order)))
+
+
+def _everywhere(
+    rule: Judge, facts: Facts, views: Sequence[Facts], matrix: Matrix, failures: list[Unseen]
+) -> Iterable[Finding]:
+    """Give what one rule says of the machine, or of each Python, where it is about the packages of one."""
+    if len(views) == 1 or _name(rule) not in IN_ONE_PYTHON:
+        return _said(rule, facts, matrix, failures)
+    found = list(_said(rule, views[0], matrix, failures))
+    for view in views[1:]:
+        more = [one for one in _said(rule, view, matrix, failures) if one not in found]
+        found += [inside(one, view.environments[0].python) for one in more]
+    return found
+
+
+def _said(rule: Judge, facts: Facts, matrix: Matrix, failures: list[Unseen]) -> tuple[Finding, ...]:
+    """Give what one rule says; one that fails, which is a fault of ours, costs what it alone would have said."""
+    try:
+        return tuple(rule(facts, matrix))
+    except Exception as error:  # noqa: BLE001 - whatever fails in it, the others still speak
+        failures.append(failed(rule, error))
+        return ()
+
+
+def failed(rule: Judge, error: Exception) -> Unseen:
+    """Give that a rule failed, as something that nobody looked at."""
+    return Unseen(what=_name(rule), why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
+
+
+def _name(rule: Judge) -> str:
+    return rule.__module__.rpartition(".")[2].replace("_", "-")
+
+
+def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
+    """Give the findings with their causes; a consequence has no advice of its own and weighs no more than its cause."""
+    by_key = {finding.key: finding for finding in findings}
+    for finding in findings:
+        cause = cause_of(finding, findings)
+        if cause is None:
+            yield finding
+        else:
+            severity = max(finding.severity, by_key[cause].severity, key=SEVERITIES.index)
+            yield replace(finding, caused_by=cause, fix=None, severity=severity)
+
+
+def _order(finding: Finding) -> tuple[int, bool, int, int, int, str]:
+    """Give the place of a finding: what a program complained of goes before what only follows from versions.
+
+    Between frameworks it is the order in which they are named everywhere else.
+    """
+    framework = (finding.instance or "").partition(":")[0]
+    return (
+        SEVERITIES.index(finding.severity),
+        all(one.component != MESSAGE for one in finding.because),
+        LAYERS.index(finding.layer),
+        CONFIDENCES.index(finding.confidence),
+        FRAMEWORKS.index(framework) if framework in FRAMEWORKS else len(FRAMEWORKS),
+        finding.key,
+    )
+
+
+def _works(build: Build, findings: Sequence[Finding], contracts: Sequence[Contract], facts: Facts) -> bool | None:
+    """Tell whether a framework can use the GPU: proven by running it, else by its contracts; None: nobody can say.
+
+    Where there is no GPU, it works if it was run and was right.
+    """
+    if not any_gpu(facts):
+        return True if build.ran_on_gpu or flag(build.exercise, "ok") else None
+    if build.ran_on_gpu is not None:
+        return build.ran_on_gpu
+    wrong = any(one.instance == build.mark and one.severity is Severity.ERROR for one in findings)
+    own = [one for one in contracts if one.from_ == build.component and one.environment == build.copy.environment]
+    runs = STARTS.get(build.accelerator or "", starts)(facts)
+    if wrong or build.accelerator == "cpu" or runs is False or build.copy.status is Status.FAILED:
+        return False
+    archs = [one.status for one in own if one.kind == ARCHITECTURE]
+    if any(one.status is Kept.BROKEN for one in own if one.kind != ARCHITECTURE) or archs[:1] == [Kept.BROKEN]:
+        return False
+    deciding = [one.status for one in own if one.kind in DECIDING]
+    return True if runs and deciding and Kept.UNKNOWN not in deciding else None
+
+
+def _inside(python: str | None, works: Iterable[tuple[Build, bool | None]]) -> Mapping[str, bool | None]:
+    """Give what works in one Python by component; where facts name no Python (None), what works at all."""
+    return {build.component: answer for build, answer in works if python is None or build.copy.environment == python}
+
+
+def blind(not_seen: Iterable[Unseen]) -> bool:
+    """Tell whether a rule failed, so that nobody can say that all is well."""
+    return any(one.enable_by == REPORT_IT for one in not_seen)
+
+
+def verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None], *, blind: bool) -> Verdict:
+    """Give the whole in one word with its causes, as these findings weigh."""
+    roots = [finding for finding in findings if finding.severity in AT_FAULT and finding.caused_by is None]
+    return Verdict(
+        status=_health(findings, roots, facts, blind=blind),
+        root_causes=tuple(dict.fromkeys(finding.id for finding in roots)),
+        root_keys=tuple(finding.key for finding in roots),
+        works=works,
+    )
+
+
+def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts, *, blind: bool) -> Health:
+    """Give the whole in one word: a fault is a fault, and what was not seen is never well."""
+    blind = blind or any(finding.severity is Severity.UNKNOWN and finding.caused_by is None for finding in findings)
+    if any(finding.severity is Severity.ERROR for finding in roots):
+        return Health.BROKEN
+    if any_gpu(facts) is False and not blind:
+        return Health.NO_GPU
+    if blind:
+        return Health.UNKNOWN
+    if roots:
+        return Health.DEGRADED
+    return Health.HEALTHY if _looked(facts) else Health.UNKNOWN
+
+
+def _looked(facts: Facts) -> bool:
+    """Tell whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines.
+
+    That somebody names his GPU shows nothing.
+    """
+    cards = facts.find("gpu")
+    told = cards is not None and all(part.endswith(IN_WORDS) for part in cards.source.split(", "))
+    listed = not told and any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
+    held = bool(on_bus(facts, "nvidia")) and not ours(facts)
+    others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
+    return listed or held or starts(facts) is True or others

@@ -1,0 +1,81 @@
+"""The GPU's contracts: the driver branches that run it, the first release that lists it, the module's flavour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpustack.diagnose.rules.compatibility import Fit
+from gpustack.diagnose.rules.contracts.edges import asked, edge
+from gpustack.diagnose.rules.reading import text, told
+from gpustack.diagnose.rules.seen import arch_on_bus, driver_release, gpus, loaded_release, on_windows, ours
+from gpustack.matrix.subjects import drivers
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract
+    from gpustack.model.rows import Flavour
+    from gpustack.model.versions import DriverRelease
+
+
+class Kind(NamedTuple):
+    """GPUs of one architecture, by its first word; ``product`` is the name of one that is merely asked about."""
+
+    arch: str
+    product: str | None = None
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Give how the GPUs go with driver and module, one contract a kind; Jetsons have drivers of their own."""
+    release = loaded_release(facts) or (driver_release(facts) if not ours(facts) else None)
+    flavour = text(told(facts, "nvidia.ko"), "flavour")
+    for arch in dict.fromkeys(kind.arch for kind in _kinds(facts, matrix)):
+        if release and not on_windows(facts):
+            yield from _branch(arch, release, matrix)
+        rule = matrix.flavour(arch)
+        if rule and flavour in {"open", "proprietary"}:
+            yield _module(rule, arch, flavour)
+    for product in dict.fromkeys(kind.product for kind in _kinds(facts, matrix) if kind.product):
+        if release and not on_windows(facts):
+            yield from _listed(product, release, matrix)
+
+
+def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
+    """Give the kinds of GPUs, of those on the bus and of those that the driver lists; a listed one is known to it."""
+    for copy in ours(facts):
+        arch = arch_on_bus(copy, matrix)
+        if arch:
+            yield Kind(arch.partition(" ")[0])
+    for gpu in gpus(facts):
+        known = matrix.arch(gpu.capability) if gpu.capability else None
+        if known and not known.embedded:
+            yield Kind(known.name.partition(" ")[0], text(gpu.copy.facts, "name") if asked(gpu.copy) else None)
+
+
+def _branch(arch: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
+    span = matrix.span(arch)
+    if span:
+        ends = (f"from {span.first}" if span.first else "", f"up to {span.last}" if span.last else "")
+        inside = (span.first or 0) <= release.branch <= (span.last or release.branch)
+        needs = f"a driver branch {' '.join(end for end in ends if end)}"
+        fit = Fit(kept=Kept.OK if inside else Kept.BROKEN, needs=needs, found=f"branch {release.branch}", row=span.row)
+        yield edge("gpu", "nvidia-driver", "branch", fit)
+
+
+def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
+    """Give that a driver is older than the first that lists the product: it may know the chip all the same."""
+    since = drivers.listed_since(matrix, product)
+    if since and release < since.driver:
+        needs = f"driver {since.driver} or newer to be listed"
+        fit = Fit(kept=Kept.UNKNOWN, needs=needs, found=f"driver {release}", row=since.row)
+        yield edge("gpu", "nvidia-driver", "listed", fit)
+
+
+def _module(rule: Flavour, arch: str, flavour: str) -> Contract:
+    allowed = rule.open if flavour == "open" else rule.closed
+    needs = f"a kernel module for {arch}: open {rule.open}, proprietary {rule.closed}"
+    kept = Kept.BROKEN if allowed == "impossible" else Kept.OK
+    return edge("gpu", "nvidia.ko", "flavour", Fit(kept=kept, needs=needs, found=flavour, row=rule.row))

@@ -1,0 +1,162 @@
+"""Words become an explanation: every meaning that they have, the likeliest first, or the names perhaps meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.rules.saying import MESSAGE
+from gpustack.explain import rule_docs, topics
+from gpustack.imports import messages
+from gpustack.imports.error_codes import mentioned
+from gpustack.imports.texts import take
+from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
+from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.numbers import FAMILIES, numbers
+from gpustack.matrix.subjects.systems import layers, systems
+from gpustack.matrix.subjects.terms import terms
+from gpustack.matrix.subjects.xids import clock_reasons
+from gpustack.model.explanation import Explanation, Kind, Meaning
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.numbers import Number
+    from gpustack.matrix.subjects.xids import ClockReason
+    from gpustack.model.rows import Architecture
+
+Make = Callable[[], Meaning]
+Entry = tuple[str, tuple[str, ...], Make]  # its name, its other names, and what gives its meaning
+PHRASE = 6  # words; what is longer was pasted, and ordinary words in it mean nothing by themselves
+NEAR = 0.74
+LONGEST = 80  # letters; no name is longer
+MOST_NEAR = 3
+
+
+def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
+    """Give all that is known of the words: typed one after the other, or a line that was pasted."""
+    text = " ".join(" ".join(words).split())
+    entries = tuple(_entries(matrix))
+    known = _index(entries)
+    listed, missing = mentioned(text, matrix)
+    told = [make() for make in _looked_up(text, known)]
+    if not told:
+        told += [*_with_messages(text, listed, matrix), *_judged(text, matrix)]
+    if not any(one.kind is not Kind.MESSAGE or one.findings for one in told) and not missing:
+        spoken, missing = _spoken(text, known)
+        told += spoken
+    near = () if told else tuple(one.id for one in _spoken(text, known)[0]) or tuple(_near(text, entries, matrix))
+    return Explanation(words=text, meanings=tuple(_once(told)), near=near, missing=missing)
+
+
+def _entries(matrix: Matrix) -> Iterator[Entry]:
+    """Give everything that has a name; where several share one, the order here is the order in which they are told."""
+    yield from ((one, (), partial(topics.of_finding, one, matrix)) for one in rule_docs.ids())
+    yield from ((one.id, one.also, partial(topics.of_system, one, matrix)) for one in systems(matrix))
+    yield from ((one.name, one.also, partial(topics.of_term, one, matrix)) for one in terms(matrix))
+    for one in layers(matrix):
+        name = one.layer.value
+        yield name, (f"{name} layer", f"layer {name}", *one.also), partial(topics.of_layer, one, matrix)
+    for arch in matrix.architectures.values():
+        yield (
+            f"sm_{arch.capability.major}{arch.capability.minor}",
+            _called(arch),
+            partial(topics.of_architecture, arch),
+        )
+    yield from (_clock_reason(one, matrix) for one in clock_reasons(matrix))
+
+
+def _called(arch: Architecture) -> tuple[str, ...]:
+    major, minor = arch.capability.major, arch.capability.minor
+    return (
+        f"compute_{major}{minor}",
+        f"compute capability {arch.capability}",
+        arch.name,
+        arch.name.split()[0],
+        *arch.gpus,
+    )
+
+
+def _clock_reason(one: ClockReason, matrix: Matrix) -> Entry:
+    """Give a reason for lowered clocks under the names of nvidia-smi, its query fields and NVML, old and new."""
+    field = one.name.partition("Reason")[2]
+    others = (
+        *(one.name, one.name.replace("Event", "Throttle")),
+        *(f"clocks_event_reasons.{field}", f"clocks_throttle_reasons.{field}"),
+    )
+    name = one.words if one.words and " " in one.words else one.name
+    return name, others, partial(topics.of_clock_reason, one, matrix)
+
+
+def _index(entries: Iterable[Entry]) -> Mapping[str, Sequence[Make]]:
+    """Give what each squashed name means: those whose own name it is before those that are also called so."""
+    own: dict[str, list[Make]] = {}
+    also: dict[str, list[Make]] = {}
+    for name, others, make in entries:
+        own.setdefault(squash(name), []).append(make)
+        for other in (SUFFIX.sub("", name), *others):
+            also.setdefault(squash(other), []).append(make)
+    return {form: list(dict.fromkeys((*own.get(form, ()), *also.get(form, ())))) for form in (*own, *also)}
+
+
+def _looked_up(text: str, known: Mapping[str, Sequence[Make]]) -> Sequence[Make]:
+    return next((known[form] for form in spellings(text) if form in known), ())
+
+
+def _judged(text: str, matrix: Matrix) -> Iterator[Meaning]:
+    """Give what the doctor would say is at fault, had it been handed the line."""
+    if " " not in text:
+        return
+    facts, _ = take([("the line", text)], matrix)
+    report = judge(facts, matrix)
+    for finding in report.findings:
+        if finding.key in report.verdict.root_keys and any(one.component == MESSAGE for one in finding.because):
+            yield topics.of_judged(finding)
+
+
+def _with_messages(text: str, listed: Sequence[Number], matrix: Matrix) -> Iterator[Meaning]:
+    """Give the meanings of numbers, then of messages; a message that only says a number adds what it leads to."""
+    rows = {one.kind: one for one in patterns(matrix)}
+    said = messages.find([("", messages.clean(text))], matrix) if " " in text or not listed else ()
+    for number in listed:
+        meaning = topics.of_number(number, matrix)
+        same = [rows[one.kind].finding for one in said if one.values.get("code") == str(number.number)]
+        more = topics.leads(one for one in dict.fromkeys(same) if one)
+        yield replace(meaning, findings=tuple(dict.fromkeys((*meaning.findings, *more))))
+    told = {str(number.number) for number in listed}
+    for one in said:
+        if one.values.get("code") not in told:
+            yield topics.of_message(rows[one.kind], one.line, matrix)
+
+
+def _spoken(text: str, known: Mapping[str, Sequence[Make]]) -> tuple[list[Meaning], tuple[str, ...]]:
+    """Give the names within a phrase, with the words that are none; of a pasted line, only what is no ordinary word."""
+    words = re.findall(r"[^\s,;:()\[\]{}<>|\"'`?!]+", text)
+    names, left = cut(words, known)
+    told = [make() for name in names for make in known[name]]
+    if len(words) > PHRASE:
+        return [one for one in told if one.kind is Kind.SYSTEM or not re.fullmatch(r"[a-z ]+", one.id)], ()
+    return (told, left) if len(names) >= len(left) else ([], ())
+
+
+def _near(text: str, entries: Iterable[Entry], matrix: Matrix) -> Iterator[str]:
+    """Give the names that are spelt almost like the text."""
+    names: dict[str, str] = {}
+    for name, others, _ in entries:
+        names.update(dict.fromkeys(map(squash, (name, *others)), name))
+    for number in (number for family in FAMILIES for number in numbers(matrix, family)):
+        names.update({squash(name): name for name in reversed((number.name, *number.also))})
+    close = get_close_matches(squash(text)[:LONGEST], names, n=2 * MOST_NEAR, cutoff=NEAR)
+    yield from list(dict.fromkeys(names[one] for one in close))[:MOST_NEAR]
+
+
+def _once(told: Iterable[Meaning]) -> Iterator[Meaning]:
+    """Give each meaning once, where it was told first."""
+    first: dict[tuple[Kind, str], Meaning] = {}
+    for one in told:
+        first.setdefault((one.kind, one.id), one)
+    yield from first.values()

@@ -1,0 +1,247 @@
+"""Rows of the matrix and texts of rules become meanings: what a thing is, its layer, what it stands on, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gpustack.explain import rule_docs
+from gpustack.matrix.subjects import serving
+from gpustack.matrix.subjects.numbers import bucket_of
+from gpustack.matrix.subjects.systems import layers, systems
+from gpustack.matrix.subjects.terms import leads_of, place_of, terms
+from gpustack.matrix.subjects.xids import cascades
+from gpustack.model.explanation import Kind, Lead, Meaning
+from gpustack.model.facts import Layer
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.messages import Pattern
+    from gpustack.matrix.subjects.numbers import Number
+    from gpustack.matrix.subjects.systems import LayerRow, System
+    from gpustack.matrix.subjects.terms import Term
+    from gpustack.matrix.subjects.xids import ClockReason
+    from gpustack.model.report import Finding
+    from gpustack.model.rows import Architecture
+
+DOCTOR = ("gpustack doctor",)
+CLOCKS = ("nvidia-smi -q -d PERFORMANCE", "gpustack bench")
+WEIGHTS = {
+    "ok": "It is no fault.",
+    "info": "It is no fault by itself.",
+    "warn": "The GPU is slower than it could be for as long as it lasts.",
+    "bad": "The GPU protects itself: something outside the program is to be mended.",
+}
+MOST_BEFORE = 6  # Xids that are named as what brings another; of more, none is
+ASK = "gpustack doctor, on the machine, says whether its stack is behind it; if not, the program is."
+HERE = "Run the command below on the machine: where the finding holds, it names what to type there."
+BENCH = ("gpustack bench",)
+TRACE = ("gpustack trace",)
+CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
+
+
+def of_finding(finding: str, matrix: Matrix) -> Meaning:
+    """Give what a finding means; its text says why it hurts and what to do."""
+    title, *says = rule_docs.text(finding)
+    place = place_of(matrix, finding)
+    return Meaning(
+        kind=Kind.FINDING,
+        id=finding,
+        title=title,
+        layer=place.layer if place else None,
+        says=tuple(says),
+        fix=HERE,
+        stands_on=(place.about,) if place and place.about else (),
+        see=BENCH if finding in rule_docs.BENCH else TRACE if finding in rule_docs.TRACE else DOCTOR,
+    )
+
+
+def of_judged(finding: Finding) -> Meaning:
+    """Give what a finding on a pasted line says of the machine that printed it."""
+    fix = finding.fix
+    return Meaning(
+        kind=Kind.FINDING,
+        id=finding.id,
+        title=finding.title,
+        layer=finding.layer,
+        says=tuple(one for one in (finding.detail, *rule_docs.text(finding.id)[1:]) if one),
+        fix=fix.text if fix else None,
+        commands=fix.commands if fix else (),
+        stands_on=(finding.component,),
+        see=(fix.verify,) if fix and fix.verify else (),
+        row=finding.row,
+    )
+
+
+def of_number(number: Number, matrix: Matrix) -> Meaning:
+    """Give what a number of a library or of the kernel log means."""
+    family = number.family
+    says = [f"Also called {' and '.join(number.also)}."] if number.also else []
+    lead = leads(leads_of(matrix, family.id, number.number))
+    bucket = bucket_of(matrix, number.bucket) if number.bucket else None
+    says += [f"NVIDIA's catalogue asks for {number.bucket}: {bucket}."] if bucket else []
+    says += _chain(number.number, matrix) if family.id == "xid" else []
+    return Meaning(
+        kind=Kind.CODE,
+        id=f"{family.id}-{number.number}",
+        title=f"{family.title} {number.number}, {number.name}: {number.meaning or 'not explained by its maker yet'}.",
+        layer=number.layer,
+        says=tuple(says),
+        cause=number.cause,
+        fix=number.action or (None if lead else ASK),
+        see=family.see,
+        findings=lead,
+        row=number.row,
+    )
+
+
+def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
+    """Give what it means that the clocks of a GPU are below their maximum for this reason."""
+    says = (
+        f"A reason for lowered clocks: bit 0x{one.bit:x} of clocks_event_reasons.active of nvidia-smi, "
+        f"clocks_throttle_reasons.active in older ones; NVML calls it {one.name}. {WEIGHTS[one.weight]}"
+    )
+    return Meaning(
+        kind=Kind.CODE,
+        id=one.name,
+        title=f"{one.words or one.name}: {one.meaning}.",
+        layer=Layer.HARDWARE,
+        says=(says,),
+        see=CLOCKS,
+        findings=leads(leads_of(matrix, "clocks", one.bit)),
+        row=one.row,
+    )
+
+
+def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
+    """Give what a recognised message means, and the finding that it mostly leads to."""
+    place = place_of(matrix, pattern.finding) if pattern.finding else None
+    return Meaning(
+        kind=Kind.MESSAGE,
+        id=pattern.kind,
+        title=pattern.says,
+        layer=place.layer if place else None,
+        says=(f"Seen in: {line}",),
+        see=DOCTOR,
+        findings=leads((pattern.finding,) if pattern.finding else ()),
+        row=pattern.row,
+    )
+
+
+def of_system(system: System, matrix: Matrix) -> Meaning:
+    """Give what a system of the stack is for, what it stands on and what stands on it."""
+    return Meaning(
+        kind=Kind.SYSTEM,
+        id=system.id,
+        title=system.role,
+        layer=system.layer,
+        says=tuple(_able(system.id, matrix)),
+        stands_on=system.stands_on,
+        carries=carried(system.id, matrix),
+        see=system.see,
+        findings=leads(system.findings),
+        row=system.row,
+    )
+
+
+def of_term(term: Term, matrix: Matrix) -> Meaning:
+    """Give what a term means, what it stands on and what stands on it."""
+    return Meaning(
+        kind=Kind.TERM,
+        id=term.name,
+        title=term.role,
+        layer=term.layer,
+        stands_on=term.stands_on,
+        carries=carried(term.name, matrix),
+        see=term.see,
+        findings=leads(term.findings),
+        row=term.row,
+    )
+
+
+def of_layer(layer: LayerRow, matrix: Matrix) -> Meaning:
+    """Give what a layer is for, what is in it, and the layers below and above."""
+    stack = [one.layer.value for one in layers(matrix) if not one.beside]
+    at = stack.index(layer.layer.value) if not layer.beside else None
+    return Meaning(
+        kind=Kind.LAYER,
+        id=layer.layer.value,
+        title=layer.role,
+        layer=layer.layer,
+        stands_on=() if not at else (f"{stack[at - 1]} layer",),
+        carries=() if at is None or at + 1 == len(stack) else (f"{stack[at + 1]} layer",),
+        holds=tuple(_inside(layer.layer, matrix)),
+        see=layer.see,
+        row=layer.row,
+    )
+
+
+def of_architecture(one: Architecture) -> Meaning:
+    """Give what is known of a GPU architecture: its GPUs, who compiles for it, who runs it."""
+    return Meaning(
+        kind=Kind.ARCHITECTURE,
+        id=f"sm_{one.capability.major}{one.capability.minor}",
+        title=f"{one.name}, compute capability {one.capability}: an architecture of NVIDIA's GPUs.",
+        layer=Layer.HARDWARE,
+        says=tuple(_about(one)),
+        stands_on=("gpu",),
+        see=CAPABILITY,
+        findings=leads(("arch-not-in-build", "arch-by-ptx-only")),
+        row=one.row,
+    )
+
+
+def carried(name: str, matrix: Matrix) -> tuple[str, ...]:
+    """Give the systems and terms that stand on this one: the inverse of what the rows say."""
+    above = [one.id for one in systems(matrix) if name in one.stands_on]
+    return (*above, *(one.name for one in terms(matrix) if name in one.stands_on))
+
+
+def leads(findings: Iterable[str]) -> tuple[Lead, ...]:
+    """Give these findings with their texts; one that no rule of this version looks for is left out."""
+    told = ((one, rule_docs.text(one)) for one in findings)
+    return tuple(Lead(id=one, title=text[0], says=text[1:]) for one, text in told if text)
+
+
+def _able(system: str, matrix: Matrix) -> Iterator[str]:
+    """Give what a server can do and on which GPUs."""
+    known = [one for one in serving.techniques(matrix) if one.component == system]
+    if known:
+        spans = [one.note if one.note and not one.lowest else one.span for one in known]
+        notes = [f"{one.name} ({span})" for one, span in zip(known, spans, strict=True)]
+        yield f"What it can do, and on which GPUs: {'; '.join(notes)}. gpustack stack -v says which of it holds here."
+
+
+def _chain(xid: int, matrix: Matrix) -> Iterator[str]:
+    """Give which Xids bring this one, and which it brings, in the seconds between."""
+    for one in cascades(matrix):
+        before = [number for number in one.first if number != xid]
+        if xid in one.then and (before or one.sxid):
+            many = len(before) > MOST_BEFORE
+            which = "other Xids" if many else f"Xid {_either(before)}" if before else f"SXid {one.sxid}"
+            yield f"It may follow {which}, which then come first: {one.why}."
+        elif xid in one.first:
+            yield f"Xid {_either(one.then)} may follow it: {one.why}."
+
+
+def _either(numbers: Iterable[int]) -> str:
+    return " or ".join(map(str, numbers))
+
+
+def _inside(layer: Layer, matrix: Matrix) -> Iterator[str]:
+    yield from (one.id for one in systems(matrix) if one.layer is layer)
+    yield from (one.name for one in terms(matrix) if one.layer is layer)
+
+
+def _about(one: Architecture) -> Iterator[str]:
+    if one.gpus:
+        yield f"GPUs of it: {', '.join(one.gpus)}."
+    if one.first_toolkit:
+        last = f" to {one.last_toolkit}" if one.last_toolkit else " on"
+        yield f"nvcc compiles for it from CUDA {one.first_toolkit}{last}."
+    if one.first_branch or one.last_branch:
+        first = f" from branch {one.first_branch} on" if one.first_branch else ""
+        last = f" up to branch {one.last_branch}" if one.last_branch else ""
+        yield f"Drivers run it{first}{last}."
+    if one.tensor_cores:
+        yield f"Its tensor cores are of generation {one.tensor_cores}."

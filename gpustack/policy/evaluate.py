@@ -1,0 +1,176 @@
+"""A machine held against a policy: a row for each thing that the policy asks, with what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from gpustack.compare import fingerprint
+from gpustack.compare.difference import changes
+from gpustack.matrix.subjects.pep440 import specifiers, version_of
+from gpustack.model.check import HealthClass, Held
+from gpustack.model.facts import Status
+from gpustack.model.policy import ALSO, PRESENT
+from gpustack.model.report import Health, Severity
+from gpustack.policy import faults
+from gpustack.policy.suppress import fits, in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date
+
+    from gpustack.model.difference import Changed
+    from gpustack.model.facts import Component
+    from gpustack.model.policy import Ignored, Raised
+    from gpustack.model.report import Finding, Report
+    from gpustack.policy import Written
+
+HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
+MOST_NAMED = 4
+UNTOLD = "no reason was given"
+
+
+def components(report: Report, written: Written) -> Iterator[Held]:
+    """Give a row for each component that must be there."""
+    for name, wanted in written.policy.components.items():
+        seen = next((one for one in report.components if one.id == ALSO.get(name, name)), None)
+        found, ok = _version(seen, wanted) if seen else _distribution(name, wanted, report)
+        yield Held(
+            rule=f"components.{name}",
+            wanted=wanted,
+            found=found,
+            ok=ok,
+            whose=faults.of_layer(seen.layer) if seen else OURS,
+            place=written.place("components", name),
+        )
+
+
+def frameworks(report: Report, written: Written) -> Iterator[Held]:
+    """Give a row for each framework that must be able to use the GPU, in the chosen Python."""
+    roots = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
+    hosts = any(faults.whose(one) is HOST for one in roots)
+    for name in written.policy.frameworks:
+        unseen = _unseen(report, name)
+        works = report.verdict.works.get(name, None if unseen else False)
+        there = name in report.verdict.works or unseen is not None
+        if report.verdict.status is Health.NO_GPU:
+            works, hosts = False, True
+        said = {True: "it works", False: "it does not work", None: "nobody can say; --deep runs it"}[works]
+        if not there:
+            said = f"it is not installed in {report.environments[0].python if report.environments else 'any Python'}"
+        elif report.verdict.status is Health.NO_GPU:
+            said = "there is no GPU"
+        elif works is None and unseen:
+            said = f"it could not be looked at: {unseen}"
+        yield Held(
+            rule=f"frameworks.{name}",
+            wanted="it works on the GPU",
+            found=said,
+            ok=works,
+            whose=HOST if hosts and there else OURS,
+            place=written.place("frameworks"),
+        )
+
+
+def _unseen(report: Report, name: str) -> str | None:
+    """Say why nothing is known of a component in the chosen Python; None where it was looked for."""
+    seen = next((one for one in report.components if one.id == name), None)
+    if seen is None:
+        return None
+    if seen.status in {Status.FAILED, Status.UNKNOWN} and not seen.instances:
+        return seen.reason or UNTOLD
+    chosen = report.environments[0].python if report.environments else None
+    blank = next((one for one in seen.instances if one.environment == chosen and one.status is Status.UNKNOWN), None)
+    return str(blank.facts.get("error") or UNTOLD) if blank else None
+
+
+def weights(findings: Sequence[Finding], written: Written, today: date) -> Iterator[Held]:
+    """Give a row for each finding that is to be ignored or raised: what became of it. None of these can fail."""
+    rows: list[tuple[str, int, Ignored | Raised]] = [
+        *(("ignore", number, one) for number, one in enumerate(written.policy.ignore)),
+        *(("raise", number, one) for number, one in enumerate(written.policy.raise_)),
+    ]
+    for what, number, one in rows:
+        said = "ignored" if what == "ignore" else "raised"
+        met = sum(fits(finding, one.finding) for finding in findings)
+        until = f" until {one.until}" if one.until else ""
+        valid = in_force(one.until, today)
+        yield Held(
+            rule=f"{what}.{one.finding}",
+            wanted=f"{said}{until}: {one.reason}",
+            found=f"{met or 'none'} found"
+            if valid
+            else f"this ended on {one.until}: {met or 'none'} found, no longer {said}",
+            ok=True if valid else None,
+            whose=NOBODY,
+            place=written.place(what, number),
+        )
+
+
+def drift(
+    report: Report, golden: Report | None, origin: str, written: Written, hide: Callable[[Report], Report]
+) -> Iterator[Held]:
+    """Give a row for each component that is not as it was in the golden snapshot, and one for the rest.
+
+    Snapshots are redacted as they are taken, so both are compared as ``hide`` gives them: without names.
+    """
+    if golden is None:
+        return
+    place = written.place("golden", "snapshot") if written.policy.golden.snapshot else None
+    by_component: dict[str, list[Changed]] = {}
+    for one in changes(hide(golden), hide(report)):
+        if one.what != "path":
+            by_component.setdefault(one.component, []).append(one)
+    for component, parts in by_component.items():
+        allowed = _may_differ(parts, written)
+        yield Held(
+            rule=f"golden.{component}",
+            wanted=_told(part.before for part in parts),
+            found=_told(f"{part.what} {part.after or 'gone'}" for part in parts) + (", which may differ" * allowed),
+            ok=allowed,
+            whose=faults.of_layer(parts[0].layer),
+            place=written.place("golden", "may-differ") if allowed else place,
+        )
+    same = len({one.id for one in report.components} & {one.id for one in golden.components} - set(by_component))
+    yield Held(
+        rule="golden", wanted=f"as in {origin}", found=f"{same} components are as they were", ok=True, place=place
+    )
+
+
+def _may_differ(parts: Sequence[Changed], written: Written) -> bool:
+    names = {parts[0].component, *([fingerprint.PACKAGES] if parts[0].what == "distribution" else [])}
+    return any(fnmatchcase(name, pattern) for name in names for pattern in written.policy.golden.may_differ)
+
+
+def _told(words: Iterable[str | None]) -> str:
+    known = list(dict.fromkeys(word or "not there" for word in words))
+    rest = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return ", ".join(known[:MOST_NAMED]) + rest
+
+
+def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
+    """Give what there is of a component, and whether that is what is wanted; None: nobody can say."""
+    reason = f": {seen.reason}" if seen.reason else ""
+    if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
+        return f"not known{reason}", None
+    if seen.status is not Status.PRESENT:
+        return f"{seen.status.value}{reason}", False
+    return _within(seen.version, wanted)
+
+
+def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
+    """Give what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
+    held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
+    if fingerprint.plain(name) in held:
+        return _within(held[fingerprint.plain(name)], wanted)
+    return ("absent", False) if held else ("not known: the packages of the chosen Python were not seen", None)
+
+
+def _within(version: str | None, wanted: str) -> tuple[str, bool | None]:
+    if wanted == PRESENT:
+        return version or "present", True
+    known = version_of(version) if version else None
+    if known is None:
+        return f"present, with a version that is {'no number: ' + version if version else 'not told'}", None
+    return str(version), specifiers(wanted).contains(known, prereleases=True)

@@ -1,0 +1,131 @@
+"""A first policy for a machine, with a remark beside each key: what ``gpustack check --init`` writes."""
+
+from __future__ import annotations
+
+import json
+from glob import escape
+from math import floor
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.rules.seen import FRAMEWORKS
+from gpustack.matrix.subjects.pep440 import version_of
+from gpustack.matrix.subjects.spans import numbers
+from gpustack.model.facts import Status
+from gpustack.model.versions import DriverRelease
+from gpustack.policy import END, ENDED
+from gpustack.policy.gpu_rows import cards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.model.bench import BenchReport
+    from gpustack.model.facts import Component
+    from gpustack.model.report import Report
+
+MARGIN = 0.95  # of what was measured here: figures of one card vary by a few percent
+MIB = 1024
+LIBRARIES = ("cudnn", "nccl", "cuda-toolkit")
+GONE = "\ufffd"
+
+
+def draft(report: Report, bench: BenchReport | None, purpose: str | None = None) -> str:
+    """Give the text of a policy that this machine keeps, where nothing is wrong with it."""
+    parts = (_head(purpose), _frameworks(report), _components(report), _gpus(report), _bench(bench), _use(), _rest())
+    return "\n".join((*(line for part in parts for line in (*part, "")), END, ""))
+
+
+def _head(purpose: str | None) -> Iterator[str]:
+    yield "# What this machine must be: a policy for `gpustack check`. docs/policy.md tells every key."
+    yield "# A line that begins with # is not in force."
+    yield ENDED
+    yield ""
+    yield "# What the machine is for: train, infer, build or any."
+    yield f"for = {_quoted(purpose or 'any')}"
+
+
+def _frameworks(report: Report) -> Iterator[str]:
+    """Give the frameworks that can use the GPU here."""
+    works = [name for name in FRAMEWORKS if report.verdict.works.get(name)]
+    yield "# The frameworks that must be able to use the GPU, in the Python that is looked at."
+    yield _on(f"frameworks = [{', '.join(map(_quoted, works or ['pytorch']))}]", bool(works))
+
+
+def _components(report: Report) -> Iterator[str]:
+    """Give a row for what a job most rests on: the driver's branch, the frameworks, the libraries that are here."""
+    there = {one.id: one for one in report.components if one.status is Status.PRESENT}
+    yield '# What must be there: "present", or a range of versions.'
+    yield "[components]"
+    release = DriverRelease.parse(there["nvidia-driver"].version) if "nvidia-driver" in there else None
+    yield _on(f'nvidia-driver = ">={release.branch if release else 570}"', release is not None)
+    for name in FRAMEWORKS:
+        if name in there and (range_ := _range(there[name])):
+            yield f"{name} = {_quoted(range_)}"
+    yield from (f'# {name} = "present"' for name in LIBRARIES if name in there)
+
+
+def _gpus(report: Report) -> Iterator[str]:
+    """Give how many GPUs there are, and what all of them are."""
+    seen = cards(report) or ()
+    names = list(dict.fromkeys(card.name for card in seen if card.name))
+    capabilities = sorted({card.capability for card in seen if card.capability}, key=numbers)
+    least = min((card.mib for card in seen if card.mib), default=None)
+    on = bool(seen)
+    yield "# How many GPUs (a number, or a range), and what every one of them must be."
+    yield _on("[gpus]", on)
+    yield _on(f"count = {len(seen) or 1}", on)
+    shown = ", ".join(_quoted(escape(one)) for one in names) or _quoted("NVIDIA H200*")
+    yield _on(f"name = [{shown}]", bool(names))
+    yield _on(f'compute-capability = ">={capabilities[0] if capabilities else "8.0"}"', bool(capabilities))
+    yield _on(f"memory-gib = {floor((least or 0) / MIB) or 80}", bool(least and least >= MIB))
+
+
+def _bench(bench: BenchReport | None) -> Iterator[str]:
+    """Give the least parts of the limit: a little less than what was measured here."""
+    measured = [one for one in bench.results if one.ratio and 0 < one.ratio <= 1] if bench else []
+    shares: dict[str, float] = {}
+    for one in measured:
+        shares[one.id] = min(floor((one.ratio or 0) * MARGIN * 100) / 100, shares.get(one.id, 1.0))
+    shares = {name: share for name, share in shares.items() if share > 0}
+    yield "# The least part of its physical limit that a figure of the quick bench must reach."
+    yield _on("[bench.least]", bool(shares))
+    for name, share in shares.items():
+        yield f"{_quoted(name)} = {share:.2f}"
+    if not shares:
+        yield from ('# "hbm.*" = 0.85', '# "gemm.bf16" = 0.65')
+    yield ""
+    yield "# Or of the figures of a machine that was good: gpustack bench --quick --save baseline.json"
+    yield from ("# [bench]", '# baseline = "baseline.json"', "# [bench.least-of-baseline]", '# "*" = 0.95')
+
+
+def _use() -> Iterator[str]:
+    yield "# What others may do on the GPUs when the check begins."
+    yield from ("# [in-use]", "# memory-mib = 1000", '# processes = ["Xorg", "nvidia-persiste*", "dcgm*"]')
+
+
+def _rest() -> Iterator[str]:
+    yield "# A machine that was good (gpustack snapshot -o golden.json), and what may differ from it."
+    yield from ("# [golden]", '# snapshot = "golden.json"', '# may-differ = ["packages", "linux-kernel"]', "")
+    yield "# Findings that do not count, with the reason, until a day; and such as count for more here."
+    yield from ("# [[ignore]]", '# finding = "pcie-link-degraded"', '# reason = "the riser has eight lanes"')
+    yield from ("# until = 2027-01-31", "", "# [[raise]]", '# finding = "persistence-mode-off"')
+    yield from ('# to = "error"', '# reason = "jobs here start every few seconds"')
+
+
+def _range(component: Component) -> str | None:
+    """Give the range of the release that is here: 2.11.0 is >=2.11,<3."""
+    known = version_of(component.version) if component.version else None
+    return f">={known.major}.{known.minor},<{known.major + 1}" if known else None
+
+
+def _on(line: str, on: bool) -> str:  # noqa: FBT001 - a line, and whether it is in force
+    return line if on else f"# {line}"
+
+
+def _quoted(text: str) -> str:
+    """Give a text as TOML writes it: in ASCII, half surrogates replaced, which TOML cannot say."""
+    whole = text.encode("utf-16", "replace").decode("utf-16").replace("\x7f", GONE)
+    return "".join(_letter(letter) for letter in json.dumps(whole, ensure_ascii=False))
+
+
+def _letter(letter: str) -> str:
+    return letter if letter.isascii() else f"\\U{ord(letter):08x}"

@@ -1,0 +1,206 @@
+"""The GPUs of a machine held against a policy: how many there are, of which kind, and what others do on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.rules.reading import flag, number, text
+from gpustack.matrix.subjects.pep440 import specifiers, version_of
+from gpustack.model.check import HealthClass, Held
+from gpustack.model.facts import Status
+from gpustack.model.report import Health
+from gpustack.model.versions import ComputeCapability
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpustack.model.facts import Component, Instance
+    from gpustack.model.policy import Gpus
+    from gpustack.model.report import Report
+    from gpustack.policy import Written
+
+MIB, MIB_IN_BYTES = 1024, 1 << 20
+OTHERS = ("amd-gpu", "intel-gpu")
+MAKERS = ("gpu", *OTHERS)
+ON_BUS, PROCESSES = "pci-display", "gpu-processes"
+HOST = HealthClass.BAD_HOST
+HERE = frozenset({Status.PRESENT, Status.FAILED})
+MOST_NAMED = 4
+NONE = "there is no GPU"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One GPU, as far as a policy asks after it; None is what nobody told."""
+
+    place: str
+    name: str | None
+    capability: str | None
+    mib: int | None
+    used: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What every GPU must be: its key in the policy, how that is told of one GPU, and what it is there."""
+
+    key: tuple[str, str]
+    wanted: str
+    holds: Callable[[Card], bool | None]
+    tell: Callable[[Card], str | None]
+
+
+def cards(report: Report) -> tuple[Card, ...] | None:
+    """Give the GPUs that their drivers list; None where a driver does not answer and nobody can say."""
+    there = [one for one in report.components if one.id in MAKERS]
+    made = (_card(copy) for one in there for copy in one.instances if copy.status is Status.PRESENT)
+    found = tuple(card for card in made if card)
+    if found or report.verdict.status is Health.NO_GPU:
+        return found
+    bus = next((one for one in report.components if one.id == ON_BUS), None)
+    empty = bus is not None and bus.status in {Status.ABSENT, Status.NOT_APPLICABLE}
+    known = bool(there) and all(one.status in {Status.ABSENT, Status.NOT_APPLICABLE} for one in there)
+    return () if empty or (known and bus is None) else None
+
+
+def _card(copy: Instance) -> Card | None:
+    """Give one GPU in the words of its maker's probe; a partition is no GPU of its own."""
+    if flag(copy.facts, "partition"):
+        return None
+    own = number(copy.facts, "memory_bytes")
+    capability = ComputeCapability.parse(text(copy.facts, "cc"))
+    return Card(
+        place=text(copy.facts, "pci") or copy.key,
+        name=text(copy.facts, "name") or text(copy.facts, "gfx") or text(copy.facts, "device_id"),
+        capability=str(capability) if capability else None,
+        mib=_first(copy, "total_mib", "vram_total_mib", "kfd_mib") or (own // MIB_IN_BYTES if own else None),
+        used=_first(copy, "used_mib", "vram_used_mib"),
+    )
+
+
+def _first(copy: Instance, *names: str) -> int | None:
+    return next((one for one in (number(copy.facts, "memory", name) for name in names) if one is not None), None)
+
+
+def kinds(report: Report, written: Written) -> Iterator[Held]:
+    """Give a row for how many GPUs there must be, and one for each thing that every one of them must be."""
+    wanted, seen = written.policy.gpus, cards(report)
+    if wanted is None:
+        return
+    count = f"=={wanted.count}" if isinstance(wanted.count, int) else wanted.count
+    enough = None if seen is None else specifiers(count).contains(str(len(seen)))
+    place = written.place("gpus", "count")
+    yield Held(rule="gpus.count", wanted=str(wanted.count), found=_counted(seen), ok=enough, whose=HOST, place=place)
+    for demand in _demands(wanted):
+        yield _row(demand, seen, written)
+
+
+def use(report: Report, written: Written) -> Iterator[Held]:
+    """Give a row for the memory in use, and one for the processes, where the policy limits them."""
+    limits, seen = written.policy.in_use, cards(report)
+    if (most := limits.memory_mib) is not None:
+        row = _row(
+            Demand(
+                key=("in-use", "memory-mib"),
+                wanted=f"{most} MiB at most",
+                holds=lambda card: None if card.used is None else card.used <= most,
+                tell=lambda card: None if card.used is None else f"{card.used} MiB",
+            ),
+            seen,
+            written,
+        )
+        yield replace(row, ok=True) if seen == () else row
+    if (allowed := limits.processes) is not None:
+        component = next((one for one in report.components if one.id == PROCESSES), None)
+        found, ok = _foreign(component, allowed)
+        wanted = f"none but {', '.join(allowed)}" if allowed else "none"
+        place = written.place("in-use", "processes")
+        yield Held(rule="in-use.processes", wanted=wanted, found=found, ok=ok, whose=HOST, place=place)
+
+
+def _demands(wanted: Gpus) -> Iterator[Demand]:
+    """Give what every GPU must be."""
+    if wanted.name:
+        yield Demand(
+            key=("gpus", "name"),
+            wanted=" or ".join(wanted.name),
+            holds=lambda card: _named(card, wanted.name),
+            tell=lambda card: card.name,
+        )
+    if (range_ := wanted.compute_capability) is not None:
+        yield Demand(
+            key=("gpus", "compute-capability"),
+            wanted=range_,
+            holds=lambda card: _capable(card, range_),
+            tell=lambda card: card.capability or (f"{card.name} has none" if card.name else None),
+        )
+    if (least := wanted.memory_gib) is not None:
+        yield Demand(
+            key=("gpus", "memory-gib"),
+            wanted=f"{least:g} GiB or more",
+            holds=lambda card: None if card.mib is None else card.mib / MIB >= least,
+            tell=lambda card: None if card.mib is None else f"{card.mib / MIB:.1f} GiB",
+        )
+
+
+def _row(demand: Demand, seen: Sequence[Card] | None, written: Written) -> Held:
+    """Give a row for what every GPU must be: those that are not are named, else what they are."""
+    row = Held(
+        rule=".".join(demand.key),
+        wanted=demand.wanted,
+        found=_counted(seen),
+        ok=None if seen is None else False,
+        whose=HOST,
+        place=written.place(*demand.key),
+    )
+    if not seen:
+        return row
+    answers = [(card, demand.holds(card)) for card in seen]
+    wrong = [card for card, answer in answers if answer is False]
+    blank = [card for card, answer in answers if answer is None]
+    if named := wrong or blank:
+        told = [f"{demand.tell(card) or 'not told'} at {card.place}" for card in named]
+        return replace(row, found=_few(told), ok=False if wrong else None)
+    return replace(row, found=_few(list(dict.fromkeys(filter(None, map(demand.tell, seen))))), ok=True)
+
+
+def _named(card: Card, names: Sequence[str]) -> bool | None:
+    return None if card.name is None else any(fnmatchcase(card.name, name) for name in names)
+
+
+def _capable(card: Card, wanted: str) -> bool | None:
+    known = version_of(card.capability) if card.capability else None
+    return None if known is None and card.name is None else bool(known and specifiers(wanted).contains(known))
+
+
+def _counted(seen: Sequence[Card] | None) -> str:
+    return "not known: the driver lists no GPU" if seen is None else str(len(seen)) if seen else NONE
+
+
+def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, bool | None]:
+    """Give who is on the GPUs beside those who may, and whether that is as it should be."""
+    if component is None or component.status is Status.UNKNOWN:
+        return f"not known{f': {component.reason}' if component and component.reason else ''}", None
+    foreign = [
+        copy
+        for copy in component.instances
+        if copy.status in HERE and not any(fnmatchcase(name, one) for name in _names(copy) for one in allowed)
+    ]
+    unseen = any(copy.status is Status.UNKNOWN for copy in component.instances)
+    if foreign:
+        return _few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
+    return ("not known: some processes may not be asked", None) if unseen else ("none other", True)
+
+
+def _names(copy: Instance) -> tuple[str, ...]:
+    """Give the names by which a process may be called: what the kernel calls it, its command, its kind."""
+    known = (text(copy.facts, name) for name in ("name", "command", "application"))
+    return tuple(filter(None, known)) or ("a process",)
+
+
+def _few(words: Sequence[str]) -> str:
+    rest = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + rest

@@ -1,0 +1,213 @@
+"""Figures as HTML: each as a bar under the limit of its GPU with its samples, and what the GPU did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gpustack.model.bench import Mark
+from gpustack.model.comparison import Outcome
+from gpustack.report.html import safe, tag
+
+if TYPE_CHECKING:
+    from gpustack.model.bench import BenchReport, Device, Result, Span
+    from gpustack.model.comparison import Change, Comparison
+
+STYLE = """
+.figures{padding:.4rem 1rem}
+.figure{display:grid;grid-template-columns:9.5rem minmax(4rem,1fr) 6rem 12rem 6.8rem;gap:.1rem 1rem;align-items:center;
+padding:.35rem 0;border-bottom:1px solid var(--line)}
+.figure:last-child{border-bottom:0}
+.figure>b{font-weight:600;overflow-wrap:anywhere}
+.figure>.num{text-align:right;font-variant-numeric:tabular-nums}
+.figure>.why{grid-column:1/-1;font-size:.85rem;color:var(--soft)}
+.bar{display:block;height:.7rem;width:100%}
+.bar rect{fill:var(--line)}.bar rect+rect{fill:var(--tone)}
+.spark{display:block;width:100%;height:1.3rem}
+.spark polyline{fill:none;stroke:var(--soft);stroke-width:1.5;vector-effect:non-scaling-stroke}
+.skipped{padding:.35rem 0;font-size:.85rem;color:var(--soft)}
+.did{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(18rem,100%),1fr));gap:.6rem;margin:.5rem 0}
+.did .card{margin:0;padding:.6rem .9rem}
+.did h4{margin:0 0 .3rem;font-size:.9rem}
+.reading{display:grid;grid-template-columns:7rem minmax(2rem,1fr) 5.7rem;gap:0 .6rem;align-items:center;
+font-size:.82rem}
+.reading>span:last-child{text-align:right;font-variant-numeric:tabular-nums;color:var(--soft)}
+.range{display:block;width:100%;height:1rem}
+.range rect{fill:var(--line)}.range .seen{fill:var(--link)}
+.range line{stroke:var(--ink);stroke-width:2;vector-effect:non-scaling-stroke}
+.range .limit{stroke:var(--bad);stroke-dasharray:2 2}
+.reading>span{overflow-wrap:anywhere}
+@media (max-width:48rem){.figure{grid-template-columns:minmax(0,1fr) auto;gap:.1rem .7rem}
+.figure>.bar{grid-column:1/-1;order:1}.figure>.value{grid-column:1/-1;order:2;text-align:left}
+.figure>.why{order:3}.figure>.spark,.figure>span.bar,.figure>.num:empty{display:none}}
+"""
+TONE = {Mark.OK: "good", Mark.LOW: "warn", Mark.UNSTEADY: "ask", Mark.FAILED: "bad", Mark.SKIPPED: "none"}
+OUTCOME = {
+    Outcome.BETTER: "good",
+    Outcome.SAME: "good",
+    Outcome.WORSE: "bad",
+    Outcome.GONE: "none",
+    Outcome.NEW: "none",
+}
+WIDE, HIGH = 200, 20
+MOST_SAMPLES = 400
+LEAST_SPREAD = 0.02  # of the median: less is drawn as the straight line that it is
+ROOM = 1.08  # above the greatest value of a range
+
+
+def figures(bench: BenchReport) -> str:
+    """Give all figures: a card for each GPU, then those of several GPUs."""
+    known = {device.index for device in bench.devices}
+    parts = []
+    for device in bench.devices:
+        mine = [one for one in bench.results if one.device == device.index and not one.gpus]
+        parts += [tag("h3", safe(_card(device))), _table(mine), _did(mine)]
+    others = (
+        ("Between GPUs", [one for one in bench.results if one.gpus and one.device is not None]),
+        ("All GPUs together" if known else "No GPU", [one for one in bench.results if one.device not in known]),
+    )
+    parts += [tag("h3", name) + _table(held) for name, held in others if held]
+    if bench.comparison:
+        parts += [tag("h3", "Beside the older report"), compared(bench.comparison)]
+    about = "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
+    return "\n".join(filter(None, (*parts, tag("p", about, "soft about"))))
+
+
+def compared(comparison: Comparison) -> str:
+    """Give each figure then and now, and what else is not the same about the two reports."""
+    taken = f" of {comparison.taken}" if comparison.taken else ""
+    said = [f"{comparison.path}{taken}, tolerance {comparison.tolerance:.2%}", *comparison.differences]
+    head = tag("thead", tag("tr", "".join(tag("th", name) for name in ("", "benchmark", "then", "now", "change"))))
+    rows = "".join(tag("tr", "".join(_change(one))) for one in comparison.changes)
+    table = tag("table", head + tag("tbody", rows), "rows")
+    return tag("div", "".join(tag("p", safe(line), "soft about") for line in said) + table, "card")
+
+
+def _change(change: Change) -> Iterator[str]:
+    device = f" on GPU {change.device}" if change.device is not None else ""
+    yield tag("td", tag("span", change.outcome.value, "word"), f"tone-{OUTCOME[change.outcome]}")
+    yield tag("td", safe(f"{change.id}{device}"))
+    for name, value in (("then", change.before), ("now", change.after)):
+        yield f'<td data-name="{name}">{safe("none" if value is None else f"{value:.4g} {change.unit}")}</td>'
+    told = [f"{change.change:+.1%}" if change.change is not None else "", change.note or ""]
+    yield tag("td", safe("; ".join(filter(None, told))))
+
+
+def _card(device: Device) -> str:
+    known = (
+        f"sm_{device.compute_capability.replace('.', '')}",
+        f"driver {device.driver}" if device.driver else "",
+        f"CUDA {device.cuda}" if device.cuda else "",
+    )
+    return f"GPU {device.index}: {device.name}, {', '.join(filter(None, known))}"
+
+
+def _table(results: Sequence[Result]) -> str:
+    """Give the figures one below another; those that were skipped for one reason are one row."""
+    rows = [_row(one) for one in results if one.verdict is not Mark.SKIPPED]
+    skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
+    for one in results:
+        if one.verdict is Mark.SKIPPED:
+            skipped.setdefault((one.why, one.remedy), []).append(one.name())
+    for (why, remedy), names in skipped.items():
+        said = f"skipped: {', '.join(names)}" + "".join(f"; {reason}" for reason in why)
+        rows.append(tag("div", safe(said) + (tag("pre", safe(remedy)) if remedy else ""), "skipped"))
+    return tag("div", "".join(rows), "card figures") if rows else ""
+
+
+def _row(result: Result) -> str:
+    limit = "" if result.ceiling is None else f" of {result.ceiling:.4g}"
+    value = "" if result.value is None else f"{result.value:.4g}{limit} {result.unit}"
+    ratio = _finite(result.ratio)
+    part = "" if ratio is None else f"{ratio:.0%} "
+    word = tag("span", result.verdict.value, "word")
+    cells = [
+        tag("b", safe(result.name())),
+        _bar(ratio) if ratio is not None else tag("span", "", "bar"),
+        _spark(result.samples),
+        tag("span", safe(value), "num value"),
+        tag("span", f"{part}{word}", "num"),
+        *(tag("span", safe(why), "why") for why in result.why),
+    ]
+    return tag("div", "".join(cells), f"figure tone-{TONE[result.verdict]}")
+
+
+def _bar(ratio: float) -> str:
+    full = round(WIDE * min(max(ratio, 0.0), 1.0), 1)
+    return _svg("bar", f"{ratio:.0%} of the limit", f"{_rect(0, WIDE, 2, 16)}{_rect(0, full, 2, 16)}")
+
+
+def _spark(samples: Sequence[float]) -> str:
+    """Give the samples in the order they were taken, as a line."""
+    held = [one for one in samples if _finite(one) is not None]
+    held = held[:: max(1, len(held) // MOST_SAMPLES)]
+    if len(held) < 2:  # noqa: PLR2004 - one point makes no line
+        return tag("span", "", "spark")
+    middle = sorted(held)[len(held) // 2]
+    reach = max(max(held) - middle, middle - min(held), abs(middle) * LEAST_SPREAD) or 1.0
+    step = WIDE / (len(held) - 1)
+    points = " ".join(
+        f"{n * step:.1f},{HIGH / 2 * (1 - 0.9 * (one - middle) / reach):.1f}" for n, one in enumerate(held)
+    )
+    return _svg("spark", f"{len(samples)} samples", f'<polyline points="{points}"/>')
+
+
+def _did(results: Sequence[Result]) -> str:
+    """Give what the GPU did during each measurement: its clock, its power and its temperature."""
+    panels = (_panel(name, unit, list(held)) for name, unit, held in _readings(results))
+    drawn = "".join(filter(None, panels))
+    return tag("div", drawn, "did") if drawn else ""
+
+
+def _readings(results: Sequence[Result]) -> Iterator[tuple[str, str, Iterator[tuple[str, Span | None, float | None]]]]:
+    told = [(one.name(), one.telemetry) for one in results if one.telemetry]
+    yield "Clock", "MHz", ((name, seen.clocks.sm, seen.clocks.max_sm) for name, seen in told)
+    yield "Power", "W", ((name, seen.power.watts, seen.power.limit) for name, seen in told)
+    yield "Temperature", "°C", ((name, seen.temperature.gpu, seen.temperature.slowdown) for name, seen in told)
+
+
+def _panel(name: str, unit: str, readings: Sequence[tuple[str, Span | None, float | None]]) -> str:
+    """Draw one kind of reading: a row for each measurement, from the least to the greatest, with median and limit."""
+    spans = [(who, span, limit) for who, span, limit in readings if span and _finite(span.high + span.low) is not None]
+    if not spans:
+        return ""
+    top = max(max(span.high, _finite(limit) or 0.0) for _, span, limit in spans) * ROOM or 1.0
+    limits = sorted({limit for _, _, limit in spans if _finite(limit) is not None and limit is not None})
+    told = f", limit {', '.join(f'{one:g}' for one in limits)}" if limits else ""
+    rows = (
+        tag("span", safe(who)) + _range(span, limit, top, f"{_ends(span)} {unit}") + tag("span", _ends(span))
+        for who, span, limit in spans
+    )
+    inside = "".join(tag("div", row, "reading") for row in rows)
+    return tag("div", tag("h4", f"{name} {tag('span', safe(f'in {unit}{told}'), 'soft')}") + inside, "card")
+
+
+def _ends(span: Span) -> str:
+    low, high = f"{span.low:.0f}", f"{span.high:.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _range(span: Span, limit: float | None, top: float, said: str) -> str:
+    low, high, middle = (WIDE * max(one, 0.0) / top for one in (span.low, span.high, span.median))
+    seen = _rect(low, max(high - low, 2.0), 5, 10, "seen")
+    limited = _line(WIDE * limit / top, "limit") if limit is not None and _finite(limit) else ""
+    return _svg("range", said, f"{_rect(0, WIDE, 9, 2)}{seen}{_line(middle)}{limited}")
+
+
+def _svg(class_: str, said: str, inside: str) -> str:
+    box = f'viewBox="0 0 {WIDE} {HIGH}" preserveAspectRatio="none"'
+    return f'<svg class="{class_}" role="img" aria-label="{safe(said)}" {box}>{inside}</svg>'
+
+
+def _rect(x: float, width: float, y: float, height: float, class_: str = "") -> str:
+    kind = f' class="{class_}"' if class_ else ""
+    return f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}"{kind}/>'
+
+
+def _line(x: float, class_: str = "") -> str:
+    kind = f' class="{class_}"' if class_ else ""
+    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="1" y2="{HIGH - 1}"{kind}/>'
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and value - value == 0 else None

@@ -1,0 +1,230 @@
+"""The bench's figures for people: each beside the limit of this GPU, as a bar and a part of it, and why it is low."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
+from gpustack.model.report import Severity
+from gpustack.report.comparison_text import compared
+from gpustack.report.finding_text import block
+from gpustack.report.findings import alike
+from gpustack.report.lines import Line, draw, indent, write
+from gpustack.report.page import DEFAULT_WIDTH, Page
+from gpustack.report.pairs import besides, matrices
+from gpustack.report.parts import figures, worst
+from gpustack.report.roofline import drawn, roofline
+from gpustack.report.summary import listed
+
+VERDICT = {
+    Mark.OK: ("ok", "ok", "good"),
+    Mark.LOW: ("warn", "low", "warning"),
+    Mark.UNSTEADY: ("ask", "unsteady", "unknown"),
+    Mark.FAILED: ("bad", "failed", "error"),
+    Mark.SKIPPED: ("none", "skipped", "dim"),
+}
+TOLD_BELOW = (Mark.LOW, Mark.FAILED)  # what is to be done about these stands in their findings
+ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, BAR_COLUMNS = 18, 7, 8, 16
+MIB_IN_GIB = 1024
+DIGITS, MOST_RATIO = 4, 9.99
+MOST_ROWS = 4  # of pairs: with more of them a matrix tells more
+
+
+def render(
+    report: BenchReport,
+    *,
+    width: int = DEFAULT_WIDTH,
+    colour: bool = False,
+    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
+    verbose: bool = False,
+) -> str:
+    """Give the text of a bench report."""
+    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
+    return draw(lines(report, page), page)
+
+
+def lines(report: BenchReport, page: Page) -> Iterator[Line]:
+    """Give the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
+    yield from _verdict(report, page)
+    for device in report.devices:
+        mine = [one for one in report.results if one.device == device.index and not one.gpus]
+        yield from (Line(), Line(body=write(page, (_card(device), "head")), hang=Text("  ")))
+        yield from _table(mine, page)
+        if found := roofline(mine):
+            yield from drawn(found, page)
+    yield from between([one for one in report.results if one.gpus and one.device is not None], page)
+    known = {device.index for device in report.devices}
+    other = [one for one in report.results if one.device not in known]
+    if other:
+        yield from (Line(), Line(body=write(page, ("All GPUs together" if known else "No GPU", "head"))))
+        yield from _table(other, page)
+    if report.comparison:
+        yield from compared(report.comparison, page)
+    for first, others in alike(one for one in report.findings if one.severity is not Severity.INFO):
+        yield Line()
+        yield from block(first, others, (), page)
+    yield from _foot(report, page)
+
+
+def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
+    """Give what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
+    if not pairs:
+        return
+    yield from (Line(), Line(body=write(page, ("Between GPUs", "head"))))
+    if len(pairs) > MOST_ROWS:
+        yield from matrices(pairs, page)
+        pairs = [one for one in pairs if one.verdict is not Mark.OK]
+    yield from _table(pairs, page)
+
+
+def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
+    """Say how many figures there are of each kind, under the mark of the worst."""
+    mark, _, style = VERDICT[worst(report)]
+    said = figures(report)
+    told = f"{said[0].upper()}{said[1:]}."
+    yield Line(body=write(page, (f"{page.mark(mark)} ", style), (told, "head")), hang=Text("  "))
+    if report.interrupted:
+        yield Line(body=write(page, ("! stopped early: ", "warning"), report.interrupted))
+
+
+def _card(device: Device) -> str:
+    """Give a GPU in a few words."""
+    known = (
+        f"sm_{device.compute_capability.replace('.', '')}",
+        f"{device.memory_mib / MIB_IN_GIB:.0f} GiB" if device.memory_mib else "",
+        f"driver {device.driver}" if device.driver else "",
+        f"CUDA {device.cuda}" if device.cuda else "",
+    )
+    return f"GPU {device.index}: {device.name}, {', '.join(filter(None, known))}"
+
+
+def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
+    """Give a row for each figure with what must be said of it; those that were skipped for one reason are one row."""
+    for result in results:
+        if result.verdict is not Mark.SKIPPED:
+            yield _row(result, page)
+            yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _remarks(result, page)))
+            yield from _remedy(result.remedy, page)
+    skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
+    for result in results:
+        if result.verdict is Mark.SKIPPED:
+            skipped.setdefault((result.why, result.remedy), []).append(result.name())
+    for (why, remedy), names in skipped.items():
+        said = f"skipped: {', '.join(names)}" + "".join(f"; {reason}" for reason in why)
+        yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
+        yield from _remedy(remedy, page)
+
+
+def _row(result: Result, page: Page) -> Line:
+    """Give one figure: its value, its limit, the part of it as bar and number, and the verdict."""
+    mark, word, style = VERDICT[result.verdict]
+    state = (f"{page.mark(mark)} {word}", style)
+    part = "" if result.ratio is None else f"{min(result.ratio, MOST_RATIO):.0%}"
+    value, ceiling = number(result.value), number(result.ceiling)
+    if page.narrow:
+        limit = f", {part} of {ceiling}" if part else ""
+        said = f": {value} {result.unit}{limit}: "
+        return Line(body=write(page, (result.name(), "head"), said, state), hang=Text("  "))
+    limit = f" of {ceiling:>{NUMBER_COLUMNS}}" if result.ceiling is not None else " " * (NUMBER_COLUMNS + 4)
+    full, rest = bar(result.ratio, page)
+    figure = f"{value:>{NUMBER_COLUMNS}}{limit} {result.unit:<{UNIT_COLUMNS}} "
+    return Line(
+        lead=write(page, (f"{result.name():<{ID_COLUMNS}}", "head")),
+        body=write(page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state),
+    )
+
+
+def bar(ratio: float | None, page: Page) -> tuple[str, str]:
+    """Give the part of the limit as a bar, full and empty; above the limit it is full."""
+    if ratio is None or ratio != ratio:  # noqa: PLR0124 - only what is no number differs from itself
+        return "", " " * BAR_COLUMNS
+    full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
+    return page.mark("full") * full, page.mark("rest") * (BAR_COLUMNS - full)
+
+
+def number(value: float | None) -> str:
+    """Give a figure with the four digits that a measurement bears."""
+    if value is None:
+        return "none"
+    before = len(f"{abs(value):.0f}") if 1 <= abs(value) < 10**NUMBER_COLUMNS else 0
+    return f"{value:.{max(0, DIGITS - before)}f}" if before else f"{value:.{DIGITS}g}"
+
+
+def _remarks(result: Result, page: Page) -> Iterator[str]:
+    """Give why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
+    yield from result.why
+    if result.verdict not in TOLD_BELOW:
+        yield from (_advised(advice) for advice in result.advice)
+    yield from _companions(result)
+    yield from besides(result)
+    if not page.verbose:
+        return
+    if result.runs:
+        yield f"medians of {len(result.runs)} runs: {', '.join(map(number, result.runs))} {result.unit}"
+    if result.ceiling_from:
+        yield f"limit: {result.ceiling_from}"
+    if result.ratio_held is not None and not result.gpus:
+        yield f"{result.ratio_held:.1%} of {number(result.ceiling_held)} {result.unit}, the limit at the clock it held"
+    if result.samples:
+        spread = f"5 % to 95 %: {number(result.p05)} to {number(result.p95)} {result.unit}"
+        yield f"{len(result.samples)} samples in {result.seconds:.2f} s, {spread}"
+    if result.telemetry:
+        yield from _telemetry(result.telemetry)
+
+
+def _advised(advice: Advice) -> str:
+    return advice.text + (f" See: {advice.commands[0]}" if advice.commands else "")
+
+
+def _companions(result: Result) -> Iterator[str]:
+    """Give the figures beside a burst: without rest, and with zeros."""
+    if (held := result.sustained) is not None:
+        part = f" ({held.value / result.value:.0%} of the burst)" if result.value else ""
+        unsteady = "" if held.steady else ", not steady"
+        did = _held(held.telemetry)
+        yield f"without rest for {held.seconds:g} s: {number(held.value)} {result.unit}{part}{did}{unsteady}"
+        yield from (f"without rest: {why}" for why in held.why)
+    if (zeros := result.zeros) is not None:
+        did = _held(zeros.telemetry)
+        yield f"with zeros: {number(zeros.value)} {result.unit}{did}; power sensitivity {zeros.sensitivity:+.1%}"
+
+
+def _held(seen: Telemetry | None) -> str:
+    clock = f" at {seen.clocks.held:.0f} MHz" if seen and seen.clocks.held is not None else ""
+    watts = f", {seen.power.watts.median:.0f} W" if seen and seen.power.watts else ""
+    return clock + watts
+
+
+def _telemetry(seen: Telemetry) -> Iterator[str]:
+    """Give what the GPU did during the measurement."""
+    told = (
+        f"clock held {seen.clocks.held:.0f} MHz" if seen.clocks.held is not None else "",
+        _span(seen.power.watts, "W"),
+        _span(seen.temperature.gpu, "°C"),
+        f"link PCIe {seen.link.generation} x{seen.link.width}" if seen.link.generation is not None else "",
+        f"held back by {listed(seen.throttle.reasons)}" if seen.throttle.reasons else "",
+    )
+    if any(told):
+        yield ", ".join(filter(None, told))
+    if seen.unavailable:
+        yield f"no telemetry: {seen.unavailable}"
+
+
+def _span(span: Span | None, unit: str) -> str:
+    return f"{span.low:.0f} to {span.high:.0f} {unit}" if span else ""
+
+
+def _remedy(remedy: str | None, page: Page) -> Iterable[Line]:
+    if remedy:
+        yield Line(lead=Text(" " * 6), body=write(page, (remedy, "command")), whole=True)
+
+
+def _foot(report: BenchReport, page: Page) -> Iterator[Line]:
+    about = "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
+    short = " Quick run: figures are rougher." if report.quick else ""
+    more = "" if page.verbose else " -v tells the limits, the spread and the clocks."
+    runs = f", {report.repeat} runs" if report.repeat > 1 else ""
+    took = f"gpustack {report.tool.version}, {report.data} data{runs}, {report.seconds:.1f} s."
+    yield from (Line(), Line(body=write(page, (f"{about}{short} {took}{more}", "dim"))))

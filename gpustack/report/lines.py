@@ -1,0 +1,98 @@
+"""Lines of a text: each with what stands before it, wrapped to the page, and never broken inside a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from gpustack.report.page import clean
+
+if TYPE_CHECKING:
+    from gpustack.report.page import Page
+
+LEAST_ROOM = 10
+MOST_LETTERS = 10_000  # of a line that is wrapped: more is a dump that nobody reads here, and JSON has all of it
+STYLES = {
+    "error": "bold red",
+    "warning": "bold yellow",
+    "unknown": "bold magenta",
+    "info": "bold",
+    "good": "green",
+    "head": "bold",
+    "dim": "dim",
+    "command": "bold cyan",
+    "plain": "",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line before it is wrapped: ``lead`` stands before its first row, ``hang`` before the others.
+
+    A ``whole`` line is not wrapped: a command that is copied must not be broken by us.
+    """
+
+    body: Text = field(default_factory=Text)
+    lead: Text = field(default_factory=Text)
+    hang: Text | None = None
+    whole: bool = False
+
+
+def write(page: Page, *parts: str | tuple[str, str]) -> Text:
+    """Give a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
+    text = Text()
+    for part in parts:
+        said, style = (part, "plain") if isinstance(part, str) else part
+        text.append(page.show(said), STYLES[style])
+    return text
+
+
+def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
+    """Give the lines, moved to the right."""
+    for line in lines:
+        before = " " * columns
+        hang = Text(before).append(line.hang) if line.hang else None
+        yield Line(body=line.body, lead=Text(before).append(line.lead), hang=hang, whole=line.whole)
+
+
+def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
+    """Give the rows that the line takes on a page of this width, none with spaces at its end."""
+    lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
+    room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
+    body = line.body if line.whole or len(line.body) <= MOST_LETTERS else line.body[:MOST_LETTERS].append(" ...")
+    pieces = [body] if line.whole else list(body.wrap(console, room)) or [Text()]
+    for number, piece in enumerate(pieces):
+        row = (hang if number else lead).copy().append(piece)
+        row.rstrip()
+        yield row if row.plain == clean(row.plain) else Text(clean(row.plain))  # what wrapping put to the start
+
+
+def paint(lines: Iterable[Line], page: Page, console: Console) -> None:
+    """Print the lines on a console of rich."""
+    for line in lines:
+        for row in rows(line, page.width, console):
+            console.print(row, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True)
+
+
+def draw(lines: Iterable[Line], page: Page) -> str:
+    """Give the text of the lines: the same for the same page, whatever the environment says."""
+    console = Console(
+        file=StringIO(),
+        width=page.width,
+        force_terminal=page.colour,
+        color_system="standard" if page.colour else None,
+        no_color=not page.colour,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    with console.capture() as text:
+        paint(lines, page, console)
+    return text.get()

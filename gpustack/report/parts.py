@@ -1,0 +1,224 @@
+"""What every form of a report shares: which findings in which order, what came of each row, and the whole in a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from gpustack.model.bench import BenchReport, Mark, Result
+from gpustack.model.check import CheckReport, HealthClass, Held
+from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
+from gpustack.report.findings import families
+from gpustack.report.summary import listed
+
+if TYPE_CHECKING:
+    from gpustack.report.findings import Family
+
+Reported: TypeAlias = "Report | BenchReport"
+WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
+TECHNIQUE = "technique"  # what a server can do here: what it cannot is no fault
+
+
+class Outcome(str, Enum):
+    """What came of one row. ``skipped`` is what could not be seen or measured; ``note`` is worth knowing, no fault."""
+
+    OK = "ok"
+    NOTE = "note"
+    SKIPPED = "skipped"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Standing(str, Enum):
+    """The whole in the four words that monitoring knows."""
+
+    OK = "OK"
+    WARNING = "WARNING"
+    CRITICAL = "CRITICAL"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a form is told beside the report: the files it was made from, what each rule means, and what fails.
+
+    ``origins`` are what was given to be read, each with its path as a reader of the form knows it.
+    """
+
+    origins: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    failing: frozenset[Severity] = frozenset({Severity.ERROR})
+
+
+NOTHING = Told()
+MEANS = {
+    HealthClass.OK: "",
+    HealthClass.DEGRADED: "It works all the same, with limits.",
+    HealthClass.BAD_HOST: "That is the host: queue the work again elsewhere.",
+    HealthClass.BAD_ENVIRONMENT: "That is what was installed or set for this work; another host will not help.",
+    HealthClass.UNKNOWN: "Too little could be seen to tell whose fault that is.",
+}
+SAID = {
+    Health.HEALTHY: "what was looked at goes together",
+    Health.DEGRADED: "it works, with limits",
+    Health.BROKEN: "something in the stack is at fault",
+    Health.NO_GPU: "no GPU was found on this machine, which is no fault",
+    Health.UNKNOWN: "too little could be seen to judge",
+}
+WORKS = {True: "works", False: "cannot use the GPU", None: "may or may not work"}
+WEIGHS = {
+    Severity.ERROR: Outcome.ERROR,
+    Severity.WARNING: Outcome.WARNING,
+    Severity.UNKNOWN: Outcome.SKIPPED,
+    Severity.INFO: Outcome.NOTE,
+}
+MEASURED = {
+    Mark.OK: Outcome.OK,
+    Mark.LOW: Outcome.WARNING,
+    Mark.UNSTEADY: Outcome.NOTE,
+    Mark.FAILED: Outcome.ERROR,
+    Mark.SKIPPED: Outcome.SKIPPED,
+}
+DRAWN = {Kept.OK: Outcome.OK, Kept.LIMITED: Outcome.NOTE, Kept.BROKEN: Outcome.ERROR, Kept.UNKNOWN: Outcome.SKIPPED}
+STANDING = {
+    **dict.fromkeys(("healthy", "no-gpu", "ok", "unsteady"), Standing.OK),
+    **dict.fromkeys(("degraded", "low"), Standing.WARNING),
+    **dict.fromkeys(("broken", "bad-host", "bad-environment", "failed"), Standing.CRITICAL),
+    **dict.fromkeys(("unknown", "skipped"), Standing.UNKNOWN),
+}
+
+
+def diagnosis(reported: Reported) -> Report | None:
+    """Give what the doctor says, where it was asked."""
+    return reported if isinstance(reported, Report) else None
+
+
+def measured(reported: Reported) -> BenchReport | None:
+    """Give what was measured, where something was."""
+    if isinstance(reported, CheckReport):
+        return reported.bench
+    return reported if isinstance(reported, BenchReport) else None
+
+
+def policy(reported: Reported) -> tuple[Held, ...]:
+    """Give the rules of the policy as they were held against the machine."""
+    return reported.policy if isinstance(reported, CheckReport) else ()
+
+
+def unkept(reported: Reported) -> tuple[Held, ...]:
+    """Give the rules of the policy that fail, and those of which nobody could see whether they do."""
+    return tuple(row for row in policy(reported) if row.ok is False or row.unseen)
+
+
+def means(row: Held) -> str:
+    """Give whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
+    if row.ok is None:
+        return "Nobody could see whether that holds, so it does not count as kept." if row.unseen else ""
+    return "" if row.ok else MEANS[row.whose]
+
+
+def ordered(reported: Reported) -> tuple[Family, ...]:
+    """Give the findings of the doctor and the bench, causes with what follows from them, the root causes first."""
+    report, bench = diagnosis(reported), measured(reported)
+    every = {one.key: one for held in (report, bench) if held for one in held.findings}
+    first, rest = families(tuple(every.values()), report.verdict.root_keys if report else ())
+    return (*first, *sorted(rest, key=_by_severity))
+
+
+def every(reported: Reported) -> tuple[Finding, ...]:
+    """Give the same findings one after another, each consequence after its cause."""
+    return tuple(one for head, follow in ordered(reported) for one in (head, *follow))
+
+
+def counted(reported: Reported) -> Mapping[Severity, int]:
+    """Give how many findings there are of each severity, those that follow from others too."""
+    number = Counter(one.severity for one in every(reported))
+    return {severity: number[severity] for severity in Severity}
+
+
+def of_policy(row: Held) -> Outcome:
+    """Give what came of a rule of the policy."""
+    unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # nobody could look, or it does not apply
+    return {True: Outcome.OK, False: Outcome.ERROR, None: unsure}[row.ok]
+
+
+def of_contract(edge: Contract, chosen: str | None) -> Outcome:
+    """Give what came of a contract; one that is broken in a Python beside the chosen one breaks nothing."""
+    outcome = DRAWN[edge.status]
+    if outcome is Outcome.ERROR and edge.kind == TECHNIQUE:
+        return Outcome.NOTE
+    beside = edge.environment is not None and edge.environment != chosen
+    return Outcome.WARNING if outcome is Outcome.ERROR and beside else outcome
+
+
+def of_result(result: Result, findings: Sequence[Finding]) -> tuple[Outcome, Finding | None]:
+    """Give what came of a figure, and the finding that speaks of it."""
+    name = f"{result.id}{result.place()}"
+    speaks = (one for one in findings if one.id == f"bench-{result.verdict.value}" and one.instance == name)
+    return MEASURED[result.verdict], next(speaks, None)
+
+
+def standing(reported: Reported) -> Standing:
+    """Give the whole in a word that monitoring knows; a check goes by its class, a bench by its worst figure."""
+    return STANDING[headline(reported)[0]]
+
+
+def worst(bench: BenchReport) -> Mark:
+    """Give the mark of the worst figure; nothing measured is nothing known."""
+    there = {one.verdict for one in bench.results}
+    return next((mark for mark in WORST if mark in there), Mark.SKIPPED)
+
+
+def headline(reported: Reported) -> tuple[str, str]:
+    """Give the whole in a word and a sentence without its end."""
+    if isinstance(reported, CheckReport):
+        return reported.class_.value, reported.why.rstrip(".") or _cause(reported)
+    if isinstance(reported, Report):
+        return reported.verdict.status.value, _cause(reported)
+    return worst(reported).value, figures(reported)
+
+
+def figures(bench: BenchReport) -> str:
+    """Say how many figures there are of each kind."""
+    counts = Counter(one.verdict for one in bench.results)
+    there = [mark for mark in WORST if counts[mark]]
+    if not there:
+        return "no figures"
+    said = f"all {there[0].value}" if len(there) == 1 else listed([f"{counts[one]} {one.value}" for one in there])
+    return f"{len(bench.results)} figure{'s' * (len(bench.results) != 1)}: {said}"
+
+
+def remarks(bench: BenchReport) -> tuple[str, ...]:
+    """Say what must be known of all figures: that the run ended early, or was a quick one."""
+    early = (f"stopped early: {bench.interrupted}",) if bench.interrupted else ()
+    return (*early, *(("quick run: figures are rougher",) if bench.quick else ()))
+
+
+def where(report: Report) -> str:
+    """Say which machine it is."""
+    host = report.host
+    kernel = f"Linux {host.kernel}" if host.kernel else None
+    told = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
+    return ", ".join(filter(None, told))
+
+
+def _cause(report: Report) -> str:
+    """Give the title of the first root cause, and how many more there are."""
+    roots = [one for key in report.verdict.root_keys for one in report.findings if one.key == key]
+    if not roots:
+        return SAID[report.verdict.status]
+    more = len(roots) - 1
+    return roots[0].title + (f" (and {more} more root cause{'s' * (more > 1)})" if more else "")
+
+
+def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
+    """Give each contract and what came of it."""
+    chosen = report.environments[0].python if report.environments else None
+    yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
+
+
+def _by_severity(family: Family) -> int:
+    return tuple(Severity).index(family[0].severity)

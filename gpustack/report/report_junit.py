@@ -1,0 +1,171 @@
+"""A report as JUnit XML: a test case for each contract, finding, policy row and figure, so that green counts too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from gpustack.model.report import Severity
+from gpustack.report.findings import sentences
+from gpustack.report.page import clean
+from gpustack.report.parts import (
+    NOTHING,
+    WEIGHS,
+    Outcome,
+    Told,
+    contracts,
+    diagnosis,
+    headline,
+    means,
+    measured,
+    of_policy,
+    of_result,
+    ordered,
+    policy,
+)
+
+if TYPE_CHECKING:
+    from gpustack.model.bench import BenchReport, Result
+    from gpustack.model.report import Report
+    from gpustack.report.findings import Family
+    from gpustack.report.parts import Reported
+
+WEIGHT = {Outcome.ERROR: Severity.ERROR, Outcome.WARNING: Severity.WARNING, Outcome.SKIPPED: Severity.UNKNOWN}
+SECONDS = 19  # letters of a time down to its seconds: the schema knows no more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One test case: what it is called, what came of it, and what is to be read of it."""
+
+    room: str
+    name: str
+    outcome: Outcome
+    title: str = ""
+    kind: str = ""
+    lines: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def render(reported: Reported, told: Told = NOTHING) -> str:
+    """Give the XML; what stands below the threshold of failing is a test that passed and has something to say."""
+    suites = {name: cases for name, cases in _suites(reported).items() if cases}
+    root = ET.Element("testsuites")
+    made = [_suite(root, name, cases, reported, told) for name, cases in suites.items()]
+    total = {key: str(sum(int(suite.get(key, "0")) for suite in made)) for key in ("tests", "failures", "skipped")}
+    root.attrib |= {"name": "gpustack", **total, "errors": "0", "time": f"{_number(_took(reported)):.3f}"}
+    ET.indent(root, " ")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suites(reported: Reported) -> Mapping[str, Sequence[Case]]:
+    report, bench = diagnosis(reported), measured(reported)
+    of_bench = list(_bench(bench)) if bench else []
+    shown = {line for case in of_bench for line in case.lines[:1]}
+    families = [held for held in ordered(reported) if held[0].key not in shown]
+    return {
+        "gpustack.policy": list(_policy(reported)),
+        "gpustack.findings": list(map(_finding, families)),
+        "gpustack.contracts": list(_contracts(report)) if report else [],
+        "gpustack.bench": of_bench,
+    }
+
+
+def _policy(reported: Reported) -> Iterator[Case]:
+    for row in policy(reported):
+        said = f"{row.rule}: wanted {row.wanted}; found {row.found}"
+        place = (f"The policy asks for it in {row.place}.",) if row.place else ()
+        lines = (*place, *filter(None, (means(row),)))
+        yield Case(room="policy", name=row.rule, outcome=of_policy(row), title=said, kind=row.whose.value, lines=lines)
+
+
+def _finding(family: Family) -> Case:
+    head, follow = family
+    return Case(
+        room=f"{head.layer.value}.{head.component}",
+        name=head.key,
+        outcome=WEIGHS[head.severity],
+        title=head.title,
+        kind=head.id,
+        lines=(head.key, *sentences(head, follow)),
+    )
+
+
+def _contracts(report: Report) -> Iterator[Case]:
+    for edge, outcome in contracts(report):
+        beside = f" in {edge.environment}" if edge.environment else ""
+        said = f"{edge.from_} needs of {edge.to}: {edge.needs}; found {edge.found}"
+        row = (f"Rule: {edge.row.text} ({edge.row.source}, checked {edge.row.checked})",) if edge.row else ()
+        name = f"{edge.from_} → {edge.to} ({edge.kind}){beside}"
+        yield Case(room="contract", name=name, outcome=outcome, title=said, kind=edge.status.value, lines=row)
+
+
+def _bench(bench: BenchReport) -> Iterator[Case]:
+    for result in bench.results:
+        outcome, finding = of_result(result, bench.findings)
+        yield Case(
+            room="bench",
+            name=f"{result.id}{result.place()}",
+            outcome=outcome,
+            title="; ".join((_figure(result), *result.why)),
+            kind=f"bench-{result.verdict.value}",
+            lines=(finding.key, finding.title, *sentences(finding)) if finding else (),
+            seconds=result.seconds,
+        )
+
+
+def _figure(result: Result) -> str:
+    if result.value is None:
+        return f"{result.id}: no figure"
+    limit = f" of {result.ceiling:.4g}" if result.ceiling is not None else ""
+    part = f" ({result.ratio:.0%} of the limit)" if result.ratio is not None else ""
+    return f"{result.id}: {result.value:.4g}{limit} {result.unit}{part}"
+
+
+def _suite(root: ET.Element, name: str, cases: Sequence[Case], reported: Reported, told: Told) -> ET.Element:
+    """Add a suite with its cases; two cases of one name are told apart by a number."""
+    report = diagnosis(reported)
+    suite = ET.SubElement(root, "testsuite", name=name)
+    if report and report.host.hostname:
+        suite.set("hostname", clean(report.host.hostname))
+    if reported.taken:
+        suite.set("timestamp", clean(reported.taken)[:SECONDS])
+    properties = ET.SubElement(suite, "properties")
+    tool, (word, said) = reported.tool, headline(reported)
+    for key, value in (("verdict", word), ("why", said), ("tool", f"{tool.name} {tool.version}")):
+        ET.SubElement(properties, "property", name=key, value=clean(value))
+    times: Counter[tuple[str, str]] = Counter()
+    tags = Counter(_case(suite, case, times, told) for case in cases)
+    suite.attrib |= {"tests": str(len(cases)), "failures": str(tags["failure"]), "errors": "0"}
+    suite.attrib |= {"skipped": str(tags["skipped"]), "time": f"{sum(_number(case.seconds) for case in cases):.3f}"}
+    return suite
+
+
+def _case(suite: ET.Element, case: Case, times: Counter[tuple[str, str]], told: Told) -> str:
+    """Add a case; give the tag of what came of it, or nothing where it passed."""
+    place = f"gpustack.{clean(case.room)}", clean(case.name)
+    times[place] += 1
+    name = place[1] if times[place] == 1 else f"{place[1]} ({times[place]})"
+    made = ET.SubElement(suite, "testcase", classname=place[0], name=name, time=f"{_number(case.seconds):.3f}")
+    lines = list(map(clean, case.lines))
+    if WEIGHT.get(case.outcome) in told.failing:
+        failure = ET.SubElement(made, "failure", message=clean(case.title), type=clean(case.kind))
+        failure.text = "\n".join(lines or [clean(case.title)])
+        return "failure"
+    if case.outcome is Outcome.SKIPPED:
+        ET.SubElement(made, "skipped", message=clean(case.title))
+    word = "" if case.outcome is Outcome.OK else f"{case.outcome.value}: "
+    ET.SubElement(made, "system-out").text = "\n".join([f"{word}{clean(case.title)}", *lines])
+    return "skipped" if case.outcome is Outcome.SKIPPED else ""
+
+
+def _took(reported: Reported) -> float:
+    bench = measured(reported)
+    return _number(reported.seconds) + (_number(bench.seconds) if bench and bench is not reported else 0.0)
+
+
+def _number(value: float) -> float:
+    return value if value - value == 0 and value >= 0 else 0.0

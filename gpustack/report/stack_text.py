@@ -1,0 +1,161 @@
+"""The stack as a drawing: the top layer first, each component under its layer, each contract where it reaches down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.text import Text
+
+from gpustack.model.facts import Component, Layer, Status
+from gpustack.model.report import Contract, Kept, Report, Severity
+from gpustack.report.lines import Line, write
+from gpustack.report.summary import Entry, entries
+
+if TYPE_CHECKING:
+    from gpustack.report.page import Page
+
+State: TypeAlias = "tuple[str, str, str]"
+BESIDE = (Layer.ENVIRONMENT, Layer.CONTAINER)
+DOWNWARD = tuple(layer for layer in reversed(Layer) if layer not in BESIDE) + BESIDE
+FOLDED = (Status.ABSENT, Status.NOT_APPLICABLE)
+STATUS = {
+    Status.PRESENT: ("ok", "present", "good"),
+    Status.FAILED: ("bad", "failed", "error"),
+    Status.UNKNOWN: ("ask", "unknown", "unknown"),
+    Status.ABSENT: ("none", "absent", "dim"),
+    Status.NOT_APPLICABLE: ("none", "n/a", "dim"),
+}
+KEPT = {
+    Kept.OK: ("ok", "ok", "good"),
+    Kept.LIMITED: ("warn", "limited", "warning"),
+    Kept.BROKEN: ("bad", "broken", "error"),
+    Kept.UNKNOWN: ("ask", "unknown", "unknown"),
+}
+TECHNIQUE = "technique"  # what a server can do here: much to read, and no fault
+LAYER_COLUMNS, STATUS_COLUMNS, HEAD_COLUMNS, LEAST_PATH = 15, 11, 26, 18
+
+
+def stack(report: Report, page: Page) -> Iterator[Line]:
+    """Give the lines of the drawing."""
+    faults, chosen = _faults(report), report.environments[0].python if report.environments else None
+    reaching = _placed(report.contracts, {seen.id: seen.layer for seen in report.components})
+    for layer in (*DOWNWARD, None):
+        here = [seen for seen in report.components if seen.layer is layer]
+        inside = [*_components(here, faults, page), *_edges(reaching.get(layer, ()), chosen, page)]
+        yield from _label(layer.value if layer else "other", inside, page)
+
+
+def _faults(report: Report) -> dict[str, State]:
+    """Give the components that findings speak of: which one is at fault, which ones are only affected by it."""
+    roots, faults = set(report.verdict.root_keys), dict[str, State]()
+    for severity in (Severity.ERROR, Severity.WARNING):
+        for one in report.findings:
+            if one.severity is severity:
+                word = "at fault" if one.key in roots else "affected" if one.caused_by else severity.value
+                mark = "bad" if severity is Severity.ERROR and not one.caused_by else "warn"
+                held = faults.get(one.component)
+                if held is None or (held[1] == "affected" and word != "affected"):
+                    faults[one.component] = (mark, word, "error" if mark == "bad" else "warning")
+    return faults
+
+
+def _placed(contracts: Sequence[Contract], layers: Mapping[str, Layer]) -> dict[Layer | None, list[Contract]]:
+    """Put each contract under the upper of its two layers; one between strangers belongs to none."""
+    placed: dict[Layer | None, list[Contract]] = {}
+    for edge in contracts:
+        ends = [layers[end] for end in (edge.from_, edge.to) if end in layers]
+        placed.setdefault(min(ends, key=DOWNWARD.index, default=None), []).append(edge)
+    return placed
+
+
+def _label(name: str, lines: Sequence[Line], page: Page) -> Iterator[Line]:
+    """Write the layer's name: beside its first line, or above its lines where the page is narrow."""
+    if page.narrow and lines:
+        yield Line(body=write(page, (name, "head")))
+        yield from lines
+    for line in () if page.narrow else lines[:1]:
+        lead = write(page, (f"{name:<{LAYER_COLUMNS}}", "head"))
+        yield replace(line, lead=lead.append(line.lead[LAYER_COLUMNS:]))
+    yield from () if page.narrow else lines[1:]
+
+
+def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
+    """Give a row for what is here or should be, and one row for all that is absent, and one for what has no use."""
+    folded = [] if page.verbose else [one for one in here if one.status in FOLDED and one.id not in faults]
+    for component in here:
+        if component not in folded:
+            for entry in entries(component):
+                yield _row(_state(entry.status, faults.get(component.id)), _entry(entry, page), "", page)
+            yield from _told(component, page) if page.verbose else ()
+    for status in FOLDED:
+        names = [component.id for component in folded if component.status is status]
+        if names:
+            yield _row(STATUS[status], write(page, (", ".join(names), "dim")), "", page)
+
+
+def _state(status: Status, fault: State | None) -> State:
+    """Give mark and word: of the finding that speaks of what is here, of the status for what is not."""
+    mark, word, style = STATUS[status]
+    if fault is None:
+        return mark, word, style
+    return fault if status is Status.PRESENT else (fault[0], word, fault[2])
+
+
+def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Iterator[Line]:
+    """Give a row for each contract, those of several alike GPUs or copies once."""
+    told = [one for one in contracts if page.verbose or one.kind != TECHNIQUE]
+    for edge, times in Counter(_sentence(one, chosen) for one in told).items():
+        status, said = edge
+        often = f" ({times} times)" if times > 1 else ""
+        style = "dim" if status is Kept.OK else "plain"
+        yield _row(KEPT[status], write(page, (said + often, style)), page.mark("bar"), page)
+
+
+def _sentence(edge: Contract, chosen: str | None) -> tuple[Kept, str]:
+    """Say a contract, and in which Python where that is not the chosen one."""
+    where = f" (in {edge.environment})" if edge.environment not in {None, chosen} else ""
+    return edge.status, f"{edge.from_} → {edge.to}: needs {edge.needs}; found {edge.found}{where}"
+
+
+def _row(state: State, body: Text, bar: str, page: Page) -> Line:
+    """Give one row: the bar of a contract, mark and word of the state, and what is said."""
+    mark, word, style = state
+    if page.narrow:
+        said = write(page, (f"{page.mark(mark)} {word} ", style)).append(body)
+        return Line(lead=write(page, (f"{bar:<2}", "dim")), body=said, hang=Text("    "))
+    before = f"{bar:>4}".ljust(LAYER_COLUMNS)
+    lead = write(page, (before, "dim"), (f"{page.mark(mark)} {word}".ljust(STATUS_COLUMNS), style))
+    return Line(lead=lead, body=body, hang=write(page, (before, "dim"), " " * STATUS_COLUMNS))
+
+
+def _entry(entry: Entry, page: Page) -> Text:
+    """Give what is said of one component, its path cut to what room is left, or whole with ``-v``."""
+    notes = ", ".join(entry.notes)
+    whole = page.width - LAYER_COLUMNS - STATUS_COLUMNS
+    aligned = entry.head.ljust(HEAD_COLUMNS) if HEAD_COLUMNS + 2 + len(notes) <= whole else entry.head
+    text = write(page, (aligned if notes or entry.path else entry.head, "head"), f"  {notes}" if notes else "")
+    room = whole - text.cell_len - 2
+    if entry.path and not page.verbose and room >= LEAST_PATH:
+        text.append(write(page, "  ", (elided(entry.path, room), "dim")))
+    return text
+
+
+def elided(path: str, room: int) -> str:
+    """Give the path, or as many of its last names as there is room for; nothing where not even one fits."""
+    if len(path) <= room:
+        return path
+    end = path[len(path) - room + 1 :]
+    return "…" + end[end.index("/") :] if "/" in end else ""
+
+
+def _told(component: Component, page: Page) -> Iterator[Line]:
+    """Give what ``-v`` adds: where each copy lies, what was looked at, and how long each question took."""
+    told = [f"looked at in {component.seconds * 1000:.1f} ms" + (f": {component.source}" if component.source else "")]
+    told += [f"copy: {' '.join(filter(None, (copy.version, copy.path)))}" for copy in component.instances if copy.path]
+    told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
+    margin = 4 if page.narrow else LAYER_COLUMNS + STATUS_COLUMNS + 2
+    for said in told:
+        yield Line(lead=Text(" " * margin), body=write(page, (said, "dim")), hang=Text(" " * (margin + 2)))

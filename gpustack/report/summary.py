@@ -1,0 +1,165 @@
+"""What a component is here, in a few words: the part of a row of the stack that a reader wants to see first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpustack.model.facts import Component, Instance, JsonValue, Status
+from gpustack.model.versions import ComputeCapability, CudaVersion
+from gpustack.report.page import TIMES
+
+MOST_NAMED = 4
+MIB_IN_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row: what it is, what is worth knowing of it, and where it lies."""
+
+    status: Status
+    head: str
+    notes: tuple[str, ...] = ()
+    path: str | None = None
+
+
+def entries(component: Component) -> tuple[Entry, ...]:
+    """Give the rows of a component: one, or one for each kind of GPU that is here."""
+    grouped = GROUPED.get(component.id)
+    if grouped and component.status is Status.PRESENT and component.instances:
+        return tuple(_groups(component, grouped))
+    told = SPECIFIC.get(component.id, _nothing)(component.facts) if component.status is Status.PRESENT else ()
+    reason = (component.reason,) if component.reason and component.status is not Status.PRESENT else ()
+    notes = (*told, *_ran(component.facts), *_copies(component), *reason)
+    return (Entry(status=component.status, head=_head(component), notes=notes, path=component.path),)
+
+
+def few(words: Iterable[str], most: int = MOST_NAMED) -> str:
+    """Give the words with commas, and how many more there are."""
+    known = list(words)
+    rest = len(known) - most
+    return ", ".join(known[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def listed(words: Sequence[str]) -> str:
+    """Give the words as a sentence names them, with "and" before the last."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _head(component: Component) -> str:
+    build = component.build if component.build and component.build not in (component.version or "") else None
+    return " ".join(filter(None, (component.id, component.version, build and f"({build})")))
+
+
+def _copies(component: Component) -> tuple[str, ...]:
+    """Say which other copies there are: their versions, each with how often it is there."""
+    others = Counter(copy.version or copy.build or "unknown version" for copy in component.instances[1:])
+    if not others:
+        return ()
+    named = few(f"{version} ({times} times)" if times > 1 else version for version, times in others.items())
+    return (f"also here: {named}",)
+
+
+def _groups(component: Component, describe: Callable[[Instance], tuple[str, str]]) -> Iterable[Entry]:
+    """Give a row for each set of instances that are described alike."""
+    alike: dict[tuple[str, str, Status], list[Instance]] = {}
+    for one in component.instances:
+        alike.setdefault((*describe(one), one.status), []).append(one)
+    for (name, note, status), group in alike.items():
+        count = f"{len(group)} {TIMES} " if len(component.instances) > 1 else ""
+        yield Entry(status=status, head=f"{component.id} {count}{name}", notes=(note,) if note else ())
+
+
+def _gpu(one: Instance) -> tuple[str, str]:
+    facts = one.facts
+    link, power = _map(facts, "pcie"), _map(facts, "power")
+    capability = ComputeCapability.parse(str(facts.get("cc")))
+    total, limit, mig = _map(facts, "memory").get("total_mib"), power.get("limit_watts"), _map(facts, "mig")
+    notes = (
+        capability.sm if capability else "",
+        f"{total / MIB_IN_GIB:.0f} GiB" if isinstance(total, int | float) else "",
+        f"PCIe {link['max_generation']} {TIMES}{link['max_width']}"
+        if {"max_generation", "max_width"} <= set(link)
+        else "",
+        f"{limit:.0f} W" if isinstance(limit, int | float) else "",
+        "MIG on" if mig.get("enabled") is True else "",
+    )
+    return str(facts.get("name") or one.key), ", ".join(filter(None, notes))
+
+
+def _pci(one: Instance) -> tuple[str, str]:
+    vendor, device = one.facts.get("vendor") or "unknown vendor", one.facts.get("device_id") or ""
+    driver = one.facts.get("driver")
+    return f"{vendor} {device}".strip(), f"driven by {driver}" if driver else "no kernel driver is bound"
+
+
+def _nvlink(one: Instance) -> tuple[str, str]:
+    return f"GPU with {one.facts.get('active', '?')} of {one.facts.get('total', '?')} links active", ""
+
+
+def _process(one: Instance) -> tuple[str, str]:
+    """Say who it is, and what it has mapped and holds; those that hold a node open and no memory are told together."""
+    facts, used = one.facts, one.facts.get("used_mib")
+    called = facts.get("command") or facts.get("name") or "not seen from here"
+    rows = [row for row in _rows(facts, "frameworks") if row.get("name")]
+    frameworks = dict.fromkeys(" ".join(str(row[key]) for key in ("name", "version") if row.get(key)) for row in rows)
+    held = f"{used / MIB_IN_GIB:.1f} GiB" if isinstance(used, int) else ""
+    memory = held or ("" if _rows(facts, "gpus") else "holds a GPU's node open")
+    number = f"pid {facts.get('pid')}" if _rows(facts, "gpus") else ""
+    notes = (str(facts.get("application") or ""), few(frameworks), memory, number)
+    return f"{called}", ", ".join(filter(None, notes))
+
+
+def _rows(facts: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
+    held = facts.get(name)
+    return [row for row in held if isinstance(row, Mapping)] if isinstance(held, tuple) else []
+
+
+def _map(facts: Mapping[str, JsonValue], name: str) -> Mapping[str, JsonValue]:
+    held = facts.get(name)
+    return held if isinstance(held, Mapping) else {}
+
+
+def _ran(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Say that it was run (--deep) and computed rightly on a GPU."""
+    run = _map(facts, "exercise")
+    return ("ran on the GPU",) if run.get("ok") is True and run.get("device") not in {None, "cpu"} else ()
+
+
+def _nothing(_: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    return ()
+
+
+def _kernel(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    return ("Secure Boot on",) if facts.get("secure_boot") is True else ()
+
+
+def _module(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    loaded = {True: "loaded", False: "on disk, not loaded"}.get(facts.get("loaded") is True, "")
+    flavour = f"{facts['flavour']} flavour" if facts.get("flavour") else ""
+    return tuple(filter(None, (loaded, flavour)))
+
+
+def _libcuda(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    cuda = CudaVersion.decode(facts.get("driver_cuda"))
+    return (f"for CUDA up to {cuda}",) if cuda else ()
+
+
+def _python(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    return tuple(f"{word}{facts[name]}" for name, word in (("kind", ""), ("glibc", "glibc ")) if facts.get(name))
+
+
+MODULES = ("nvidia.ko", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko", "nvidia-peermem.ko")
+GROUPED: Mapping[str, Callable[[Instance], tuple[str, str]]] = {
+    "gpu": _gpu,
+    "pci-display": _pci,
+    "nvlink": _nvlink,
+    "gpu-processes": _process,
+}
+SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
+    "linux-kernel": _kernel,
+    "libcuda": _libcuda,
+    "python": _python,
+    **dict.fromkeys(MODULES, _module),
+}

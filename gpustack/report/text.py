@@ -1,0 +1,177 @@
+"""The doctor's report for people: the verdict, the root cause and what to type first; then the stack, then the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from gpustack.model.report import EnvironmentVerdict, Health, Report, Severity
+from gpustack.report.finding_text import block
+from gpustack.report.findings import alike, families
+from gpustack.report.lines import Line, draw, indent, write
+from gpustack.report.page import DEFAULT_WIDTH, Page
+from gpustack.report.parts import SAID, where
+from gpustack.report.stack_text import stack
+from gpustack.report.summary import few, listed
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Unseen
+    from gpustack.report.findings import Family
+
+VERDICT = {
+    Health.HEALTHY: ("ok", "HEALTHY", "good"),
+    Health.DEGRADED: ("warn", "DEGRADED", "warning"),
+    Health.BROKEN: ("bad", "BROKEN", "error"),
+    Health.NO_GPU: ("none", "NO GPU", "head"),
+    Health.UNKNOWN: ("ask", "UNKNOWN", "unknown"),
+}
+SECTIONS = {
+    Severity.ERROR: "ERRORS",
+    Severity.WARNING: "WARNINGS",
+    Severity.UNKNOWN: "NOT KNOWN",
+    Severity.INFO: "NOTES",
+}
+WORKS = {
+    False: ("cannot use the GPU", "cannot use the GPU"),
+    True: ("works", "work"),
+    None: ("may or may not work", "may or may not work"),
+}
+COUNTED = {
+    Severity.ERROR: ("error", "errors"),
+    Severity.WARNING: ("warning", "warnings"),
+    Severity.UNKNOWN: ("question left open", "questions left open"),
+    Severity.INFO: ("note", "notes"),
+}
+UNSEEN = ("thing that could not be seen", "things that could not be seen")
+MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
+
+
+def render(
+    report: Report,
+    *,
+    width: int = DEFAULT_WIDTH,
+    colour: bool = False,
+    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
+    verbose: bool = False,
+    example: str | None = None,
+) -> str:
+    """Give the text of a report; ``example`` is a recorded machine to offer where there is no GPU."""
+    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
+    return draw(lines(report, page, example=example), page)
+
+
+def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
+    """Give the lines of the whole report, section by section."""
+    roots, rest = families(report.findings, report.verdict.root_keys)
+    yield from _verdict(report, page)
+    if report.verdict.status is Health.NO_GPU and example:
+        yield Line(body=write(page, "To see what a diagnosis looks like, read a recorded broken machine:"))
+        yield Line(lead=Text("    "), body=write(page, (f"gpustack doctor --from {example}", "command")), whole=True)
+    heading = "ROOT CAUSE" if len(roots) == 1 else "ROOT CAUSES, MOST LIKELY FIRST"
+    yield from _section(heading, _blocks(roots, page), page)
+    yield from _of(Severity.ERROR, rest, page)
+    yield from _section("THE STACK, TOP FIRST", stack(report, page), page)
+    for severity in (Severity.WARNING, Severity.UNKNOWN, Severity.INFO):
+        yield from _of(severity, rest, page)
+    if len(report.environments) > 1:
+        yield from _section("PYTHONS", _environments(report.environments, page), page)
+    yield from _section("COULD NOT BE SEEN", _unseen(report.not_seen, page), page)
+    yield from _foot(report, page)
+
+
+def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    """Give a heading and what stands under it, or nothing where nothing does."""
+    held = list(inside)
+    if held:
+        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
+
+
+def _verdict(report: Report, page: Page) -> Iterator[Line]:
+    """Say the verdict and what works, then of which machine, and how much was found."""
+    mark, word, style = VERDICT[report.verdict.status]
+    good_first = report.verdict.status is Health.HEALTHY
+    works = _works(report.verdict.works, (True, None, False) if good_first else (False, True, None))
+    works = works or SAID[report.verdict.status]
+    yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (f"{works}.", "head")), hang=Text("  "))
+    told = filter(None, (where(report), *map(_python, report.environments[:1])))
+    yield from indent(2, (Line(body=write(page, said)) for said in (", ".join(told), _counts(report)) if said))
+
+
+def _works(works: Mapping[str, bool | None], order: Sequence[bool | None] = (False, True, None)) -> str:
+    """Say what works, what does not, and what nobody knows, in this order, in one sentence without its end."""
+    said = []
+    for answer in order:
+        one, several = WORKS[answer]
+        names = [name for name, works_here in works.items() if works_here is answer]
+        if names:
+            said.append(f"{listed(names)} {one if len(names) == 1 else several}")
+    return "; ".join(said)
+
+
+def _python(one: EnvironmentVerdict) -> str:
+    return f"Python {one.version} at {one.python}" if one.version else f"Python at {one.python}"
+
+
+def _counts(report: Report) -> str:
+    """Say how much was found, and how much could not be seen: never "all is well" of what nobody saw."""
+    number = Counter(one.severity for one in report.findings)
+    counts = [(number[severity], words) for severity, words in COUNTED.items()] + [(len(report.not_seen), UNSEEN)]
+    said = [f"{count} {one if count == 1 else several}" for count, (one, several) in counts if count]
+    return (", ".join(said) or "No findings; everything that was looked for could be seen") + "."
+
+
+def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
+    """Give findings in full, with a blank line between two; those alike on other instances are told once."""
+    by_head = {head.key: follow for head, follow in families}
+    for number, (first, others) in enumerate(alike(head for head, _ in families)):
+        if number:
+            yield Line()
+        follow = [one for head in (first, *others) for one in by_head[head.key]]
+        yield from block(first, others, follow, page)
+
+
+def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[Line]:
+    wanted = [(head, follow) for head, follow in families if head.severity is severity]
+    yield from _section(SECTIONS[severity], _blocks(wanted, page), page)
+
+
+def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
+    """Give what works in each Python, those first in which something does; those without a framework are counted."""
+    ordered = sorted(environments, key=_rank)
+    told = [one for one in ordered if one.works or one is environments[0] or page.verbose]
+    most = len(told) if page.verbose else MOST_ENVIRONMENTS
+    for one in told[:most]:
+        works = _works(one.works, (True, None, False)) or "nothing that uses a GPU"
+        chosen = ", the chosen one" if one is environments[0] else ""
+        yield Line(lead=Text("- "), body=write(page, f"{_python(one)} ({one.kind}{chosen}). {works}."))
+    if told[most:]:
+        yield Line(lead=Text("- "), body=write(page, f"and {len(told) - most} more: -v names them."))
+    if len(told) < len(ordered):
+        left = f"{len(ordered) - len(told)} more with nothing that uses a GPU: -v names them."
+        yield Line(lead=Text("- "), body=write(page, left))
+
+
+def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
+    able = one.works.values()
+    return True not in able, None not in able, not able
+
+
+def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
+    """Give what could not be seen, by why not and what would help."""
+    reasons: dict[tuple[str, str | None], list[str]] = {}
+    for one in not_seen:
+        reasons.setdefault((one.why, one.enable_by), []).append(one.what)
+    for (why, enable_by), what in reasons.items():
+        named = few(what, len(what) if page.verbose else MOST_UNSEEN)
+        help_ = f". To see it: {enable_by}" if enable_by else ""
+        yield Line(lead=Text("- "), body=write(page, f"{named}: {why}{help_}."))
+
+
+def _foot(report: Report, page: Page) -> Iterator[Line]:
+    made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
+    took = f"{len(report.components)} components in {report.seconds:.2f} s"
+    more = "" if page.verbose else " -v tells sources and times."
+    yield from (Line(), Line(body=write(page, (f"{made}; {took}.{more}", "dim"))))

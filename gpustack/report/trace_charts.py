@@ -1,0 +1,147 @@
+"""Two drawings of a trace: the layers under the roofline, and the time of each batch on CPU and GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING
+
+from gpustack.report.html import safe, tag
+from gpustack.report.trace_words import BOUND, duration, limit, three
+
+if TYPE_CHECKING:
+    from gpustack.model.trace import Trace
+
+STYLE = """
+.chart svg{display:block;width:100%;height:auto}
+.chart text{font:13px system-ui,sans-serif;fill:var(--soft)}
+.chart .axis{stroke:var(--line);stroke-width:1}
+.chart .roof{stroke:var(--ink);stroke-width:2;fill:none}
+.chart .point{stroke:var(--card);stroke-width:1.5}
+.chart .memory{fill:var(--link);stroke:var(--link)}.chart .compute{fill:var(--good);stroke:var(--good)}
+.chart .launch{fill:var(--warn);stroke:var(--warn)}
+.chart polyline.cpu,.chart polyline.gpu{fill:none;stroke-width:2.5}
+.chart .cpu{fill:var(--warn);stroke:var(--warn)}.chart .gpu{fill:var(--link);stroke:var(--link)}
+.key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.4rem 0 0;padding:0;list-style:none;font-size:.88rem}
+.key i{display:inline-block;width:.75rem;height:.75rem;border-radius:50%;margin-right:.4rem}
+.key .memory i,.key .gpu i{background:var(--link)}.key .compute i{background:var(--good)}
+.key .launch i,.key .cpu i{background:var(--warn)}
+@media (max-width:48rem){.chart text{font-size:22px}}
+"""
+WIDE, HIGH = 640, 380
+LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 44
+MOST_DECADES = 6
+LEAST = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The decades of both axes."""
+
+    x: tuple[int, int]
+    y: tuple[int, int]
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Give where a point lies on the drawing, kept within it."""
+        across = (log10(max(x, LEAST)) - self.x[0]) / (self.x[1] - self.x[0])
+        up = (log10(max(y, LEAST)) - self.y[0]) / (self.y[1] - self.y[0])
+        across, up = min(max(across, 0.0), 1.0), min(max(up, 0.0), 1.0)
+        return LEFT + across * (WIDE - LEFT - RIGHT), HIGH - BOTTOM - up * (HIGH - TOP - BOTTOM)
+
+
+def roofline(trace: Trace) -> str:
+    """Give the layers under the limits of memory and arithmetic, or nothing where too little is known."""
+    points = [(one, one.intensity, one.tflops or 0.0) for one in trace.layers if _real(one.intensity, one.tflops)]
+    memory, compute = limit(trace.memory_ceiling), limit(trace.compute_ceiling)
+    if not points or not memory or not compute:
+        return ""
+    slope = memory / 1e3  # TB/s: TFLOP/s for each operation a byte
+    ridge = compute / slope
+    frame = Frame(x=_decades([*(x for _, x, _ in points), ridge]), y=_decades([*(y for _, _, y in points), compute]))
+    begin, corner = 10.0 ** frame.x[0], min(ridge, 10.0 ** frame.x[1])
+    roof = (
+        frame.at(begin, begin * slope),
+        frame.at(corner, compute),
+        frame.at(10.0 ** frame.x[1], compute),
+    )
+    if begin * slope < 10.0 ** frame.y[0]:
+        low = 10.0 ** frame.y[0]
+        roof = (frame.at(low / slope, low), *roof[1:])
+    drawn = [*_axes(frame), f'<polyline class="roof" points="{_points(roof)}"/>']
+    for one, x, y in points:
+        left, top = frame.at(x, y)
+        kind = one.bound.value if one.bound else "memory"
+        said = f"{one.name}: {three(y)} TFLOP/s at {three(x)} FLOP/byte, {duration(one.seconds)}"
+        drawn.append(
+            f'<circle class="point {kind}" cx="{left:.1f}" cy="{top:.1f}" r="6"><title>{safe(said)}</title></circle>'
+        )
+    kinds = dict.fromkeys(one.bound for one, _, _ in points if one.bound)
+    keys = ((one.value, f"bound by {BOUND[one]}") for one in kinds)
+    limits = f"{three(memory)} GB/s and {three(compute)} TFLOP/s"
+    about = f"TFLOP/s over FLOP for each byte; the line is the limit: {limits}."
+    return _chart("Layers under the roofline", drawn, list(keys), about)
+
+
+def times(trace: Trace) -> str:
+    """Give the time of each batch on the CPU and on the GPU, or nothing where no two batches are known."""
+    if not trace.crossover:
+        return ""
+    kinds = {
+        "cpu": [(one.batch, one.cpu_seconds) for one in trace.crossover.points if _real(one.cpu_seconds)],
+        "gpu": [(one.batch, one.gpu_seconds) for one in trace.crossover.points if _real(one.gpu_seconds)],
+    }
+    every = [pair for held in kinds.values() for pair in held]
+    if any(len(held) < 2 for held in kinds.values()):  # noqa: PLR2004 - a line has two ends
+        return ""
+    frame = Frame(x=_decades([x for x, _ in every]), y=_decades([1e3 * (y or 0.0) for _, y in every]))
+    drawn = list(_axes(frame))
+    for kind, held in kinds.items():
+        places = [frame.at(x, 1e3 * (y or 0.0)) for x, y in held]
+        drawn.append(f'<polyline class="{kind}" points="{_points(places)}"/>')
+        drawn += [f'<circle class="point {kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in places]
+    return _chart(
+        "Time of a batch", drawn, [("cpu", "CPU"), ("gpu", "GPU")], "Milliseconds over the size of the batch."
+    )
+
+
+def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]], about: str) -> str:
+    box = f'viewBox="0 0 {WIDE} {HIGH}"'
+    svg = f'<svg role="img" aria-label="{safe(label)}" {box}>{"".join(drawn)}</svg>'
+    items = "".join(tag("li", f"<i></i>{safe(said)}", kind) for kind, said in keys)
+    return tag("div", svg + tag("ul", items, "key") + tag("p", safe(about), "soft about"), "card chart")
+
+
+def _axes(frame: Frame) -> Iterator[str]:
+    """Give a line and a number for each power of ten, fewer where there are many."""
+    for number in _marks(frame.x):
+        x, _ = frame.at(10.0**number, 1.0)
+        yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HIGH - BOTTOM}"/>'
+        anchor = "end" if number == frame.x[1] else "middle"
+        yield f'<text x="{x:.1f}" y="{HIGH - 14}" text-anchor="{anchor}">{_power(number)}</text>'
+    for number in _marks(frame.y):
+        _, y = frame.at(1.0, 10.0**number)
+        yield f'<line class="axis" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="{LEFT - 8}" y="{y + 5:.1f}" text-anchor="end">{_power(number)}</text>'
+
+
+def _marks(ends: tuple[int, int]) -> range:
+    return range(ends[0], ends[1] + 1, max(1, ceil((ends[1] - ends[0]) / MOST_DECADES)))
+
+
+def _power(number: int) -> str:
+    return f"{10**number:,}" if 0 <= number <= 4 else f"{10.0**number:g}"  # noqa: PLR2004 - 10,000 is still read at a glance
+
+
+def _real(*values: float | None) -> bool:
+    """Tell whether all of these can be drawn where each step is ten times the one before."""
+    return all(one is not None and one - one == 0 and one > 0 for one in values)
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    low, high = floor(log10(max(min(values), LEAST))), ceil(log10(max(*values, LEAST)))
+    return low, max(high, low + 1)
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)

@@ -1,0 +1,241 @@
+"""A trace as one HTML file that loads nothing: the picture of the machine, the steps, the roofline, the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gpustack.model.trace import State
+from gpustack.report import finding_html, report_html, trace_charts, trace_picture
+from gpustack.report.html import document, safe, tag
+from gpustack.report.trace_words import (
+    BOUND,
+    STATES,
+    TERMS,
+    bounds,
+    cached,
+    duration,
+    extent,
+    figure,
+    ground,
+    headline,
+    intensity,
+    link,
+    model,
+    percent,
+    rate,
+    shape,
+    share,
+    state,
+    units,
+    waves,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from gpustack.model.trace import Step, Trace
+
+STYLE = """
+.steps{list-style:none;margin:0;padding:0}
+.steps>li{padding:.5rem 0;border-bottom:1px solid var(--line)}
+.steps>li:last-child{border-bottom:0}
+.step{display:grid;grid-template-columns:1.6rem minmax(0,19rem) minmax(4rem,1fr) 6rem 3.4rem;gap:.1rem .8rem;
+align-items:center}
+.step>b:first-child{color:var(--tone)}
+.step>.num{text-align:right;font-variant-numeric:tabular-nums}
+.meter{display:block;height:.75rem;border-radius:.2rem;background:var(--line);overflow:hidden}
+.meter>i{display:block;height:100%;background:var(--tone)}
+.tone-none .step>b:first-child{color:var(--soft)}
+.said{margin:.15rem 0 0 2.4rem;padding:0;list-style:none;font-size:.88rem;color:var(--soft)}
+.wide-rows{overflow-x:auto}
+.wide-rows .rows td,.wide-rows .rows th{white-space:nowrap}
+.wide-rows .rows td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:9rem}
+@media (max-width:48rem){.step{grid-template-columns:1.6rem minmax(0,1fr) auto}.step>.meter{grid-column:2/-1;order:2}
+.step>.part,.step>.none{display:none}.said{margin-left:2.4rem}
+.wide-rows .rows td,.wide-rows .rows th{white-space:normal}}
+"""
+TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
+LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")
+KERNEL = ("kernel", "grid", "block", "warps", "registers", "shared", "occupancy", "waves", "units", "time")
+BATCH = ("batch", "CPU", "GPU", "kernels", "copies")
+WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", State.NEEDS_GPU: "trace"}
+
+
+def render(trace: Trace) -> str:
+    """Give the page."""
+    style = f"{finding_html.STYLE}{report_html.STYLE}{trace_picture.STYLE}{trace_charts.STYLE}{STYLE}"
+    return document(f"gpustack trace: {headline(trace)}", "\n".join(filter(None, _parts(trace))), style)
+
+
+def _parts(trace: Trace) -> Iterator[str]:
+    yield _head(trace)
+    yield _section("The way through the machine", trace_picture.picture(trace))
+    yield _section("The seven steps", _steps(trace))
+    yield _section("What was found", finding_html.blocks([(one, ()) for one in trace.findings]))
+    yield _section("Under the roofline", trace_charts.roofline(trace))
+    yield _section("Layers, in the order in which they run", _layers(trace))
+    yield _section("Kernels", _kernels(trace))
+    yield _section("Compared", _compared(trace))
+    yield _section("CPU or GPU", _crossover(trace))
+    yield _section("From the script down to the kernel", _chain(trace))
+    words = ", ".join(TERMS)
+    yield tag("p", safe(f"A word is told by gpustack explain WORD: {words}."), "soft about")
+    yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
+
+
+def _section(heading: str, inside: str) -> str:
+    """Give a part of the page with its heading, or nothing where nothing is in it."""
+    return tag("section", tag("h2", heading) + inside) if inside else ""
+
+
+def _head(trace: Trace) -> str:
+    came, said = state(trace), headline(trace)
+    about = (model(trace), ground(trace), f"stopped early: {trace.interrupted}" if trace.interrupted else "")
+    inside = tag("span", WORDS[came], "badge") + tag("h1", safe(f"{said[:1].upper()}{said[1:]}"))
+    inside += "".join(tag("p", safe(line), "soft") for line in about if line)
+    if trace.stop:
+        inside += tag("p", safe(f"{trace.stop.why[:1].upper()}{trace.stop.why[1:]}."))
+        inside += tag("pre", safe(trace.stop.explain))
+    tone = "ask" if came is State.SKIPPED else TONES[came]
+    return tag("header", inside, f"card top tone-{tone}")
+
+
+def _steps(trace: Trace) -> str:
+    every = whole(trace)
+    items = "".join(tag("li", _step(step, every), f"tone-{TONES[step.status]}") for step in trace.steps)
+    return tag("div", tag("ol", items, "steps"), "card")
+
+
+def _step(step: Step, every: float | None) -> str:
+    part = share(step.seconds, every)
+    told = duration(step.seconds) if step.seconds is not None else STATES[step.status][1]
+    full = min(max(part or 0.0, 0.0), 1.0)
+    cells = [
+        tag("b", str(step.number)),
+        tag("b", safe(step.name)),
+        tag("span", "", "none")
+        if part is None
+        else f'<span class="meter"><i style="width:{100 * full:.1f}%"></i></span>',
+        tag("span", safe(told), "num"),
+        tag("span", safe(percent(part)), "num part"),
+    ]
+    said = [*map(figure, step.figures), *step.why, *map(link, step.libraries)]
+    below = tag("ul", "".join(tag("li", safe(one)) for one in said), "said") if said else ""
+    return tag("div", "".join(cells), "step") + below
+
+
+def _layers(trace: Trace) -> str:
+    rows = []
+    for one in trace.layers:
+        reached, part = rate(one, trace)
+        rows.append(
+            (
+                one.name,
+                shape(one.shape_in),
+                shape(one.shape_out),
+                duration(one.seconds),
+                intensity(one, trace),
+                reached,
+                part,
+                BOUND[one.bound] if one.bound else "",
+            )
+        )
+    note = tag("p", "More than 100%: tensors so small stay in a cache.", "soft about") if cached(trace) else ""
+    told = bounds(trace)
+    meant = tag("p", safe(f"{told[:1].upper()}{told[1:]}."), "soft about") if told else ""
+    return _table(LAYER, rows) + meant + note
+
+
+def _kernels(trace: Trace) -> str:
+    rows = [
+        (
+            one.name,
+            extent(one.grid),
+            extent(one.block),
+            _or_unknown(one.warps),
+            _or_unknown(one.registers),
+            _or_unknown(None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)),
+            percent(one.occupancy) or "?",
+            waves(one),
+            units(one),
+            duration(one.seconds),
+        )
+        for one in trace.kernels
+    ]
+    notes = dict.fromkeys(f"{one.layer}: {one.note}" for one in trace.kernels if one.note)
+    return _table(KERNEL, rows) + "".join(tag("p", safe(note), "soft about") for note in notes)
+
+
+def _or_unknown(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _compared(trace: Trace) -> str:
+    """Give eager beside graph and serial beside overlapped as bars, and how right the answer is."""
+    made = []
+    if (one := trace.launching) is not None:
+        made.append(_pair(f"{one.kernels} kernels", ("eager", one.eager_seconds), ("CUDA graph", one.graph_seconds)))
+    if (both := trace.overlap) is not None:
+        named = f"copies and kernels, {both.chunks} chunks over {both.streams} streams"
+        made.append(_pair(named, ("one by one", both.serial_seconds), ("at once", both.overlapped_seconds)))
+        made += [tag("p", safe(both.note), "soft about")] if both.note else []
+    for check in trace.checks:
+        rows = f"{check.compared} of {check.rows}" if check.compared < check.rows else f"all {check.rows}"
+        word = "within" if check.passed else "not within"
+        error = f"error {max(check.error, check.largest):.2g}, {word} {check.bound:g}, over {rows} rows"
+        made.append(tag("p", safe(f"{check.what} against {check.against}: {error}")))
+    return tag("div", "".join(made), "card") if made else ""
+
+
+def _pair(named: str, *both: tuple[str, float]) -> str:
+    most = max(seconds for _, seconds in both) or 1.0
+    rows = "".join(
+        tag(
+            "div",
+            tag("b", "")
+            + tag("span", safe(name))
+            + f'<span class="meter"><i style="width:{100 * seconds / most:.1f}%"></i></span>'
+            + tag("span", safe(duration(seconds)), "num")
+            + tag("span", "", "num part"),
+            "step tone-good",
+        )
+        for name, seconds in both
+    )
+    return tag("h3", safe(named)) + rows
+
+
+def _crossover(trace: Trace) -> str:
+    if not (found := trace.crossover):
+        return ""
+    said = tag("h3", safe(f"{found.says[:1].upper()}{found.says[1:]}")) + tag(
+        "ul", "".join(tag("li", safe(why)) for why in found.why), "plain"
+    )
+    rows = [
+        (
+            str(one.batch),
+            *map(duration, (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)),
+        )
+        for one in found.points
+    ]
+    return tag("div", said, "card") + trace_charts.times(trace) + _table(BATCH, rows)
+
+
+def _chain(trace: Trace) -> str:
+    rows = [
+        tag("dt", safe(one.layer.value)) + tag("dd", safe(link(one)), "bad" if one.missing else "")
+        for one in trace.chain
+    ]
+    return tag("div", tag("dl", "".join(rows), "facts"), "card") if rows else ""
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Give rows under their names; on a phone each cell says what it is."""
+    head = tag("thead", tag("tr", "".join(tag("th", safe(name)) for name in names)))
+    made = "".join(tag("tr", "".join(_cells(names, row))) for row in rows)
+    return tag("div", tag("table", head + tag("tbody", made), "rows"), "card wide-rows") if made else ""
+
+
+def _cells(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    yield tag("td", tag("b", safe(row[0])))
+    for name, cell in zip(names[1:], row[1:], strict=True):
+        yield f'<td data-name="{safe(name)}">{safe(cell)}</td>' if cell else "<td></td>"

@@ -1,0 +1,295 @@
+"""The model on the CPU: steps 1, 5 and 6 really done with numpy, timed layer by layer, and checked in float64."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpustack import __version__
+from gpustack.errors import NothingSeenError
+from gpustack.matrix import Matrix
+from gpustack.model.facts import Layer
+from gpustack.model.report import Tool
+from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
+from gpustack.model.trace_figures import BatchTime
+from gpustack.trace import checking, reference
+from gpustack.trace.counting import Roof, layer, place, subject, total
+from gpustack.trace.models import Model, build
+from gpustack.trace.numbers import made
+from gpustack.trace.ops import outs
+from gpustack.trace.steps import NAMES, left_out, needing
+from gpustack.trace.wrong import wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpustack.model.trace_figures import Check
+    from gpustack.trace.asked import Asked, Progress
+    from gpustack.trace.reference import Array
+
+USUAL = "fp32"
+SINGLE = 4  # bytes of a number in numpy, whatever the precision of the model
+WARM = 1.0  # seconds: a run that took less is run again, since the first one starts threads
+RUNS = 3
+SHARE = 0.25  # of the time that is left, for one batch
+SIDE, COPIED = 1024, 1 << 26  # of the square product, and bytes of the copy, that tell what this CPU can do
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One run of the model: what came out, its layers with their times, and the moments on the timeline."""
+
+    output: Array
+    layers: tuple[TensorLayer, ...]
+    timeline: tuple[Moment, ...]
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Journey:
+    """What was reached of the steps that a CPU can do; what was not is None."""
+
+    model: Model
+    roof: Roof
+    clock: Callable[[], float]
+    values: Mapping[str, Array] = field(default_factory=dict)
+    loaded: float | None = None
+    ran: Pass | None = None
+    answer: Array | None = None
+    taken: float = 0.0
+    check: Check | None = None
+    interrupted: str | None = None
+
+    def go(self, progress: Progress) -> None:
+        """Do what a CPU can do of the steps; Ctrl-C ends it with what was reached."""
+        try:
+            self._load(progress)
+            self._check(self._run(progress), progress)
+        except KeyboardInterrupt:
+            self.interrupted = "Ctrl-C"
+        finally:
+            progress.close()
+
+    def _load(self, progress: Progress) -> None:
+        progress.step(1, NAMES[1])
+        begun = self.clock()
+        self.values = reference.load(self.model)
+        self.loaded = self.clock() - begun
+
+    def _run(self, progress: Progress) -> Pass:
+        progress.step(5, NAMES[5])
+        self.ran = run(self.model, self.values, self.roof, self.clock)
+        if self.ran.seconds < WARM:
+            self.ran = run(self.model, self.values, self.roof, self.clock)
+        return self.ran
+
+    def _check(self, ran: Pass, progress: Progress) -> None:
+        progress.step(6, NAMES[6])
+        begun = self.clock()
+        answer = reference.numpy().ascontiguousarray(ran.output)
+        self.taken = self.clock() - begun
+        self.check = checked(self.model, self.values, answer)
+        self.answer = answer
+
+    def steps(self) -> tuple[Step, ...]:
+        """Give the seven steps as far as they were done."""
+        why = f"stopped by {self.interrupted}"
+        first = left_out(1, why) if self.loaded is None else _first(self.model, self.loaded)
+        fifth = left_out(5, why) if self.ran is None else _fifth(self.ran)
+        sixth = left_out(6, why)
+        if self.answer is not None and self.check is not None:
+            sixth = _sixth(self.answer, self.taken, self.check)
+        return (first, *map(needing, (2, 3, 4)), fifth, sixth, needing(7))
+
+    def timeline(self) -> tuple[Moment, ...]:
+        """Give what was done when."""
+        loaded, name = self.loaded or 0.0, NAMES[6]
+        made = [] if self.loaded is None else [Moment(track="CPU", name=NAMES[1], begin=0.0, seconds=loaded, step=1)]
+        if self.ran is not None:
+            made += [replace(one, begin=one.begin + loaded) for one in self.ran.timeline]
+            if self.answer is not None:
+                end = loaded + self.ran.seconds
+                made.append(Moment(track="CPU", name=name, begin=end, seconds=self.taken, step=6))
+        return tuple(made)
+
+
+def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> Trace:
+    """Give the trace of a model on this machine's CPU.
+
+    Raises NothingSeenError where numpy is missing, or where the model would take longer than there is time.
+    """
+    started = clock()
+    model = build(asked.model, asked.size, asked.precision or USUAL)
+    roof = measured_roof(clock)
+    if roof.tflops and (needed := total(model) / 1e12 / roof.tflops) > asked.timeout:
+        raise NothingSeenError(
+            f"this CPU would need about {needed:.0f} s for {asked.model}, {asked.size}, and has {asked.timeout:.0f}; "
+            "to mend it: --timeout SECONDS, or a smaller --size"
+        )
+    gone = Journey(model=model, roof=roof, clock=clock)
+    gone.go(progress)
+    check, seconds = gone.check, gone.ran.seconds if gone.ran else 0.0
+    return Trace(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
+        ground=Ground.CPU,
+        subject=subject(model),
+        processor=processor(),
+        steps=gone.steps(),
+        layers=gone.ran.layers if gone.ran else (),
+        checks=(check,) if check else (),
+        findings=(wrong(check, component="python", layer=Layer.LIBRARY),) if check and not check.passed else (),
+        timeline=gone.timeline(),
+        memory_ceiling=_ceiling("memory of the host", roof.gigabytes_a_second, "GB/s", "numpy copied 64 MiB"),
+        compute_ceiling=_ceiling("processor", roof.tflops, "TFLOP/s", f"numpy multiplied {SIDE} x {SIDE} in fp32"),
+        wall_seconds=(gone.loaded or 0.0) + seconds + gone.taken,
+        taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        seconds=clock() - started,
+        interrupted=gone.interrupted,
+    )
+
+
+def run(model: Model, values: Mapping[str, Array], roof: Roof, clock: Callable[[], float] = time.perf_counter) -> Pass:
+    """Run the model once in float32 and give what came of it."""
+    layers, timeline = list[TensorLayer](), list[Moment]()
+    output: Array = reference.numpy().zeros(0)
+    begun = clock()
+    for op, result, seconds in reference.forward(model, values, "float32", clock):
+        timed = replace(layer(op, model, SINGLE), seconds=seconds)
+        layers.append(place(timed, roof))
+        at = clock() - begun - seconds
+        timeline.append(Moment(track="CPU", name=op.name, begin=max(0.0, at), seconds=seconds, step=5))
+        output = result[outs(op)[-1]]
+    spent = clock() - begun
+    return Pass(output=output, layers=tuple(layers), timeline=tuple(timeline), seconds=spent)
+
+
+def checked(model: Model, values: Mapping[str, Array], answer: Array) -> Check:
+    """Give how far an answer is from the truth in float64, over all inputs of the batch or some of them."""
+    items = reference.sample(model)
+    wanted = reference.truth(model, values, items)
+    got = reference.part(answer, model, items)
+    return checking.compare(got, wanted, model.precision, what="output", rows=len(answer))
+
+
+def batches(
+    asked: Asked, sizes: Sequence[int], clock: Callable[[], float] = time.perf_counter
+) -> tuple[BatchTime, ...]:
+    """Give how long the CPU takes for each of these batches; those that would take too long are left out."""
+    told = list[BatchTime]()
+    with suppress(KeyboardInterrupt):
+        _time(asked, sizes, clock, told)
+    return tuple(told)
+
+
+def _time(asked: Asked, sizes: Sequence[int], clock: Callable[[], float], told: list[BatchTime]) -> None:
+    """Time these batches, the smallest first, as long as there is time, and add each to what is told."""
+    until, speed = clock() + asked.timeout, 0.0
+    values: Mapping[str, Array] = {}
+    for batch in sorted(sizes):
+        model = build(asked.model, asked.size, asked.precision or USUAL, batch)
+        if speed and total(model) / speed > SHARE * (until - clock()):
+            break
+        fresh = {model.input.name: made(model, model.input)}
+        values = {**values, **fresh} if values else reference.load(model)
+        times = [_pass(model, values, clock)]
+        while times[0] < WARM and len(times) <= RUNS:
+            times.append(_pass(model, values, clock))
+        seconds = median(times[1:] or times)
+        speed = total(model) / seconds if seconds else 0.0
+        told.append(BatchTime(batch=batch, cpu_seconds=seconds))
+
+
+def measured_roof(clock: Callable[[], float] = time.perf_counter) -> Roof:
+    """Give what this CPU reaches with numpy: a copy, a square product, and an addition too small to count."""
+    np = reference.numpy()
+    left, source = np.ones((SIDE, SIDE), np.float32), np.ones(COPIED // SINGLE, np.float32)
+    product, target, one = np.empty_like(left), np.empty_like(source), np.ones(1, np.float32)
+    moved = _best(lambda: np.copyto(target, source), clock)
+    multiplied = _best(lambda: np.matmul(left, left, out=product), clock)
+    return Roof(
+        gigabytes_a_second=2 * COPIED / moved / 1e9,
+        tflops=2 * SIDE**3 / multiplied / 1e12,
+        launch_seconds=_best(lambda: np.add(one, one, out=one), clock),
+    )
+
+
+def processor() -> Processor:
+    """Give the name of this CPU and how many of its threads we may use."""
+    try:
+        lines = CPUINFO.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    np = reference.numpy()
+    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
+    return Processor(
+        name=next(names, "unknown processor"),
+        threads=len(os.sched_getaffinity(0)),
+        library=" ".join(filter(None, (blas.get("name"), blas.get("version")))) or None,
+        numpy=np.__version__,
+    )
+
+
+def _pass(model: Model, values: Mapping[str, Array], clock: Callable[[], float]) -> float:
+    return sum(seconds for _, _, seconds in reference.forward(model, values, "float32", clock))
+
+
+def _best(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    times = []
+    for _ in range(RUNS + 1):
+        begun = clock()
+        work()
+        times.append(clock() - begun)
+    return max(min(times), 1e-9)
+
+
+def _first(model: Model, seconds: float) -> Step:
+    count = model.parameters + model.input.count
+    figures = (
+        Figure(name="numbers in the weights", value=model.parameters / 1e6, unit="million"),
+        Figure(name="weights and input", value=count * model.width / 1e6, unit="MB"),
+    )
+    why = (f"made from seed {model.seed}, the same on every machine",)
+    return Step(number=1, name=NAMES[1], status=State.DONE, seconds=seconds, figures=figures, why=why)
+
+
+def _fifth(ran: Pass) -> Step:
+    flops = sum(one.flops for one in ran.layers)
+    moved = sum(one.bytes_read + one.bytes_written for one in ran.layers)
+    figures = (
+        Figure(name="operations", value=flops / 1e9, unit="GFLOP"),
+        Figure(name="read and written", value=moved / 1e6, unit="MB"),
+        Figure(name="reached", value=flops / ran.seconds / 1e9, unit="GFLOP/s", note="all layers together"),
+    )
+    why = ("numpy computes in float32, whatever the precision of the numbers",)
+    return Step(
+        number=5,
+        name=NAMES[5],
+        status=State.DONE,
+        seconds=ran.seconds,
+        figures=figures,
+        why=why,
+        libraries=(_numpy(),),
+    )
+
+
+def _numpy() -> Loaded:
+    np = reference.numpy()
+    return Loaded(layer=Layer.LIBRARY, name="numpy", version=np.__version__, file=np.__file__)
+
+
+def _sixth(answer: Array, seconds: float, check: Check) -> Step:
+    figures = (Figure(name="output", value=answer.nbytes / 1e6, unit="MB"),)
+    status = State.DONE if check.passed else State.FAILED
+    return Step(number=6, name=NAMES[6], status=status, seconds=seconds, figures=figures, why=(checking.said(check),))
+
+
+def _ceiling(name: str, value: float | None, unit: str, how: str) -> Figure | None:
+    return Figure(name=name, value=value, unit=unit, note=f"measured: {how}") if value else None

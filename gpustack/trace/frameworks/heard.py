@@ -1,0 +1,292 @@
+"""What the child in the framework said becomes a trace: its steps, layers and kernels, the answer, and the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpustack import __version__
+from gpustack.errors import NothingSeenError
+from gpustack.model.bench import Device
+from gpustack.model.facts import Layer
+from gpustack.model.report import Tool
+from gpustack.model.trace import (
+    Figure,
+    Ground,
+    KernelLaunch,
+    Loaded,
+    Moment,
+    State,
+    Step,
+    Subject,
+    TensorLayer,
+    Trace,
+)
+from gpustack.model.trace_figures import Launching
+from gpustack.snapshots.saved import made
+from gpustack.trace import checking, reference
+from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject
+from gpustack.trace.frameworks.chain import chain, there
+from gpustack.trace.frameworks.refused import refused
+from gpustack.trace.frameworks.units import units
+from gpustack.trace.numbers import decode
+from gpustack.trace.steps import NAMES, failed, left_out, needing, short
+from gpustack.trace.wrong import wrong
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.report import Finding, Report
+    from gpustack.model.trace import Stop
+    from gpustack.model.trace_figures import Check
+    from gpustack.trace.asked import Asked
+    from gpustack.trace.frameworks.roof import Limits
+    from gpustack.trace.models import Model
+
+NO_GPU = "no-gpu"
+OUTPUT, BACK = 6, 7
+ON_THE_GPU = (3, 4, 7)
+SHAPES = (("shape_in", "shapes_in"), ("shape_out", "shapes_out"))  # ours, and the child's: of all of a node's tensors
+AS_IN_THE_FILE = "as in the file"
+
+
+@dataclass(slots=True, kw_only=True)
+class Heard:
+    """All that the child said. ``why_not`` is why the framework reaches no GPU; ``trouble`` what refused a step.
+
+    The time of the whole pass, ``wall``, is by our ``clock``, not by the child's.
+    """
+
+    clock: Callable[[], float]
+    asked: Asked
+    matrix: Matrix
+    judge: Callable[[str], Report]
+    model: Model
+    script: str
+    output: Path
+    at: int = 1
+    steps: dict[int, Step] = field(default_factory=dict)
+    framework: Loaded | None = None
+    gpu: str | None = None
+    capability: str | None = None
+    rows: list[TensorLayer] = field(default_factory=list)
+    kernels: list[KernelLaunch] = field(default_factory=list)
+    timeline: list[Moment] = field(default_factory=list)
+    launching: Launching | None = None
+    paths: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    check: Check | None = None
+    checking: Figure | None = None
+    unchecked: str | None = None
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
+    why_not: str | None = None
+    trouble: tuple[int, str] | None = None
+    begun: float | None = None
+    wall: float | None = None
+    interrupted: str | None = None
+
+    def refuse(self, number: int, why: str) -> None:
+        """Take what refused a step; the first counts."""
+        if self.trouble is None:
+            self.trouble = (number, why)
+            self.steps[number] = failed(number, why)
+
+    def begins(self, number: int) -> None:
+        """Take that a step begins; the first begins the pass."""
+        self.at = number
+        self.begun = self.clock() if self.begun is None else self.begun
+
+    def take(self, kind: str, said: Mapping[str, Any]) -> None:
+        """Take one line; raises one of results.MALFORMED where it is not what it must be."""
+        if kind == "failed":
+            self.refuse(int(said["step"]), str(said["reason"]))
+            return
+        takers: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            "step": self._step,
+            "framework": self._framework,
+            "gpu": self._gpu,
+            "layers": self._layers,
+            "nodes": self._nodes,
+            "kernels": self._kernels,
+            "launching": self._launching,
+            "numbers": lambda _: self._numbers(),
+            "loaded": self._loaded,
+            "file": self._file,
+            "outputs": self._outputs,
+        }
+        taker = takers.get(str(said["what"]))
+        if taker:
+            taker(said)
+
+    def _step(self, said: Mapping[str, Any]) -> None:
+        number, seconds = int(said["number"]), float(said["seconds"])
+        why = tuple(map(str, said["why"]))
+        if number == (OUTPUT if self.gpu is None else BACK) and self.begun is not None:
+            self.wall = self.clock() - self.begun
+        figures = tuple(made(row, Figure) for row in said["figures"])
+        if number == BACK and self.checking is not None:
+            seconds += self.checking.value
+            figures = (*figures, self.checking)
+        begin = float(said["begin"])
+        self.timeline.append(Moment(track="host", name=NAMES[number], begin=begin, seconds=seconds, step=number))
+        if said["status"] == NO_GPU:
+            self._without(number, why)
+            return
+        step = Step(number=number, name=NAMES[number], status=State.DONE, seconds=seconds, figures=figures, why=why)
+        self.steps[number] = step
+
+    def _without(self, number: int, why: tuple[str, ...]) -> None:
+        """Take why there is no GPU: a fault where the machine has one, else just so."""
+        self.why_not = why[0] if why else "it sees no GPU"
+        if there():
+            self.refuse(number, self.why_not)
+        else:
+            self.steps[number] = replace(needing(number), why=why)
+        self.steps |= {later: needing(later) for later in ON_THE_GPU}
+
+    def _framework(self, said: Mapping[str, Any]) -> None:
+        self.framework = Loaded(
+            layer=Layer.FRAMEWORK, name=str(said["name"]), file=str(said["file"]), version=str(said["version"])
+        )
+
+    def _gpu(self, said: Mapping[str, Any]) -> None:
+        self.gpu = str(said["name"])
+        self.capability = ".".join(map(str, said.get("capability") or ())) or None
+
+    def _layers(self, said: Mapping[str, Any]) -> None:
+        times = {str(row["name"]): float(row["seconds"]) for row in said["rows"] if row["seconds"] is not None}
+        self.rows = [replace(one, seconds=times.get(one.name)) for one in layers(self.model)]
+
+    def _nodes(self, said: Mapping[str, Any]) -> None:
+        """Take the nodes of a user's model: what the profile tells of each; operations are not told."""
+        self.rows = [
+            made({**row, "flops": 0.0} | {ours: (row[theirs] or [[]])[0] for ours, theirs in SHAPES}, TensorLayer)
+            for row in said["rows"]
+        ]
+
+    def _kernels(self, said: Mapping[str, Any]) -> None:
+        maker = self.framework.name if self.framework else "the framework"
+        for row in said["rows"]:
+            more = {"made_by": f"{maker}'s libraries", "tensor_cores": units(str(row["name"]))}
+            self.kernels.append(made({**row, **more}, KernelLaunch))
+
+    def _launching(self, said: Mapping[str, Any]) -> None:
+        times = {name: float(said[name]) for name in ("eager_seconds", "graph_seconds")}
+        self.launching = Launching(**times, kernels=len(self.kernels) or int(said["kernels"]))
+
+    def _numbers(self) -> None:
+        """Hold the output against the truth in float64, where numpy is here: a part of the last step, done by us."""
+        model, begun = self.model, self.clock()
+        try:
+            answer = decode(self.output.read_bytes(), "fp32", model.output.shape)
+            items = reference.sample(model)
+            wanted = reference.truth(model, reference.load(model), items)
+        except NothingSeenError as error:
+            self.unchecked = f"not checked: {error}"
+            return
+        got = reference.part(answer, model, items)
+        self.check = checking.compare(got, wanted, model.precision, what="output", rows=len(answer))
+        took, of = self.clock() - begun, f"{self.check.compared} of {self.check.rows} rows"
+        self.checking = Figure(name="computed in float64 and compared", value=took, unit="s", note=of)
+
+    def _loaded(self, said: Mapping[str, Any]) -> None:
+        self.paths = tuple(map(str, said["paths"]))
+        self.versions = {str(path): str(version) for path, version in said["versions"].items()}
+
+    def _file(self, said: Mapping[str, Any]) -> None:
+        self.shapes = [tuple(shape) for shape in said["inputs"].values()][:1] or [()]
+
+    def _outputs(self, said: Mapping[str, Any]) -> None:
+        self.shapes += [tuple(shape) for shape in said["shapes"]][:1]
+        if not said["finite"]:
+            self.unchecked = "its output holds numbers that are none (NaN or infinity)"
+
+    def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
+        """Give the trace of what was said, under the limits of the GPU where they are known."""
+        roof = self._roof(limits)
+        stop, findings = self._judged()
+        if self.check and not self.check.passed:
+            findings = (wrong(self.check, component=self.name, layer=Layer.FRAMEWORK), *findings)
+        return Trace(
+            tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
+            ground=Ground.FRAMEWORK,
+            subject=self._subject(),
+            steps=tuple(self._whole(number) for number in NAMES),
+            device=self._device(limits),
+            memory_ceiling=limits.memory if limits else None,
+            compute_ceiling=limits.compute if limits else None,
+            framework=" ".join(filter(None, (self.name, self.framework.version if self.framework else None))),
+            layers=tuple(self.rows if self.asked.onnx else (place(one, roof) for one in self.rows)),
+            kernels=tuple(self.kernels),
+            checks=(self.check,) if self.check else (),
+            launching=self.launching,
+            chain=chain(self.script, self.framework, self.paths, self.versions, why_not=self._ends()),
+            timeline=tuple(self.timeline),
+            findings=findings,
+            stop=stop,
+            wall_seconds=self.wall,
+            taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(seconds, 3),
+            interrupted=self.interrupted,
+        )
+
+    @property
+    def name(self) -> str:
+        """The framework."""
+        return str(self.asked.framework)
+
+    def _judged(self) -> tuple[Stop | None, tuple[Finding, ...]]:
+        return refused(*self.trouble, self.name, self.judge) if self.trouble else (None, ())
+
+    def _ends(self) -> str | None:
+        return self.why_not or (self.trouble[1] if self.trouble and self.gpu is None else None)
+
+    def _roof(self, limits: Limits | None) -> Roof:
+        """Give what limits a layer: the memory, the products, and what it costs to launch it from the host."""
+        told = self.launching
+        launch = (told.eager_seconds - told.graph_seconds) / told.kernels if told and told.kernels else 0.0
+        known = {"gigabytes_a_second": limits.memory, "tflops": limits.compute} if limits else {}
+        return Roof(
+            **{name: figure.value for name, figure in known.items() if figure},
+            launch_seconds=max(USUAL_LAUNCH, launch),
+        )
+
+    def _device(self, limits: Limits | None) -> Device | None:
+        """Give the GPU as CUDA shows it, or else no more of it than the framework names."""
+        if self.gpu is None:
+            return None
+        if limits and limits.device.name == self.gpu:
+            return limits.device
+        return Device(index=0, uuid="", name=self.gpu, compute_capability=self.capability or "")
+
+    def _whole(self, number: int) -> Step:
+        step = self.steps.get(number)
+        if step is None:
+            return left_out(number, f"stopped by {self.interrupted}" if self.interrupted else "not reached")
+        if self.gpu is not None and step.status is State.DONE and not self.asked.onnx:
+            step = replace(step, why=(*step.why, *short(number, self.model)))
+        if number == (OUTPUT if self.gpu is None else BACK) and step.status is State.DONE:
+            told = [checking.said(self.check)] if self.check else [self.unchecked] if self.unchecked else []
+            status = State.FAILED if self.check and not self.check.passed else step.status
+            return replace(step, why=(*step.why, *told), status=status)
+        return step
+
+    def _subject(self) -> Subject:
+        if not self.asked.onnx:
+            return subject(self.model)
+        first, last = (self.shapes or [()])[0], (self.shapes or [()])[-1]
+        size = self.asked.onnx.stat().st_size if self.asked.onnx.is_file() else 0
+        return Subject(
+            name=self.asked.onnx.name,
+            size="file",
+            precision=AS_IN_THE_FILE,
+            batch=first[0] if first else 1,
+            parameters=0,
+            weight_bytes=size,
+            input_shape=first,
+            output_shape=last,
+            flops=0.0,
+            file=str(self.asked.onnx),
+        )

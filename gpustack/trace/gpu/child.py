@@ -1,0 +1,98 @@
+"""The program in the child: opens one GPU, takes a model through the seven steps on it, and prints JSON lines.
+
+There is a line for each thing that happens, as the bench's child says it; what is measured says what it is:
+
+{"opened": {...}}                                      the GPU is open, as the bench's child says it
+{"at": 3}                                              step 3 begins (or, by name, a figure or a benchmark)
+{"measured": {"what": "subject", ...}}                 the model and its precision
+{"measured": {"what": "step", "number": 3, ...}}       the step is done
+{"measured": {"what": "moment" | "kernels" | "layers" | "figure" | "check" | "launching" | "overlap" | "batch", ...}}
+{"measured": {"what": "without", "name", "reason"}}    a figure could not be had
+{"measured": {"what": "bench", "id", ...}}             one of the bench's own measurements, as its child says it
+{"failed": {"step": N, "reason": TEXT}}                a step went wrong: nothing comes after it
+{"nothing": {...}}, {"done": null}                     as the bench's child says it
+
+It judges nothing but the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from gpustack.bench import suite
+from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Outlet, measure, opened
+from gpustack.bench.lab import SkipError
+
+if TYPE_CHECKING:
+    from gpustack.bench.child import Desk
+
+LEAST_FOR_BF16 = (8, 0)
+MEMORY = "too little of the GPU's memory is free for this size; a smaller one: --size small"
+
+
+def main(asked: Mapping[str, Any]) -> None:
+    """Trace what the parent asked for: {"gpu", "model", "size", "precision", "batches", "benches" ...}."""
+    outlet = Outlet()
+    with ExitStack() as stack:
+        given = {**asked, "quick": True, "data": "random"}
+        if desk := opened(given, outlet, stack):
+            precision = asked["precision"] or ("bf16" if desk.lab.capability >= LEAST_FOR_BF16 else "fp16")
+            if _traced(given, precision, desk):
+                _benches([*asked["benches"], f"gemm.{precision}"], desk)
+            outlet.say("done", None)
+        os._exit(0)  # as the bench's child ends
+
+
+def _traced(asked: Mapping[str, Any], precision: str, desk: Desk) -> bool:
+    """Tell the story and its figures; tell whether the context is still good."""
+    from gpustack.trace.gpu.figures import everything, shown  # noqa: PLC0415 - numpy and cuda are there now
+    from gpustack.trace.gpu.story import stage_for, tell  # noqa: PLC0415
+    from gpustack.trace.models import build  # noqa: PLC0415
+
+    model = build(asked["model"], asked["size"], precision)
+    desk.outlet.say("measured", {"what": "subject", **shown(model)})
+    with ExitStack() as stack:
+        stage = stage_for(desk, model, stack)
+        try:
+            tell(stage)
+        except Exception as error:  # noqa: BLE001 - whatever a library raises ends its step, and is told
+            desk.outlet.say("failed", {"step": stage.telling.number, "reason": _said(error)})
+            return False
+        try:
+            everything(stage, asked["batches"])
+        except Exception as error:  # noqa: BLE001 - the story stands; its figures end here
+            desk.outlet.say("measured", {"what": "without", "name": "figures", "reason": _said(error)})
+            return False
+    return True
+
+
+def _benches(names: Sequence[str], desk: Desk) -> None:
+    """Measure what the bench measures of the same things, to hold the figures against."""
+    for bench in suite.picked(names, [()] * len(names)):
+        desk.outlet.say("at", bench.id)
+        try:
+            desk.outlet.say("measured", {"what": "bench", **measure(bench, desk, QUICK)})
+        except SkipError as skip:
+            desk.outlet.say("measured", {"what": "without", "name": bench.id, "reason": str(skip)})
+        except Exception as error:  # noqa: BLE001 - the answer of one benchmark, whatever a library raises
+            desk.outlet.say("measured", {"what": "without", "name": bench.id, "reason": _said(error)})
+            if not isinstance(error, ArithmeticError):
+                return  # after an error of CUDA its context is no good any more
+
+
+def _said(error: Exception) -> str:
+    """Give the first line of what an error says, with its kind."""
+    text = str(error)
+    if any(sign in text for sign in OUT_OF_MEMORY):
+        return MEMORY
+    first = (text.strip().splitlines() or [""])[0]
+    return first if isinstance(error, SkipError) else f"{type(error).__name__}: {first}"
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,156 @@
+"""A model on one GPU: its tensors in device memory, its launches ready to be enqueued on a stream, and a gate."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.bench.timing import PATIENCE_NS, WAIT
+from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Work, number, plan
+from gpustack.trace.models import Role
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from cuda.core import Event, Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
+
+    from gpustack.bench.card import Card, Memory
+    from gpustack.bench.cublaslt import Product
+    from gpustack.bench.lab import Lab
+    from gpustack.trace.gpu.plan import Plan
+    from gpustack.trace.models import Model
+
+WORKSPACE = {9: 32 << 20, 10: 32 << 20, 12: 12 << 20}  # by major capability; as cuBLAS advises
+SMALL_WORKSPACE = 4 << 20
+LEAST_PART = 16  # of the free memory, that a workspace may take
+Run = Callable[[], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Products:
+    """Which way of cuBLASLt makes which product: chosen once by ``choose``, the same on every stream."""
+
+    lab: Lab
+    precision: str
+    most: int
+    ranks: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
+    library: dict[str, object] = field(default_factory=dict)
+
+    def ways(self, work: Multiply, workspace: Memory, stream: int) -> list[Product]:
+        """Give the ways to make a product, up to the chosen one where one was chosen; skips where there is none."""
+        most = self.ranks.get(work.sizes, self.most - 1) + 1
+        types, sizes = (self.precision, self.precision), (work.m, work.n, work.k)
+        found, source = self.lab.products(types, sizes, workspace, None, most, batch=work.batch, stream=stream)
+        self.library = dict(source)
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    """One model with memory of its own for what flows through it, on one stream; the weights are given.
+
+    ``addresses`` are those of all tensors by name; ``runs`` the functions that enqueue one launch each.
+    """
+
+    card: Card
+    model: Model
+    products: Products
+    addresses: dict[str, int]
+    workspace: Memory
+    stream: Stream | None = None
+    plan: Plan = field(init=False)
+    runs: list[tuple[Work, Run]] = field(default_factory=list)
+    chosen: dict[str, Product] = field(default_factory=dict)
+    allocated: int = 0
+
+    def __post_init__(self) -> None:
+        """Know the launches."""
+        self.plan = plan(self.model)
+
+    def allocate(self, stack: ExitStack) -> None:
+        """Take the memory for tensors that are not there yet."""
+        sizes = {one.name: one.count for one in self.model.tensors if one.role in {Role.ACTIVATION, Role.OUTPUT}}
+        for name, count in (sizes | self.plan.kept | self.plan.scratch).items():
+            if name not in self.addresses:
+                self.addresses[name] = self.card.allocate(count * self.model.width)
+                self.allocated += count * self.model.width
+                stack.callback(self.card.release, self.addresses[name])
+
+    def prepare(self, choose: Callable[[Multiply, list[tuple[Product, Run]]], int]) -> None:
+        """Make every launch ready; ``choose`` gives the place of the best of several ways to make a product.
+
+        Each is run once before the next is made ready, so that ways are tried on numbers as they will be.
+        """
+        self.runs = []
+        for work in self.plan.passes:
+            run = self.ready(work, choose)
+            run()
+            self.runs.append((work, run))
+
+    def ready(self, work: Work, choose: Callable[[Multiply, list[tuple[Product, Run]]], int]) -> Run:
+        """Give the function that enqueues one launch."""
+        if isinstance(work, Launch):
+            return self._kernel(work)
+        left, right, out = (self.addresses[name] for name in (work.a, work.b, work.d))
+        ways = self.products.ways(work, self.workspace, self._handle)
+        runs = [(way, way.into(left, right, out)) for way in ways]
+        rank = self.products.ranks.get(work.sizes)
+        if rank is None:
+            rank = self.products.ranks[work.sizes] = choose(work, runs)
+        way, run = runs[min(rank, len(runs) - 1)]
+        self.chosen[work.layer] = way
+        return run
+
+    def once(self) -> None:
+        """Enqueue what is done to the weights once."""
+        for work in self.plan.once:
+            self._kernel(work)()
+
+    def __call__(self) -> None:
+        """Enqueue one pass."""
+        for _, run in self.runs:
+            run()
+
+    @property
+    def _handle(self) -> int:
+        return int(self.stream.handle) if self.stream else self.card.stream
+
+    def _kernel(self, work: Launch) -> Run:
+        given = [
+            ctypes.c_uint64(self.addresses[one]) if isinstance(one, str) else number(one) for one in work.arguments
+        ]
+        kernel = self.card.kernel(FILE, work.kernel)
+        return self.card.starter(kernel, (work.grid, work.block, work.shared), given, self.stream)
+
+
+@dataclass(slots=True)
+class Gate:
+    """Holds the card's stream back until the host has enqueued all, so that the host's part is not in what is timed."""
+
+    card: Card
+    flag: Memory
+    held: bool = True
+    _shut: Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Load the kernel that waits."""
+        self._shut = self.card.launcher("engine", "gate", 1, 1, [self.flag, ctypes.c_uint64(PATIENCE_NS)])
+
+    def through(self, enqueue: Run, last: Event) -> None:
+        """Enqueue behind the closed gate, record the last event, open it, and wait until the GPU has come past."""
+        flag = (ctypes.c_uint32 * 2).from_address(self.flag.address)
+        flag[0], flag[1] = 0, 0
+        self._shut()
+        enqueue()
+        self.card.record(last)
+        flag[0] = 1
+        self.card.wait(last, WAIT)
+        self.held = self.held and not flag[1]
+
+
+def workspace(card: Card) -> int:
+    """Give how many bytes cuBLASLt may work in."""
+    wanted = WORKSPACE.get(card.capability[0], SMALL_WORKSPACE)
+    return max(1 << 16, min(wanted, card.free()[0] // LEAST_PART))

@@ -1,0 +1,237 @@
+"""What is repeated after the story: medians of layers, copies and launches, overlap, and other batches."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gpustack.bench.calls import RefusedError
+from gpustack.bench.child import OUT_OF_MEMORY, QUICK
+from gpustack.bench.cublaslt import CublasLtError
+from gpustack.bench.lab import SkipError
+from gpustack.bench.timing import fitting, sample
+from gpustack.model.trace import Figure
+from gpustack.model.trace_figures import BatchTime, Launching
+from gpustack.trace.counting import layers
+from gpustack.trace.gpu.device import Runner
+from gpustack.trace.gpu.launched import launched
+from gpustack.trace.gpu.overlap import chunks, overlap
+from gpustack.trace.gpu.story import checked, chosen, flow, timed
+from gpustack.trace.models import build
+from gpustack.trace.numbers import encode, made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpustack.bench.card import Memory
+    from gpustack.trace.gpu.device import Run
+    from gpustack.trace.gpu.stage import Stage
+    from gpustack.trace.models import Model
+
+PASSES, REST = 15, 0.03  # with rests as long as the bench takes between its products: the power limit has no time
+LONGEST = 2.0  # seconds for one kind of figure
+ROUNDS, ROUND = 7, 0.02
+HARMLESS = (ArithmeticError, RefusedError, CublasLtError, SkipError)
+
+
+def everything(stage: Stage, batches: Sequence[int]) -> None:
+    """Say all that is repeated; one that cannot be had is told and costs itself alone."""
+    works: dict[str, Callable[[], None]] = {
+        "layers": lambda: _layers(stage),
+        "copies": lambda: _copies(stage),
+        "overlap": lambda: _overlap(stage),
+        "kernels of cuBLASLt": lambda: _kernels(stage),
+        **{f"batch {batch}": lambda batch=batch: _batch(stage, batch) for batch in batches},  # type: ignore[misc]
+    }
+    for name, work in works.items():
+        stage.telling.outlet.say("at", name)
+        try:
+            work()
+        except Exception as error:
+            full = any(sign in str(error) for sign in OUT_OF_MEMORY)
+            if not full and not isinstance(error, HARMLESS):
+                raise  # after an error of CUDA its context is no good any more
+            reason = "too little of the GPU's memory is free" if full else f"{type(error).__name__}: {error}"
+            stage.telling.say("without", name=name, reason=reason)
+
+
+def _layers(stage: Stage) -> None:
+    """Say the median time of each launch and layer over several passes, and how launching costs."""
+    until, passes = time.monotonic() + LONGEST, list[list[float]]()
+    while len(passes) < PASSES and (not passes or time.monotonic() < until):
+        passes.append(flow(stage))
+        time.sleep(REST)
+    each = [median(times) for times in zip(*passes, strict=True)]
+    runs = stage.made().runs
+    times: dict[str, float] = {}
+    for (work, _), seconds in zip(runs, each, strict=True):
+        times[work.layer] = times.get(work.layer, 0.0) + seconds
+    rows = [asdict(replace(one, seconds=times.get(one.name))) for one in layers(stage.model)]
+    works = [{"layer": work.layer, "seconds": seconds} for (work, _), seconds in zip(runs, each, strict=True)]
+    gated = stage.gate is not None and stage.gate.held
+    stage.telling.say("layers", rows=rows, works=works, passes=len(passes), gated=gated)
+    stage.telling.say("launching", **asdict(launching(stage, sum(each))))
+
+
+def launching(stage: Stage, kernels: float) -> Launching:
+    """Give what a pass takes launched one by one and as a graph, many of them one after the other."""
+    runner, graph, card = stage.made(), stage.graph, stage.card
+    if graph is None:
+        raise RuntimeError("the graph is not made yet")
+    ways: tuple[Run, Run] = runner, lambda: graph(1)
+    whole, host = list[float](), list[float]()
+    for way in ways:
+        whole.append(_repeated(stage, way))
+        took = []
+        for _ in range(ROUNDS):
+            card.settle()
+            begun = time.perf_counter()
+            way()
+            took.append(time.perf_counter() - begun)
+        card.settle()
+        host.append(median(took))
+    return Launching(
+        eager_seconds=whole[0],
+        graph_seconds=whole[1],
+        kernels=len(runner.runs),
+        kernel_seconds=kernels,
+        host_eager_seconds=host[0],
+        host_graph_seconds=host[1],
+    )
+
+
+def _repeated(stage: Stage, way: Run) -> float:
+    """Give the seconds of one of many passes, host and GPU together."""
+    times, runs = list[float](), 1
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        for _ in range(runs):
+            way()
+        stage.card.settle()
+        times.append((time.perf_counter() - begun) / runs)
+        runs = fitting(ROUND, times[-1])
+        time.sleep(REST)
+    return median(times[1:])
+
+
+def _copies(stage: Stage) -> None:
+    """Say the bandwidth of the same copies in trains, as the bench takes them."""
+    card, size, timer = stage.card, stage.arena.size, stage.desk.timer
+    output = stage.model.output.count * stage.model.width
+    source, answer = stage.made().addresses[stage.model.output.name], stage.answer
+    raw = stage.raw.ctypes.data if stage.raw is not None else 0
+    ways: dict[str, tuple[int, int, Run]] = {
+        "pinned, in trains": (2, size, lambda: card.to_device(stage.weights, stage.host().address, size)),
+        "pageable, repeated": (2, size, lambda: card.to_device(stage.weights, raw, size)),
+    }
+    if answer is not None:
+        ways["pinned back, in trains"] = 7, output, lambda: card.to_host(answer.address, source, output)
+    for name, (step, amount, run) in ways.items():
+        samples = sample(timer.open() if "pageable" in name else timer, run, QUICK, lambda _part: None)
+        value = amount / median(samples.seconds) / 1e9
+        note = f"median of {len(samples.trains)} trains of {samples.runs} copies"
+        stage.telling.say("figure", step=step, row=asdict(Figure(name=name, value=value, unit="GB/s", note=note)))
+
+
+def _kernels(stage: Stage) -> None:
+    """Say the kernels again, those of the library with what a captured graph tells of them."""
+    rows = launched(stage.card, stage.made(), library_too=True)
+    stage.telling.say("kernels", rows=[asdict(row) for row in rows])
+
+
+def _overlap(stage: Stage) -> None:
+    """Say how copies and kernels go on at the same time, and that the answer is right all the same."""
+    if chunks(stage.model.batch) == 1 or stage.answer is None:
+        stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be cut")
+        return
+    ctypes.memset(stage.answer.address, 0xFF, stage.model.output.count * stage.model.width)
+    seen = overlap(stage, stage.answer)
+    stage.telling.say("check", row=asdict(checked(stage, stage.answer, "output, overlapped")))
+    stage.telling.say("overlap", **asdict(seen))
+
+
+def _batch(stage: Stage, batch: int) -> None:
+    """Say how long another batch takes from input in host memory to output in host memory."""
+    whole, runner, card = stage.model, stage.made(), stage.card
+    model = build(whole.name, whole.size, whole.precision, batch)
+    with ExitStack() as stack:
+        size = model.input.count * model.width
+        held = stack.enter_context(card.pinned(size))
+        raw = encode(made(model, model.input), model.precision)
+        ctypes.memmove(held.address, raw.ctypes.data, size)
+        back = stack.enter_context(card.pinned(model.output.count * model.width))
+        into = card.allocate(size)
+        stack.callback(card.release, into)
+        shared = {name: runner.addresses[name] for name in (*(one.name for one in whole.weights), *runner.plan.kept)}
+        mine = Runner(
+            card=card,
+            model=model,
+            products=runner.products,
+            addresses={**shared, model.input.name: into},
+            workspace=runner.workspace,
+        )
+        mine.allocate(stack)
+        mine.prepare(lambda work, ways: chosen(stage, work, ways))
+        stage.telling.say("batch", **asdict(_timed_batch(stage, mine, (held, back))))
+
+
+def _timed_batch(stage: Stage, mine: Runner, memory: tuple[Memory, Memory]) -> BatchTime:
+    card, model, (held, back) = stage.card, mine.model, memory
+    into, out = mine.addresses[model.input.name], mine.addresses[model.output.name]
+
+    def there() -> None:
+        card.to_device(into, held.address, held.size)
+
+    def again() -> None:
+        card.to_host(back.address, out, back.size)
+
+    def whole() -> None:
+        there()
+        mine()
+        again()
+
+    whole()
+    card.settle()
+    copies = median(timed(stage, there) + timed(stage, again) for _ in range(ROUNDS))
+    return BatchTime(
+        batch=model.batch,
+        gpu_seconds=_latency(stage, whole),
+        transfer_seconds=copies,
+        kernel_seconds=median(gated(stage, mine) for _ in range(ROUNDS)),
+        kernels=len(mine.runs),
+    )
+
+
+def gated(stage: Stage, run: Run) -> float:
+    """Give the seconds of some work behind the gate: the GPU's part alone."""
+    card, gate = stage.card, stage.gate
+    begin, end = card.event(), card.event()
+    if gate is None:
+        raise RuntimeError("the gate is not made yet")
+
+    def enqueue() -> None:
+        card.record(begin)
+        run()
+
+    gate.through(enqueue, end)
+    return card.seconds(begin, end)
+
+
+def _latency(stage: Stage, run: Run) -> float:
+    """Give the seconds from the first call to the last byte, the GPU idle before; the median of several."""
+    times = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        run()
+        stage.card.settle()
+        times.append(time.perf_counter() - begun)
+    return median(times)
+
+
+def shown(model: Model) -> dict[str, object]:
+    """Give what the parent must know to build the same model."""
+    return {"model": model.name, "size": model.size, "precision": model.precision}

@@ -1,0 +1,260 @@
+"""What the child said becomes a trace: steps with their limits, layers under the roofline, and what was compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from gpustack import __version__
+from gpustack.bench import results, suite
+from gpustack.model.bench import Mark
+from gpustack.model.report import Tool
+from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
+from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
+from gpustack.model.versions import ComputeCapability
+from gpustack.snapshots.saved import made
+from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
+from gpustack.trace.models import build
+from gpustack.trace.steps import NAMES, failed, left_out, short
+from gpustack.trace.wrong import failed as failing
+from gpustack.trace.wrong import wrong
+
+if TYPE_CHECKING:
+    from gpustack.bench.results import Opened
+    from gpustack.matrix import Matrix
+    from gpustack.model.bench import Result
+    from gpustack.model.report import Finding
+    from gpustack.trace.asked import Asked
+    from gpustack.trace.models import Model
+
+LAST, FLOW = 7, 5
+# Which of the bench's measurements, and which limit, stands beside which figure.
+BESIDE = {
+    "copied from pinned memory": "pcie.h2d.pinned",
+    "pinned, in trains": "pcie.h2d.pinned",
+    "copied from pageable memory": "pcie.h2d.pinned",
+    "pageable, repeated": "pcie.h2d.pinned",
+    "copied to pinned memory": "pcie.d2h.pinned",
+    "pinned back, in trains": "pcie.d2h.pinned",
+}
+MEASURED = {2: ("pcie.h2d.pinned", "pcie.h2d.pageable"), 7: ("pcie.d2h.pinned",)}
+
+
+@dataclass(slots=True, kw_only=True)
+class Heard:
+    """All that the child said so far. The time of the whole pass, ``wall``, is by our ``clock``, not by the child's."""
+
+    clock: Callable[[], float]
+    asked: Asked
+    matrix: Matrix
+    model: Model
+    at: int = 1
+    seen: Opened | None = None
+    steps: dict[int, Step] = field(default_factory=dict)
+    later: list[tuple[int, Figure]] = field(default_factory=list)
+    kernels: list[KernelLaunch] = field(default_factory=list)
+    layers: list[TensorLayer] = field(default_factory=list)
+    works: list[tuple[str, float]] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    timeline: list[Moment] = field(default_factory=list)
+    batches: list[BatchTime] = field(default_factory=list)
+    launching: Launching | None = None
+    overlap: Overlap | None = None
+    begun: float | None = None
+    wall: float | None = None
+    measured: dict[str, Result] = field(default_factory=dict)
+    without: list[str] = field(default_factory=list)
+    trouble: str | None = None
+    interrupted: str | None = None
+
+    def opened(self, seen: Opened) -> None:
+        """Take the GPU."""
+        self.seen = seen
+
+    def died(self, how: str) -> None:
+        """Take how the child ended before it was done: within the story, its step failed."""
+        if self.trouble:
+            return
+        if self.wall is None:
+            self.trouble = f"the child {how}"
+            self.steps[self.at] = failed(self.at, self.trouble)
+        else:
+            self.without.append(f"what is repeated ended early: the child {how}")
+
+    def begins(self, number: int) -> None:
+        """Take that a step begins; the first begins the pass."""
+        self.at = number
+        self.begun = self.clock() if self.begun is None else self.begun
+
+    def take(self, kind: str, said: Mapping[str, Any]) -> None:
+        """Take one line; raises one of results.MALFORMED where it is not what it must be."""
+        if kind == "failed":
+            number = int(said["step"])
+            self.trouble = str(said["reason"])
+            self.steps[number] = failed(number, self.trouble)
+            return
+        rest = {name: value for name, value in said.items() if name != "what"}
+        takers: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            "subject": self._subject,
+            "step": self._step,
+            "moment": lambda row: self.timeline.append(made(row, Moment)),
+            "kernels": self._kernels,
+            "layers": self._layers,
+            "figure": lambda row: self.later.append((int(row["step"]), made(row["row"], Figure))),
+            "check": lambda row: self.checks.append(made(row["row"], Check)),
+            "launching": self._launching,
+            "overlap": self._overlap,
+            "batch": lambda row: self.batches.append(made(row, BatchTime)),
+            "without": lambda row: self.without.append(f"no {row['name']}: {row['reason']}"),
+            "bench": self._bench,
+        }
+        takers[str(said["what"])](rest)
+
+    def _subject(self, said: Mapping[str, Any]) -> None:
+        self.model = build(str(said["model"]), str(said["size"]), str(said["precision"]))
+
+    def _step(self, said: Mapping[str, Any]) -> None:
+        number = int(said["number"])
+        if number == LAST and self.begun is not None:
+            self.wall = self.clock() - self.begun
+        self.steps[number] = Step(
+            number=number,
+            name=str(said["name"]),
+            status=State.DONE,
+            seconds=float(said["seconds"]),
+            figures=tuple(made(row, Figure) for row in said["figures"]),
+            why=tuple(map(str, said["why"])),
+            libraries=tuple(made(row, Loaded) for row in said["libraries"]),
+        )
+
+    def _kernels(self, said: Mapping[str, Any]) -> None:
+        """Take the kernels; those of libraries are told a second time, when more is known of them."""
+        self.kernels = [made(row, KernelLaunch) for row in said["rows"]]
+
+    def _layers(self, said: Mapping[str, Any]) -> None:
+        self.layers = [made(row, TensorLayer) for row in said["rows"]]
+        self.works = [(str(row["layer"]), float(row["seconds"])) for row in said["works"]]
+        if not said["gated"]:
+            self.without.append("the gate did not hold: times of small layers hold the host's part too")
+
+    def _launching(self, said: Mapping[str, Any]) -> None:
+        self.launching = made(said, Launching)
+
+    def _overlap(self, said: Mapping[str, Any]) -> None:
+        self.overlap = made(said, Overlap)
+
+    def _bench(self, said: Mapping[str, Any]) -> None:
+        if self.seen is None:
+            return
+        bench = next(one for one in suite.listed() if one.id == said["id"])
+        capability = ComputeCapability.parse(self.seen.device.compute_capability)
+        architecture = self.matrix.arch(capability) if capability else None
+        self.measured[bench.id] = results.measured(said, bench, self.seen, architecture)
+
+    def trace(self, seconds: float) -> Trace:
+        """Give the trace of what was said."""
+        memory, compute, link = (self._ceiling(name) for name in ("hbm.copy", self._product(), "pcie.h2d.pinned"))
+        roof = Roof(gigabytes_a_second=_limit(memory), tflops=_limit(compute), launch_seconds=self._launch())
+        return Trace(
+            tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
+            ground=Ground.GPU,
+            subject=subject(self.model),
+            steps=tuple(self._whole(number) for number in NAMES),
+            device=self.seen.device if self.seen else None,
+            layers=tuple(place(one, roof) for one in self.layers),
+            kernels=tuple(self._timed()),
+            checks=tuple(self.checks),
+            launching=self._counted(),
+            overlap=self.overlap,
+            batches=tuple(self.batches),
+            timeline=tuple(self.timeline),
+            memory_ceiling=memory,
+            compute_ceiling=compute,
+            link_ceiling=link,
+            findings=tuple(self._findings()),
+            wall_seconds=self.wall,
+            taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(seconds, 3),
+            interrupted=self.interrupted,
+        )
+
+    def _product(self) -> str:
+        return f"gemm.{self.model.precision}"
+
+    def _whole(self, number: int) -> Step:
+        """Give a step with what was measured of it later, and the limits beside its figures."""
+        step = self.steps.get(number)
+        if step is None:
+            return left_out(number, f"stopped by {self.interrupted}" if self.interrupted else "not reached")
+        if step.status is not State.DONE:
+            return step
+        figures = [*step.figures, *(figure for at, figure in self.later if at == number)]
+        figures = [self._limited(figure) for figure in figures] + list(self._benches(number))
+        wrong_ = number == LAST and any(not check.passed for check in self.checks)
+        why = (*step.why, *short(number, self.model), *(self.without if number == FLOW else ()))
+        return replace(step, figures=tuple(figures), why=why, status=State.FAILED if wrong_ else step.status)
+
+    def _limited(self, figure: Figure) -> Figure:
+        beside = self.measured.get(BESIDE.get(figure.name, ""))
+        return replace(figure, ceiling=beside.ceiling, ceiling_from=beside.ceiling_from) if beside else figure
+
+    def _benches(self, number: int) -> list[Figure]:
+        """Give the bench's own figures of what a step does."""
+        return [_figure(self.measured[name]) for name in MEASURED.get(number, ()) if _good(self.measured.get(name))]
+
+    def _ceiling(self, name: str) -> Figure | None:
+        result = self.measured.get(name)
+        return _figure(result) if result and _good(result) else None
+
+    def _launch(self) -> float:
+        """Give what a launch costs when it comes from a graph: the time of the pass that no kernel explains, shared."""
+        told = self.launching
+        if told is None or not told.kernels or told.kernel_seconds is None:
+            return USUAL_LAUNCH
+        return max(USUAL_LAUNCH, (told.graph_seconds - told.kernel_seconds) / told.kernels)
+
+    def _counted(self) -> Launching | None:
+        """Give eager beside graph with the kernels that there are: a product of a library may be more than one."""
+        return replace(self.launching, kernels=len(self.kernels)) if self.launching and self.kernels else self.launching
+
+    def _timed(self) -> list[KernelLaunch]:
+        """Give the kernels with the times of their launches, in their order within each layer."""
+        left = dict[str, list[float]]()
+        for layer, seconds in self.works:
+            left.setdefault(layer, []).append(seconds)
+        found = []
+        for kernel in self.kernels:
+            mine = left.get(kernel.layer, [])
+            found.append(replace(kernel, seconds=mine.pop(0)) if mine else kernel)
+        return found
+
+    def _findings(self) -> list[Finding]:
+        """Give what is wrong: a wrong answer, or a step that did not work."""
+        found = [wrong(check) for check in self.checks if not check.passed][:1]
+        if self.trouble:
+            step = next((one.number for one in self.steps.values() if one.status is State.FAILED), self.at)
+            found.append(failing(step, self.trouble))
+        return found
+
+
+def _good(result: Result | None) -> bool:
+    return result is not None and result.value is not None and result.verdict is not Mark.FAILED
+
+
+def _figure(result: Result) -> Figure:
+    """Give a measurement of the bench as a figure of a trace."""
+    return Figure(
+        name=result.id,
+        value=result.value or 0.0,
+        unit=result.unit,
+        ceiling=result.ceiling,
+        ceiling_from=result.ceiling_from,
+        note="measured by the bench, quickly, after the steps",
+    )
+
+
+def _limit(figure: Figure | None) -> float | None:
+    """Give the physical limit where one is known, else what was measured."""
+    return figure.ceiling or figure.value if figure else None

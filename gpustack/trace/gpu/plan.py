@@ -1,0 +1,264 @@
+"""A model as the launches that it becomes: kernels of ``microbench/trace.cu`` with grid and block, and matrix products.
+
+One thread works on 16 bytes of an elementwise layer; a block of 256 threads has a row of a layernorm or softmax to
+itself. A convolution is unrolled (im2col) and multiplied; where its rows are no whole 16 bytes they are padded, and so
+are its weights, once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import TYPE_CHECKING, TypeAlias
+
+from gpustack.errors import UsageError
+from gpustack.trace.counting import TAPS
+from gpustack.trace.ops import (
+    Bias,
+    Conv2d,
+    Gemm,
+    HeadGemm,
+    LayerNorm,
+    MergeHeads,
+    Op,
+    Pool,
+    Pooling,
+    Residual,
+    Softmax,
+    SplitHeads,
+)
+
+FILE = "trace"
+THREADS, SIDE, LINES = 256, 32, 8
+PACK = {"fp32": 4, "fp16": 8, "bf16": 8}  # numbers in 16 bytes
+WHOLE = 8  # rows of a product are padded to a multiple of so many numbers, whatever the precision
+FLOAT = 4
+MOST = 1 << 32
+
+if TYPE_CHECKING:
+    from gpustack.trace.models import Model
+
+Given: TypeAlias = str | int | float  # the name of a tensor, or a number of 32 bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One launch of a kernel; ``shared`` are the bytes of dynamic shared memory of a block."""
+
+    layer: str
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[Given, ...]
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multiply:
+    """One matrix product by cuBLASLt: D = A transposed x B column by column, which is y = b x a transposed row by row.
+
+    A is k x m, B is k x n, D is m x n; a batch is of so many, one behind the other.
+    """
+
+    layer: str
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    d: str
+    batch: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """What makes two products alike for the library."""
+        return self.m, self.n, self.k, self.batch
+
+
+Work: TypeAlias = Launch | Multiply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a model becomes: what is done once to its weights, what each pass does, and tensors beside the model's own.
+
+    ``kept`` are numbers of what is made of weights, ``scratch`` those of what only one launch leaves to the next.
+    """
+
+    once: tuple[Launch, ...]
+    passes: tuple[Work, ...]
+    kept: dict[str, int]
+    scratch: dict[str, int]
+
+    def of(self, layer: str) -> tuple[Work, ...]:
+        """Give the launches of one layer."""
+        return tuple(work for work in self.passes if work.layer == layer)
+
+
+def plan(model: Model) -> Plan:
+    """Give the launches of a model; raises UsageError where a tensor is too large for places of 32 bits."""
+    once, passes, kept, scratch = list[Launch](), list[Work](), dict[str, int](), dict[str, int]()
+    for op in model.ops:
+        works = launches(op, model)
+        passes += works
+        if isinstance(op, Conv2d):
+            unrolled = columns(op), math.prod(model.shape(op.out)[:3]) * _padded(op, model)
+            scratch[unrolled[0]] = unrolled[1]
+            if weight := _widened(op, model):
+                once.append(weight)
+                kept[padded(op)] = math.prod(model.shape(op.out)[3:]) * _padded(op, model)
+    largest = max([one.count for one in model.tensors] + list(scratch.values()))
+    if largest >= MOST:
+        raise UsageError(f"a tensor of {model.name} has {largest} numbers: too many; take a smaller --size")
+    return Plan(once=tuple(once), passes=tuple(passes), kept=kept, scratch=scratch)
+
+
+def number(given: int | float) -> ctypes.c_uint32 | ctypes.c_float:  # noqa: PYI041 - which of the two it is counts
+    """Give a number as a kernel takes it."""
+    return ctypes.c_float(given) if isinstance(given, float) else ctypes.c_uint32(given)
+
+
+def columns(op: Conv2d) -> str:
+    """Give the name of what a convolution is unrolled to."""
+    return f"{op.name}.columns"
+
+
+def padded(op: Conv2d) -> str:
+    """Give the name of a convolution's weights with their rows padded."""
+    return f"{op.name}.weight.padded"
+
+
+@singledispatch
+def launches(op: Op, model: Model) -> list[Work]:
+    """Give the launches of one layer."""
+    raise NotImplementedError
+
+
+@launches.register(Gemm)
+def _(op: Gemm, model: Model) -> list[Work]:
+    rows, depth = model.shape(op.source)
+    wide = model.shape(op.weight)[0]
+    return [Multiply(layer=op.name, m=wide, n=rows, k=depth, a=op.weight, b=op.source, d=op.out)]
+
+
+@launches.register(HeadGemm)
+def _(op: HeadGemm, model: Model) -> list[Work]:
+    heads, rows, depth = model.shape(op.left)
+    wide = model.shape(op.right)[1]
+    return [Multiply(layer=op.name, m=wide, n=rows, k=depth, a=op.right, b=op.left, d=op.out, batch=heads)]
+
+
+@launches.register(Bias)
+def _(op: Bias, model: Model) -> list[Work]:
+    count, last = math.prod(model.shape(op.out)), model.shape(op.out)[-1]
+    given = op.out, op.source, op.bias, count, last
+    return [_flat(op.name, f"bias_{op.activation.value}", (count, PACK[model.precision]), model, given)]
+
+
+@launches.register(Residual)
+def _(op: Residual, model: Model) -> list[Work]:
+    count = math.prod(model.shape(op.out))
+    given = op.out, op.left, op.right, count
+    return [_flat(op.name, "residual", (count, PACK[model.precision]), model, given)]
+
+
+@launches.register(LayerNorm)
+def _(op: LayerNorm, model: Model) -> list[Work]:
+    rows, wide = model.shape(op.out)
+    given = op.out, op.source, op.gamma, op.beta, wide, float(op.epsilon)
+    return [_row(op.name, "layernorm", (rows, wide), model, given)]
+
+
+@launches.register(Softmax)
+def _(op: Softmax, model: Model) -> list[Work]:
+    heads, rows, wide = model.shape(op.out)
+    given = op.out, op.source, rows, wide, float(op.scale), int(op.causal)
+    return [_row(op.name, "softmax", (heads * rows, wide), model, given)]
+
+
+@launches.register(SplitHeads)
+def _(op: SplitHeads, model: Model) -> list[Work]:
+    every, sequence, depth = model.shape(op.q)
+    grid = _parts(sequence, SIDE), _parts(depth, SIDE), every
+    given = op.q, op.k, op.v, op.source, sequence, op.heads, depth
+    return [_tiled(op.name, "split_heads", grid, model, given)]
+
+
+@launches.register(MergeHeads)
+def _(op: MergeHeads, model: Model) -> list[Work]:
+    _, sequence, depth = model.shape(op.source)
+    count = math.prod(model.shape(op.out))
+    given = op.out, op.source, count, sequence, op.heads, depth
+    return [_flat(op.name, "merge_heads", (count, _whole(depth, model)), model, given)]
+
+
+@launches.register(Pool)
+def _(op: Pool, model: Model) -> list[Work]:
+    images, high, broad, channels = model.shape(op.source)
+    if op.how is Pooling.MEAN:
+        grid = _parts(channels, SIDE), images, 1
+        return [_tiled(op.name, "pool_mean", grid, model, (op.out, op.source, high * broad, channels))]
+    count = math.prod(model.shape(op.out))
+    given = op.out, op.source, count, high, broad, channels
+    return [_flat(op.name, "pool_max2", (count, _whole(channels, model)), model, given)]
+
+
+@launches.register(Conv2d)
+def _(op: Conv2d, model: Model) -> list[Work]:
+    images, high, broad, channels = model.shape(op.source)
+    rows, wide, deep = images * high * broad, model.shape(op.out)[-1], _padded(op, model)
+    given = columns(op), op.source, rows * deep, high, broad, channels, deep
+    weight = padded(op) if _widened(op, model) else op.weight
+    return [
+        _flat(op.name, "im2col", (rows * deep, _whole(channels, model)), model, given),
+        Multiply(layer=op.name, m=wide, n=rows, k=deep, a=weight, b=columns(op), d=op.out),
+    ]
+
+
+def _padded(op: Conv2d, model: Model) -> int:
+    return _parts(TAPS * model.shape(op.source)[-1], WHOLE) * WHOLE
+
+
+def _widened(op: Conv2d, model: Model) -> Launch | None:
+    """Give the launch that pads the weights of a convolution, or None where their rows are whole as they are."""
+    deep, wide = TAPS * model.shape(op.source)[-1], _padded(op, model)
+    if deep == wide:
+        return None
+    count = model.shape(op.weight)[0] * wide
+    return _flat(op.name, "pad", (count, 1), model, (padded(op), op.weight, count, deep, wide))
+
+
+def _whole(numbers: int, model: Model) -> int:
+    """Give how many numbers a thread takes at once where it goes by 16 bytes only if these are whole."""
+    return PACK[model.precision] if numbers % PACK[model.precision] == 0 else 1
+
+
+def _flat(layer: str, kernel: str, numbers: tuple[int, int], model: Model, given: tuple[Given, ...]) -> Launch:
+    """Give the launch of a kernel for so many numbers, of which a thread takes so many."""
+    count, each = numbers
+    grid = _parts(count, each * THREADS), 1, 1
+    return Launch(layer=layer, kernel=f"{kernel}_{model.precision}", grid=grid, block=(THREADS, 1, 1), arguments=given)
+
+
+def _row(layer: str, kernel: str, shape: tuple[int, int], model: Model, given: tuple[Given, ...]) -> Launch:
+    """Give the launch of a kernel in which a block has a row, and keeps it in shared memory."""
+    rows, wide = shape
+    return Launch(
+        layer=layer,
+        kernel=f"{kernel}_{model.precision}",
+        grid=(rows, 1, 1),
+        block=(THREADS, 1, 1),
+        arguments=given,
+        shared=wide * FLOAT,
+    )
+
+
+def _tiled(layer: str, kernel: str, grid: tuple[int, int, int], model: Model, given: tuple[Given, ...]) -> Launch:
+    """Give the launch of a kernel with blocks of 32 x 8 threads."""
+    return Launch(layer=layer, kernel=f"{kernel}_{model.precision}", grid=grid, block=(SIDE, LINES, 1), arguments=given)
+
+
+def _parts(count: int, each: int) -> int:
+    return -(-count // each)

@@ -1,0 +1,262 @@
+"""The seven steps once, from numbers in host memory to a checked answer, each timed by the clock of the program.
+
+The wall time is that of this one pass; what is repeated for medians comes after it, and is in no step. Within it are
+the first copies, the compilation of the kernels, the loading of cuBLASLt, the trial of its ways to make each product,
+and the answer in float64 that ours is held against: whoever runs a model once waits for all of that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import asdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from gpustack.bench.calls import captured
+from gpustack.bench.child import TRIAL
+from gpustack.bench.timing import WAIT, fitting
+from gpustack.model.trace import Moment
+from gpustack.trace import checking, reference
+from gpustack.trace.gpu.arena import fill, lay
+from gpustack.trace.gpu.device import Gate, Products, Run, Runner, workspace
+from gpustack.trace.gpu.launched import launched
+from gpustack.trace.gpu.plan import FILE, Launch, Multiply
+from gpustack.trace.gpu.stage import Stage
+from gpustack.trace.gpu.telling import Telling
+from gpustack.trace.mapped import mapped
+from gpustack.trace.numbers import decode
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from cuda.core import Event  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
+
+    from gpustack.bench.card import Card, Memory
+    from gpustack.bench.child import Desk
+    from gpustack.bench.cublaslt import Product
+    from gpustack.model.trace_figures import Check
+    from gpustack.trace.gpu.telling import Page
+    from gpustack.trace.models import Model
+
+WAYS = 8  # of each product are tried
+
+
+def tell(stage: Stage) -> Check:
+    """Go the seven steps once, and say what came of each; give how right the answer is."""
+    telling = stage.telling
+    telling.start()
+    for number, act in enumerate((_numbers, _copies, _ready, _run, _flow, _output), 1):
+        with telling.step(number) as page:
+            act(stage, page)
+    with telling.step(7) as page:
+        return _back(stage, page)
+
+
+def _numbers(stage: Stage, page: Page) -> None:
+    """Step 1: make the numbers, and put them into ordinary and into pinned memory."""
+    clock, model = stage.telling.clock, stage.model
+    begun = clock()
+    stage.values = reference.load(model)
+    stage.raw = fill(stage.arena, model, stage.values)
+    made = clock()
+    stage.pinned = stage.stack.enter_context(stage.card.pinned(stage.arena.size))
+    pinned = clock()
+    ctypes.memmove(stage.pinned.address, stage.raw.ctypes.data, stage.arena.size)
+    page.figure("weights and input", stage.arena.size / 1e6, "MB", f"as {model.precision}, in ordinary memory")
+    page.figure("numbers made", made - begun, "s", f"seed {model.seed}")
+    page.figure("pinned memory allocated", pinned - made, "s")
+    page.figure("copied into it", stage.arena.size / max(clock() - pinned, 1e-9) / 1e9, "GB/s", "by the processor")
+
+
+def _copies(stage: Stage, page: Page) -> None:
+    """Step 2: copy all over the link, from ordinary memory and again from pinned memory."""
+    card, size, clock = stage.card, stage.arena.size, stage.telling.clock
+    begun = clock()
+    stage.weights = card.allocate(size)
+    stage.stack.callback(card.release, stage.weights)
+    page.figure("device memory allocated", clock() - begun, "s", "in the order of the stream")
+    raw = stage.raw.ctypes.data if stage.raw is not None else 0
+    for name, address in (("pageable", raw), ("pinned", stage.host().address)):
+        seconds = timed(stage, lambda address=address: card.to_device(stage.weights, address, size))  # type: ignore[misc]
+        page.figure(f"copied from {name} memory", size / seconds / 1e9, "GB/s", "this once, by events")
+        stage.telling.moment(
+            Moment(
+                track="link",
+                name=f"copy, {name}",
+                begin=max(0.0, stage.telling.now - seconds),
+                seconds=seconds,
+                step=2,
+                detail=f"{size / 1e6:.1f} MB",
+            )
+        )
+
+
+def _ready(stage: Stage, page: Page) -> None:
+    """Step 3: compile, allocate, choose how products are made, and capture all as a CUDA graph."""
+    card, clock = stage.card, stage.telling.clock
+    begun = clock()
+    card.kernel(FILE, f"residual_{stage.model.precision}")
+    page.figure("kernels compiled and loaded", clock() - begun, "s")
+    page.why.append(f"gpustack's kernels: {card.how(FILE)}")
+    flag = stage.stack.enter_context(card.pinned(64))
+    stage.gate = Gate(card, flag)
+    begun = clock()
+    addresses = {name: stage.weights + place for name, place in stage.arena.places.items()}
+    space = stage.stack.enter_context(card.memory(workspace(card)))
+    stage.products = Products(lab=stage.desk.lab, precision=stage.model.precision, most=WAYS)
+    runner = stage.runner = Runner(
+        card=card, model=stage.model, products=stage.products, addresses=addresses, workspace=space
+    )
+    runner.allocate(stage.stack)
+    page.figure("memory for tensors allocated", clock() - begun, "s", f"{runner.allocated / 1e6:.1f} MB")
+    begun = clock()
+    runner.once()
+    runner.prepare(lambda work, ways: chosen(stage, work, ways))
+    library = stage.products.library
+    how = f"cuBLASLt {library.get('library_version', '?')}, {stage.tries} ways tried"
+    page.figure("products prepared", clock() - begun, "s", how)
+    begun = clock()
+    runner()
+    card.settle()
+    page.figure("first pass", clock() - begun, "s", "after each launch was made ready and run once")
+    _graph(stage, page)
+    page.libraries += mapped(versions={"cublasLt": str(library.get("library_version", "")) or None})
+
+
+def _graph(stage: Stage, page: Page) -> None:
+    runner, clock = stage.made(), stage.telling.clock
+    times = [clock()]
+
+    def enqueue() -> None:
+        runner()
+        times.append(clock())
+
+    stage.graph = stage.stack.enter_context(captured(enqueue, stage.card.stream))
+    page.figure("CUDA graph captured", times[1] - times[0], "s", f"{len(runner.runs)} launches")
+    page.figure("CUDA graph instantiated", clock() - times[1], "s")
+    stage.graph(1)
+    stage.card.settle()
+
+
+def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int:
+    """Give the place of the fastest of several ways to make a product, by a short train of each."""
+    if not ways:
+        stage.desk.lab.skip(f"cuBLASLt knows no way to make {work.layer} on this GPU")
+    times = []
+    for _, run in ways:
+        stage.desk.timer.first(run)
+        each = stage.desk.timer.train(run, 1).seconds
+        times.append(stage.desk.timer.train(run, runs).seconds if (runs := fitting(TRIAL, each)) > 1 else each)
+    stage.tries += len(ways)
+    return times.index(min(times))
+
+
+def _run(stage: Stage, page: Page) -> None:
+    """Step 4: start the kernels one by one, and ask what each is."""
+    card, runner, clock = stage.card, stage.made(), stage.telling.clock
+    begun = clock()
+    seconds = timed(stage, runner)
+    page.figure("one pass, launched one by one", clock() - begun, "s", "by the clock of the host, from Python")
+    page.figure("one pass, launched one by one, on the GPU", seconds, "s", "by events")
+    rows = launched(card, runner, library_too=False)
+    stage.telling.say("kernels", rows=[asdict(row) for row in rows])
+    page.figure("launches", len(rows), "")
+    blocks = sum(row.blocks or 0 for row in rows)
+    threads = sum((row.blocks or 0) * (row.threads or 0) for row in rows)
+    page.figure("blocks of gpustack's kernels", blocks, "", f"on {card.multiprocessors} multiprocessors")
+    page.figure("threads of gpustack's kernels", threads, "")
+    own = sum(isinstance(work, Launch) for work in runner.plan.passes)
+    page.why.append(f"{own} kernels of gpustack's, {len(rows) - own} products by cuBLASLt")
+
+
+def _flow(stage: Stage, page: Page) -> None:
+    """Step 5: one pass with an event after every launch."""
+    seconds = flow(stage)
+    end = stage.telling.now
+    at = end - sum(seconds)
+    for (work, _), each in zip(stage.made().runs, seconds, strict=True):
+        name = work.kernel if isinstance(work, Launch) else f"product {work.m} x {work.n} x {work.k}"
+        stage.telling.moment(Moment(track="stream 1", name=work.layer, begin=at, seconds=each, step=5, detail=name))
+        at += each
+    page.figure("kernels one after the other", sum(seconds), "s", "by events, launched behind a gate")
+
+
+def flow(stage: Stage) -> list[float]:
+    """Run one pass behind the gate with an event after every launch; give the seconds of each launch."""
+    card, runs = stage.card, stage.made().runs
+    events = [card.event() for _ in range(len(runs) + 1)]
+
+    def enqueue() -> None:
+        card.record(events[0])
+        for (_, run), event in zip(runs[:-1], events[1:-1], strict=True):
+            run()
+            card.record(event)
+        runs[-1][1]()
+
+    if stage.gate is None:
+        raise RuntimeError("the gate is not made yet")
+    stage.gate.through(enqueue, events[-1])
+    return [card.seconds(one, after) for one, after in pairwise(events)]
+
+
+def _output(stage: Stage, page: Page) -> None:
+    """Step 6: the graph, launched once, leaves the output in device memory."""
+    graph, model = stage.graph, stage.model
+    if graph is None:
+        raise RuntimeError("the graph is not made yet")
+    size = model.output.count * model.width
+    stage.card.spoil(stage.made().addresses[model.output.name], size)  # or we might check what an earlier pass left
+    begun = stage.telling.clock()
+    seconds = timed(stage, lambda: graph(1))
+    page.figure("one pass as a graph", stage.telling.clock() - begun, "s", "by the clock of the host")
+    page.figure("one pass as a graph, on the GPU", seconds, "s", "by events")
+    page.figure("output", size / 1e6, "MB", f"{model.output.shape} in device memory")
+
+
+def _back(stage: Stage, page: Page) -> Check:
+    """Step 7: copy the output back, and hold it against numpy in float64."""
+    model, card, clock = stage.model, stage.card, stage.telling.clock
+    size = model.output.count * model.width
+    stage.answer = held = stage.stack.enter_context(card.pinned(size))
+    source = stage.made().addresses[model.output.name]
+    seconds = timed(stage, lambda: card.to_host(held.address, source, size))
+    page.figure("copied to pinned memory", size / seconds / 1e9, "GB/s", "this once, by events")
+    begun = clock()
+    check = checked(stage, held, "output")
+    page.figure("computed in float64 and compared", clock() - begun, "s", f"{check.compared} of {check.rows} rows")
+    page.why.append(checking.said(check))
+    stage.telling.say("check", row=asdict(check))
+    return check
+
+
+def checked(stage: Stage, held: Memory, what: str) -> Check:
+    """Give how far an output in pinned memory is from the truth; the truth is computed once."""
+    model = stage.model
+    raw = ctypes.string_at(held.address, model.output.count * model.width)
+    answer = decode(raw, model.precision, model.output.shape)
+    items = reference.sample(model)
+    if stage.truth is None:
+        stage.truth = reference.truth(model, stage.values, items)
+    got = reference.part(answer, model, items)
+    return checking.compare(got, stage.truth, model.precision, what=what, rows=len(answer))
+
+
+def timed(stage: Stage, enqueue: Run) -> float:
+    """Enqueue some work between two events, wait for it, and give the seconds between them."""
+    card = stage.card
+    begin, end = between(card)
+    card.record(begin)
+    enqueue()
+    card.record(end)
+    card.wait(end, WAIT)
+    return card.seconds(begin, end)
+
+
+def between(card: Card) -> tuple[Event, Event]:
+    """Give two events."""
+    return card.event(), card.event()
+
+
+def stage_for(desk: Desk, model: Model, stack: ExitStack) -> Stage:
+    """Give what the story begins with."""
+    return Stage(desk=desk, card=desk.card, model=model, arena=lay(model), telling=Telling(desk.outlet), stack=stack)

@@ -1,0 +1,215 @@
+"""The model in numpy: in float64 it is the truth that an answer is held against, in float32 the run on the CPU."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import singledispatch
+from typing import TYPE_CHECKING, TypeAlias
+
+from gpustack.errors import NothingSeenError
+from gpustack.trace.counting import TAPS, total
+from gpustack.trace.models import Model, build
+from gpustack.trace.numbers import made
+from gpustack.trace.ops import (
+    Activation,
+    Bias,
+    Conv2d,
+    Gemm,
+    HeadGemm,
+    LayerNorm,
+    MergeHeads,
+    Op,
+    Pool,
+    Pooling,
+    Residual,
+    Softmax,
+    SplitHeads,
+    outs,
+    sources,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[np.floating]
+
+INSTALL = "pip install numpy"
+BUDGET = 1e11  # operations in float64 that a check may take: about a second on 16 cores
+UNROLLED = 1 << 22  # numbers of a convolution that are unrolled at a time, so that they stay in a cache
+GELU = math.sqrt(2 / math.pi), 0.044715
+
+
+def numpy() -> ModuleType:
+    """Give numpy; raises NothingSeenError with what to type where it is not here."""
+    try:
+        import numpy as np  # noqa: PLC0415 - the core does without it
+    except ImportError as error:
+        raise NothingSeenError(f"numpy is not here ({error}); to mend it: {INSTALL}") from error
+    return np
+
+
+def load(model: Model) -> dict[str, Array]:
+    """Give the weights and the input of a model by name, as float32 numbers rounded to its precision."""
+    numpy()
+    return {one.name: made(model, one) for one in (*model.weights, model.input)}
+
+
+def sample(model: Model, budget: float = BUDGET) -> tuple[int, ...]:
+    """Give which inputs of the batch are checked: all where that is cheap, else some from the first to the last."""
+    most = max(1, min(model.batch, int(budget * model.batch / total(model))))
+    if most == 1:
+        return (model.batch - 1,)
+    return tuple(round(place * (model.batch - 1) / (most - 1)) for place in range(most))
+
+
+def part(array: Array, model: Model, items: tuple[int, ...]) -> Array:
+    """Give the rows of input or output that belong to these inputs of the batch."""
+    rows = array.shape[0] // model.batch
+    chosen: Array = array.reshape(model.batch, -1)[list(items)].reshape(len(items) * rows, *array.shape[1:])
+    return chosen
+
+
+def truth(model: Model, values: Mapping[str, Array], items: tuple[int, ...]) -> Array:
+    """Give the right output for these inputs of the batch, computed in float64 from the model's own numbers."""
+    some = build(model.name, model.size, model.precision, len(items))
+    given = {**values, model.input.name: part(values[model.input.name], model, items)}
+    answer: Array = numpy().zeros(0)
+    for op, result, _ in forward(some, given, "float64"):
+        answer = result[outs(op)[-1]]
+    return answer
+
+
+def forward(
+    model: Model,
+    values: Mapping[str, Array],
+    kind: str = "float32",
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[tuple[Op, Mapping[str, Array], float]]:
+    """Run the model layer by layer; give each layer with what it wrote and the seconds that it took.
+
+    Tensors that no later layer reads are let go. In float64 each weight is widened for its layer alone.
+    """
+    left = {name: place for place, op in enumerate(model.ops) for name in sources(op)}
+    held: dict[str, Array] = {model.input.name: values[model.input.name].astype(kind)}
+    weights = _Widened(values, kind)
+    for place, op in enumerate(model.ops):
+        begun = clock()
+        results = compute(op, held, weights)
+        seconds = clock() - begun
+        held |= results
+        yield op, results, seconds
+        held = {name: array for name, array in held.items() if left.get(name, -1) > place}
+
+
+class _Widened:
+    """Weights by name, each widened when it is asked for."""
+
+    def __init__(self, values: Mapping[str, Array], kind: str) -> None:
+        self._values = values
+        self._kind = kind
+
+    def __getitem__(self, name: str) -> Array:
+        wide: Array = self._values[name].astype(self._kind, copy=False)
+        return wide
+
+
+@singledispatch
+def compute(op: Op, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+    """Give what a layer writes, by name."""
+    raise NotImplementedError
+
+
+@compute.register(Gemm)
+def _(op: Gemm, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+    return {op.out: held[op.source] @ weights[op.weight].T}
+
+
+@compute.register(Bias)
+def _(op: Bias, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+    np = numpy()
+    out = held[op.source] + weights[op.bias]
+    if op.activation is Activation.RELU:
+        np.maximum(out, 0, out=out)
+    elif op.activation is Activation.GELU:
+        root, cubic = GELU
+        out *= 0.5 * (1 + np.tanh(root * (out + cubic * out * out * out)))
+    return {op.out: out}
+
+
+@compute.register(Conv2d)
+def _(op: Conv2d, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+    np = numpy()
+    source, weight = held[op.source], weights[op.weight]
+    images, high, wide, deep = source.shape
+    out = np.empty((images, high, wide, len(weight)), source.dtype)
+    some = max(1, UNROLLED // (high * wide * TAPS * deep))
+    for begin in range(0, images, some):
+        padded = np.pad(source[begin : begin + some], ((0, 0), (1, 1), (1, 1), (0, 0)))
+        seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+        unrolled = seen.transpose(0, 1, 2, 4, 5, 3).reshape(-1, TAPS * deep)
+        product = unrolled @ weight.reshape(len(weight), -1).T
+        out[begin : begin + some] = product.reshape(-1, high, wide, len(weight))
+    return {op.out: out}
+
+
+@compute.register(Pool)
+def _(op: Pool, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+    source = held[op.source]
+    if op.how is Pooling.MEAN:
+        return {op.out: source.mean(axis=(1, 2))}
+    images, high, wide, deep = source.shape
+    return {op.out: source.reshape(images, high // 2, 2, wide // 2, 2, deep).max(axis=(2, 4))}
+
+
+@compute.register(LayerNorm)
+def _(op: LayerNorm, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+    np = numpy()
+    source = held[op.source]
+    centred = source - source.mean(axis=-1, keepdims=True)
+    spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + op.epsilon)
+    return {op.out: centred / spread * weights[op.gamma] + weights[op.beta]}
+
+
+@compute.register(SplitHeads)
+def _(op: SplitHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+    np = numpy()
+    source = held[op.source]
+    split = source.reshape(-1, op.sequence, 3, op.heads, source.shape[1] // 3 // op.heads).transpose(2, 0, 3, 1, 4)
+    q, k, v = (np.ascontiguousarray(one).reshape(-1, op.sequence, split.shape[-1]) for one in split)
+    return {op.q: q, op.k: k, op.v: np.ascontiguousarray(v.transpose(0, 2, 1))}
+
+
+@compute.register(HeadGemm)
+def _(op: HeadGemm, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+    return {op.out: held[op.left] @ held[op.right].transpose(0, 2, 1)}
+
+
+@compute.register(Softmax)
+def _(op: Softmax, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+    np = numpy()
+    scaled = held[op.source] * held[op.source].dtype.type(op.scale)
+    if op.causal:
+        rows, columns = scaled.shape[-2:]
+        scaled = np.where(np.tri(rows, columns, dtype=bool), scaled, -np.inf).astype(scaled.dtype, copy=False)
+    scaled -= scaled.max(axis=-1, keepdims=True)
+    np.exp(scaled, out=scaled)
+    scaled /= scaled.sum(axis=-1, keepdims=True)
+    return {op.out: scaled}
+
+
+@compute.register(MergeHeads)
+def _(op: MergeHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+    source = held[op.source]
+    every, sequence, depth = source.shape
+    split = source.reshape(every // op.heads, op.heads, sequence, depth).transpose(0, 2, 1, 3)
+    return {op.out: split.reshape(-1, op.heads * depth)}
+
+
+@compute.register(Residual)
+def _(op: Residual, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+    return {op.out: held[op.left] + held[op.right]}
