@@ -47,7 +47,7 @@ def entry(finding: str) -> str:
     """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
     title, *rest = rule_docs.text(finding)
     ruled = finding in (*RULES, *AFTERWARDS)
-    module = module_of(finding).replace(".", "/") + ".py" if ruled else "gpustack/found.py"
+    module = module_of(finding).replace(".", "/") + ".py" if ruled else "gpustack/explain/rule_docs.py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))
     return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{module})\n'
 

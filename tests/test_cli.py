@@ -186,7 +186,7 @@ def test_no_command_shows_the_help_and_help_shows_what_works() -> None:
 def test_ctrl_c_ends_with_130() -> None:
     program = (
         "import os, signal, threading, sys\n"
-        "from gpustack import probing, cli\n"
+        "from gpustack import cli; from gpustack.collect import probing\n"
         "probing.look = lambda **_: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.argv = ['gpustack', 'doctor']\n"
         "cli.main()\n"
@@ -199,7 +199,7 @@ def test_ctrl_c_ends_with_130() -> None:
 def test_an_error_of_ours_is_one_line_and_exit_code_3_and_the_whole_with_v() -> None:
     program = (
         "import sys\n"
-        "from gpustack import probing, cli\n"
+        "from gpustack import cli; from gpustack.collect import probing\n"
         "def look(**_):\n    raise LookupError('a bug')\n"
         "probing.look = look\n"
         "sys.argv = ['gpustack', 'doctor', *sys.argv[1:]]\n"

@@ -224,7 +224,7 @@ def test_a_file_in_a_folder_that_takes_no_new_one_is_written_over() -> None:
         (folder / "mine").write_text(OLD)
         os.chown(folder / "mine", 12345, 12345)
         program = (
-            "import os, sys; from pathlib import Path; from gpustack import writing\n"
+            "import os, sys; from pathlib import Path; from gpustack.model import writing\n"
             "os.setgid(12345); os.setuid(12345)\n"
             "for name in ('mine', 'no'): writing.write(Path(sys.argv[1], name), 'new')"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.bench import suite
+from gpustack.diagnose import rules
 from gpustack.explain import rule_docs
 from gpustack.matrix import Matrix
 from gpustack.matrix.spelling import squash
@@ -21,7 +22,7 @@ from gpustack.model.facts import Layer
 MATRIX = Matrix()
 NAMED: tuple[System | Term, ...] = (*systems(MATRIX), *terms(MATRIX))
 NEEDS = {one.id: one.stands_on for one in systems(MATRIX)} | {one.name: one.stands_on for one in terms(MATRIX)}
-RULES = Path(rule_docs.__file__).parent / "rules"
+RULES = Path(rules.__file__).parent
 PROMISED = (
     *("kernel", "grid", "block", "thread", "warp", "stream", "event", "occupancy", "SM", "CUDA core", "tensor core"),
     *("shared memory", "L2", "HBM", "PCIe", "P2P", "BAR1", "Above 4G decoding", "MIG", "MPS", "ECC", "Xid", "SXid"),

@@ -45,7 +45,7 @@ pytestmark = [
 IN_A_GRAPH = """
 import ctypes
 from gpustack.bench.card import Card
-from gpustack.tracing.gpu.nodes import kernels
+from gpustack.trace.gpu.nodes import kernels
 card = Card(0)
 given = [ctypes.c_uint64(card.allocate(4096)) for _ in range(3)] + [ctypes.c_uint32(1024)]
 run = card.starter(card.kernel("trace", "residual_fp32"), ((2, 1, 1), (256, 1, 1), 0), given)
