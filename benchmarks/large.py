@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from typing import Any
 REPO = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPO))
 
+from benchmarks import costs  # noqa: E402 - of this checkout
 from gpustack import snapshots  # noqa: E402 - of this checkout
 from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
@@ -64,19 +63,14 @@ def log(path: Path, megabytes: int) -> None:
 
 def timed(name: str, *origins: Path) -> dict[str, Any]:
     """Run the doctor on these and give what it took; ends where it failed."""
-    argv = [sys.executable, "-m", "gpustack", "doctor", "--format", "json"]
-    argv += [word for origin in origins for word in ("--from", str(origin))]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    sources = [word for origin in origins for word in ("--from", origin)]
+    with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        child = subprocess.Popen(argv, stdout=out, stderr=err, cwd=REPO)
-        _, status, used = os.wait4(child.pid, 0)  # the peak of this child alone
+        ran = costs.gpustack("doctor", "--format", "json", *sources, at=Path(folder), gib=64)
         seconds = time.perf_counter() - begun
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        assert child.returncode in {0, 1}, err.read()[-2000:]
-        verdict = json.loads(out.read())["verdict"]["status"]
-    return {"name": name, "seconds": round(seconds, 2), "mib": round(used.ru_maxrss / 1024), "verdict": verdict}
+    assert ran.code in {0, 1}, ran.err[-2000:]
+    verdict = json.loads(ran.out)["verdict"]["status"]
+    return {"name": name, "seconds": round(seconds, 2), "mib": round(ran.mib), "verdict": verdict}
 
 
 def run(gpus: int, packages: int, megabytes: int) -> list[dict[str, Any]]:

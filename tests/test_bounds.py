@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from benchmarks.costs import Ran, gpustack
 from gpustack import snapshots
 from gpustack.errors import InputError
 from gpustack.imports import pip_inspect
@@ -28,45 +27,6 @@ MOST_READ = (60, 900)
 
 
 pytestmark = pytest.mark.timeout(400)  # on a machine that is busy; what is held to a limit is the processor's time
-
-
-class Ran(NamedTuple):
-    """How a command ended, and what it cost."""
-
-    code: int
-    out: bytes
-    err: str
-    seconds: float
-    mib: float
-
-
-# The kernel counts for a child also what the process had that it was forked from, so a small one starts it.
-LAUNCHER = """
-import json, os, resource, subprocess, sys
-out, err, most, *argv = sys.argv[1:]
-with open(out, "wb") as out, open(err, "wb") as err:
-    child = subprocess.Popen(argv, stdout=out, stderr=err)
-    resource.prlimit(child.pid, resource.RLIMIT_AS, (int(most), int(most)))
-    _, status, used = os.wait4(child.pid, 0)
-print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]), flush=True)
-os._exit(0)
-"""
-
-
-def gpustack(*arguments: str | Path, at: Path, gib: float = 2) -> Ran:
-    """Run the command in so much memory, and give what it took, without its children."""
-    argv = [
-        str(at / "out"),
-        str(at / "err"),
-        str(int(gib * 2**30)),
-        sys.executable,
-        "-m",
-        "gpustack",
-        *map(str, arguments),
-    ]
-    done = subprocess.run([sys.executable, "-I", "-c", LAUNCHER, *argv], cwd=REPO, capture_output=True, check=True)
-    code, seconds, mib = json.loads(done.stdout)
-    return Ran(code, (at / "out").read_bytes(), (at / "err").read_text(), seconds, mib)
 
 
 def refused(ran: Ran, says: str) -> None:

@@ -99,7 +99,7 @@ def trap(tmp_path_factory: pytest.TempPathFactory) -> Trap:
     for name in TOOLS:
         (folder / name).write_text(f"#!/bin/sh\necho {name} tool >> {mark}\n")
         (folder / name).chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if name.startswith(("COVERAGE_", "PYENV_"))}
+    kept = {name: value for name, value in os.environ.items() if name.startswith("PYENV_")}
     path = ["", ".", str(Path(sys.executable).parent), "/usr/bin", "/bin", "relative"]
     more = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "LD_LIBRARY_PATH": ":."}
     environ = {**kept, "HOME": str(home), "PATH": os.pathsep.join(path), "CUDA_VISIBLE_DEVICES": "", **more}
