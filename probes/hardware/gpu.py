@@ -19,6 +19,7 @@ MOST_GPUS, MOST_MIGS, MOST_PROCESSES = 256, 64, 256  # what garbage in a count m
 MIB = 1 << 20
 NAMING = ("name", "uuid", "pci")
 NO_INSTANCE = "NVMLError_NotFound"  # at this number; what else is said leaves open whether there is one
+CORRUPTED = "NVMLError_CorruptedInforom"
 WHOLE = {"NVMLError_GpuIsLost": 15, "NVMLError_ResetRequired": 16}
 
 BANKS = ("max", "high", "partial", "low", "none")
@@ -180,6 +181,13 @@ def structure(reading: "Any", names: str, function: str, kind: str, write: "Writ
         reading.ask(names, function, ctypes.byref(record), write=lambda _: write(record))
 
 
+def inforom(reading: "Any") -> None:
+    """Put whether the checksums of the InfoROM fit; NVML has an error of its own for one that is corrupted."""
+    _, why = reading.nvml.ask("nvmlDeviceValidateInforom", reading.handle)
+    corrupted = (why or "").startswith(CORRUPTED)
+    reading.put("inforom.valid", not why or (False if corrupted else None), None if corrupted else why)
+
+
 def instances(reading: "Any") -> None:
     """Put the MIG instances that the GPU is divided into; null where nobody can say, which is not the same as none."""
     most = reading.said["mig.max_instances"] if reading.said["mig.enabled"] else 0
@@ -249,6 +257,7 @@ def read(host: "Host", reading: "Any") -> "Any":
     for names, function, kind, write in STRUCTURES:
         structure(reading, names, function, kind, write)
     reading.fields(FIELDS)
+    inforom(reading)
     action = reading.said["recovery_action"]
     reading.put("recovery_action_name", None if action is None else recovery(action))
     instances(reading)

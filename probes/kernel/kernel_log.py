@@ -51,6 +51,8 @@ TURNED_AWAY = re.compile(
 TURNED_BACK = re.compile(
     r"AMD-Vi: Event logged \[IO_PAGE_FAULT|DMAR: \[.{0,200}fault addr|DMAR:.{0,200}Request device \["
 )
+# What the machine's own hardware reports (APEI, machine checks), in Linux: drivers/firmware/efi/cper.c, HW_ERR.
+FAULTY = re.compile(r"\[Hardware Error\]")
 # Lines that repeat what the administrator typed, or list what is loaded: the words in them are no events.
 ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kernel command line")
 
@@ -98,6 +100,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
     modules: "Dict[str, None]" = {}
     iommu: "Dict[str, None]" = {}
     amd: "Dict[str, None]" = {}
+    faulty: "Dict[str, None]" = {}
     for seconds, line in lines:
         kind, event = parse_xid(line)
         if event:
@@ -108,6 +111,8 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
             remember(driver, line)
         if not event and AMD.search(line):
             remember(amd, line)
+        if not event and FAULTY.search(line):
+            remember(faulty, line)
         if not event and TURNED_BACK.search(line):
             remember(iommu, line)
         if not event and TURNED_AWAY.search(line) and not line.startswith("NVRM"):
@@ -119,6 +124,7 @@ def sift(lines: "Iterable[Tuple[float, str]]") -> "Facts":
         "module_errors": list(modules)[-MOST_LINES:],
         "iommu_faults": list(iommu)[-MOST_LINES:],
         "amdgpu": list(amd)[-MOST_LINES:],
+        "hardware_errors": list(faulty)[-MOST_LINES:],
     }
 
 

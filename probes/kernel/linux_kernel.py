@@ -96,6 +96,7 @@ def probe(host: "Host") -> "Answer":
         },
     }
     facts.update(distribution(host))
+    facts.update(tuning(host))
     facts.update(taint(host))
     facts.update({"wsl": is_wsl(release), "dxg": host.exists("/dev/dxg")})
     facts.update(virtualisation(host, release))
@@ -128,6 +129,17 @@ def distribution(host: "Host") -> "Facts":
     text = host.read("/etc/os-release") or host.read("/usr/lib/os-release") or ""
     said = assignments(text)
     return {"os": said.get("PRETTY_NAME"), "os_id": said.get("ID"), "os_version": said.get("VERSION_ID")}
+
+
+def tuning(host: "Host") -> "Facts":
+    """Give what decides how fast the processors serve the GPUs: NUMA balancing, frequency governor, clock source."""
+    balancing = line(host, "/proc/sys/kernel/numa_balancing")
+    return {
+        "numa_balancing": balancing != "0" if (balancing or "").isdecimal() else None,
+        "cpu_governor": line(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_driver": line(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"),
+        "clocksource": line(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    }
 
 
 def assignments(text: str) -> "Dict[str, str]":

@@ -118,6 +118,7 @@ WORD(nvmlDeviceGetMemoryBusWidth, u32, 6016)
 WORD(nvmlDeviceGetPersistenceMode, u32, 1)
 WORD(nvmlDeviceGetComputeMode, u32, 0)
 WORD(nvmlDeviceGetPerformanceState, u32, 0)
+int nvmlDeviceValidateInforom(void *device) { BEGIN("nvmlDeviceValidateInforom", device); return 0; }
 
 /* How it runs. */
 int nvmlDeviceGetMemoryInfo(void *device, u64 out[3]) {

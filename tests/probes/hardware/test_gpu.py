@@ -287,3 +287,14 @@ def test_every_number_has_a_name(number: int) -> None:
 )
 def test_the_recovery_action_is_named(action: int, name: str) -> None:
     assert GPU["recovery"](action) == name
+
+
+def test_an_inforom_is_valid_corrupted_or_not_known(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert one(nvml)["inforom"] == {"valid": True}
+    monkeypatch.setenv("NVML_FAKE", "nvmlDeviceValidateInforom=14")
+    corrupted = one(nvml)
+    assert (corrupted["inforom"], corrupted["unavailable"]) == ({"valid": False}, {})
+    monkeypatch.setenv("NVML_FAKE", "nvmlDeviceValidateInforom=3")
+    refused = one(nvml)
+    assert refused["inforom"] == {"valid": None}
+    assert refused["unavailable"]["inforom.valid"].startswith("NVMLError_NotSupported")

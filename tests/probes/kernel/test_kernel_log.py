@@ -214,3 +214,13 @@ def test_what_amdgpu_says_of_firmware_resets_and_kfd_is_kept_and_its_greetings_a
     )
     found = LOG["sift"]([(1.0, line) for line in lines])
     assert found["amdgpu"] == [lines[1], lines[2], lines[3]]
+
+
+def test_what_the_machines_own_hardware_reports_is_kept() -> None:
+    lines = [
+        "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: be00000000800400",
+        "{1}[Hardware Error]: event severity: corrected",
+        "mce: CPU0: Thermal monitoring enabled (TM1)",
+        "Modules linked in: [Hardware Error]",
+    ]
+    assert LOG["sift"]([(1.0, line) for line in lines])["hardware_errors"] == lines[:2]

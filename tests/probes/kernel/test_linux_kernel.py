@@ -176,3 +176,17 @@ def test_no_text_is_too_odd(text: str) -> None:
     assert all(isinstance(value, str) for value in said.values())
     files = ["/proc/cmdline", "/proc/cpuinfo", "/proc/1/cgroup", "/proc/sys/kernel/tainted", "/etc/os-release"]
     assert look(dict.fromkeys(files, text))["version"]
+
+
+def test_what_decides_how_fast_the_processors_are_is_told() -> None:
+    cpu = "/sys/devices/system/cpu/cpu0/cpufreq/"
+    files = {
+        "/proc/sys/kernel/numa_balancing": "1\n",
+        f"{cpu}scaling_governor": "powersave\n",
+        f"{cpu}scaling_driver": "acpi-cpufreq\n",
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n",
+    }
+    names = ("numa_balancing", "cpu_governor", "cpu_driver", "clocksource")
+    assert [look(files)[name] for name in names] == [True, "powersave", "acpi-cpufreq", "hpet"]
+    assert [look()[name] for name in names] == [None] * 4
+    assert look({"/proc/sys/kernel/numa_balancing": "0\n"})["numa_balancing"] is False
