@@ -11,7 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpustack.diagnose.rules import AFTERWARDS, RULES, module_of
+from gpustack.diagnose.requirements import of_gpus
+from gpustack.diagnose.rules import AFTERWARDS, REQUIRED, RULES, module_of
 from gpustack.explain import rule_docs
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import place_of
@@ -47,9 +48,12 @@ def entry(finding: str) -> str:
     """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
     title, *rest = rule_docs.text(finding)
     ruled = finding in (*RULES, *AFTERWARDS)
-    module = module_of(finding).replace(".", "/") + ".py" if ruled else "gpustack/explain/rule_docs.py"
+    module = module_of(finding) if ruled else rule_docs.__name__
+    if finding in REQUIRED:
+        module = f"{of_gpus.__package__}.{'of_gpus' if finding in of_gpus.RECORDS else 'of_machine'}"
+    file = module.replace(".", "/") + ".py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))
-    return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{module})\n'
+    return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{file})\n'
 
 
 def plain(text: str) -> str:

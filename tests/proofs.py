@@ -19,6 +19,7 @@ from gpustack.selftest import PROOFS
 from tests.told import REPO
 
 if TYPE_CHECKING:
+    from gpustack.diagnose.requirements.states import Outcome
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Unseen
     from gpustack.model.report import Finding, Purpose
@@ -40,8 +41,10 @@ def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
     return [slim(one) for one in held] if isinstance(held, list) else held
 
 
-def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen]) -> Sequence[Finding]:
-    findings = _TRUE(facts, matrix, purpose, failures)
+def _found(
+    facts: Facts, matrix: Matrix, purpose: Purpose, held: tuple[Outcome, ...], failures: list[Unseen]
+) -> Sequence[Finding]:
+    findings = _TRUE(facts, matrix, purpose, held, failures)
     for finding in findings:
         _keep(finding.id, facts)
     return findings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
-from gpustack.diagnose import deep_messages
+from gpustack.diagnose import deep_messages, requirements
 from gpustack.diagnose.rulebook import asked, load
 from gpustack.diagnose.rules import IN_ONE_PYTHON, amd, another_environment_works, intel, tried
 from gpustack.diagnose.rules.alone import alone, each, inside
@@ -33,20 +33,22 @@ from gpustack.model.report import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpustack.diagnose.requirements.states import Outcome
     from gpustack.diagnose.rules import Judge
     from gpustack.diagnose.rules.seen import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract, Finding
 
+Said = TypeVar("Said")
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
 # Files of the matrix that a machine with an NVIDIA GPU and PyTorch is held against.
 USUAL = (
-    *("arch", "cuda_driver", "cuda_python", "cudnn", "driver_branches", "host_compiler", "jax", "known_bad", "memory"),
-    *("meta", "onnxruntime", "pci", "torch", "torch_wheels", "wheels"),
+    *("arch", "cuda_driver", "cuda_python", "cudnn", "driver_branches", "health", "host_compiler", "jax", "known_bad"),
+    *("memory", "meta", "onnxruntime", "pci", "torch", "torch_wheels", "wheels"),
 )
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
@@ -79,10 +81,12 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     facts = complete(facts, matrix)
     own = alone(facts)
     failures: list[Unseen] = []
-    findings = _found(deep_messages.heard(own, matrix), matrix, purpose, failures)
-    everything = _found(deep_messages.heard(facts, matrix), matrix, purpose, failures) if own is not facts else findings
+    held = _said(requirements.outcomes, facts, matrix, failures)
+    findings = everything = _found(deep_messages.heard(own, matrix), matrix, purpose, held, failures)
+    if own is not facts:
+        everything = _found(deep_messages.heard(facts, matrix), matrix, purpose, held, failures)
     others = _beside(findings, everything)
-    contracts = draw(facts, matrix)
+    contracts = (*draw(facts, matrix), *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
     able = another_environment_works.among(facts, by_python)
@@ -117,8 +121,10 @@ def _by_severity(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen]) -> tuple[Finding, ...]:
-    """Give what all rules say, each key once, the gravest first and within that the lowest layer first."""
+def _found(
+    facts: Facts, matrix: Matrix, purpose: Purpose, held: Iterable[Outcome], failures: list[Unseen]
+) -> tuple[Finding, ...]:
+    """Return what all rules and requirements say, each key once, the gravest first, then the lowest layer first."""
     weights = PURPOSES.get(purpose, {})
     lighter = tried.light(facts)
     told: dict[str, Finding] = {}
@@ -127,6 +133,10 @@ def _found(facts: Facts, matrix: Matrix, purpose: Purpose, failures: list[Unseen
         for finding in _everywhere(rule, facts, views, matrix, failures):
             severity = weights.get((finding.id, finding.component), tried.eased(finding, lighter))
             told.setdefault(finding.key, replace(finding, severity=severity))
+    for finding in requirements.findings(held):
+        known = told.setdefault(finding.key, finding)
+        if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
+            told[finding.key] = replace(known, severity=finding.severity)  # a rule has said it already, more lightly
     return tuple(_with_causes(sorted(told.values(), key=_order)))
 
 
@@ -143,7 +153,9 @@ def _everywhere(
     return found
 
 
-def _said(rule: Judge, facts: Facts, matrix: Matrix, failures: list[Unseen]) -> tuple[Finding, ...]:
+def _said(
+    rule: Callable[[Facts, Matrix], Iterable[Said]], facts: Facts, matrix: Matrix, failures: list[Unseen]
+) -> tuple[Said, ...]:
     """Give what one rule says; one that fails, which is a fault of ours, costs what it alone would have said."""
     try:
         return tuple(rule(facts, matrix))
@@ -152,12 +164,12 @@ def _said(rule: Judge, facts: Facts, matrix: Matrix, failures: list[Unseen]) -> 
         return ()
 
 
-def failed(rule: Judge, error: Exception) -> Unseen:
+def failed(rule: Callable[..., object], error: Exception) -> Unseen:
     """Give that a rule failed, as something that nobody looked at."""
     return Unseen(what=_name(rule), why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
 
 
-def _name(rule: Judge) -> str:
+def _name(rule: Callable[..., object]) -> str:
     return rule.__module__.rpartition(".")[2].replace("_", "-")
 
 

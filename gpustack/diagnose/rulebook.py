@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.requirements.records import records
 from gpustack.diagnose.rules import AFTERWARDS, FROM_MESSAGES, RULES, module_of
 
 if TYPE_CHECKING:
@@ -36,4 +37,7 @@ def load() -> None:
 
 def explain(finding: str) -> str | None:
     """Give what a finding means, why it hurts and what to do; None where no rule has this id."""
-    return import_module(module_of(finding)).__doc__ if finding in (*RULES, *AFTERWARDS) else None
+    if finding in (*RULES, *AFTERWARDS):
+        return import_module(module_of(finding)).__doc__
+    record = records().get(finding)
+    return record.doc if record else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack import __version__
+from gpustack.diagnose import requirements
 from gpustack.diagnose.rules.cards import whole
 from gpustack.diagnose.rules.completing import complete
 from gpustack.diagnose.rules.contracts import draw
@@ -36,7 +37,7 @@ def chart(facts: Facts, matrix: Matrix) -> StackMap:
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         host=facts.host,
         components=(*known, *seen.values()),
-        contracts=draw(facts, matrix),
+        contracts=(*draw(facts, matrix), *requirements.contracts(requirements.outcomes(facts, matrix))),
         environments=facts.environments,
         not_seen=facts.not_seen,
         known=tuple(component.id for component in known),

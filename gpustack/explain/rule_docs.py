@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import cleandoc
 
 from gpustack.diagnose.rulebook import explain
-from gpustack.diagnose.rules import AFTERWARDS, RULES
+from gpustack.diagnose.rules import FINDINGS
 
 BENCH = {
     "bench-failed": """A benchmark gave a wrong result, or could not be run to its end.
@@ -53,7 +53,7 @@ TRACE = {
 
 def ids() -> tuple[str, ...]:
     """Give the id of every finding that can be explained, in the order of the rules."""
-    return (*RULES, *AFTERWARDS, *BENCH, *TRACE)
+    return (*FINDINGS, *BENCH, *TRACE)
 
 
 def text(finding: str) -> tuple[str, ...]:

@@ -117,7 +117,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """What one component (in one Python, its ``environment``) needs of another, and whether that is what it got."""
+    """What one component (in one Python, its ``environment``) needs of another, and whether that is what it got.
+
+    ``finding`` is the key of the finding that a broken one yields.
+    """
 
     from_: str
     to: str
@@ -127,6 +130,7 @@ class Contract:
     status: Kept
     row: Row | None = None
     environment: str | None = None
+    finding: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

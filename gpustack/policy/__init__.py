@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gpustack.diagnose.rules import AFTERWARDS, RULES
+from gpustack.diagnose.rules import FINDINGS as JUDGED
 from gpustack.diagnose.rules.seen import FRAMEWORKS
 from gpustack.errors import InputError
 from gpustack.matrix import toml_lines
@@ -34,7 +34,7 @@ END = "# End of the policy."  # the last line of a policy that ENDED announces: 
 ENDED = f'# This file ends with the line "{END}"; without it, it was cut off and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
-FINDINGS = (*RULES, *AFTERWARDS, *BENCHES)
+FINDINGS = (*JUDGED, *BENCHES)
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 

@@ -7,7 +7,8 @@
  * NVML_FAKE_GPUS=8 GPUs; NVML_FAKE_NVLINK=4 or 5 is the links' generation (none: not supported), NVML_FAKE_DOWN=3 the
  * link that is down, NVML_FAKE_STRAIGHT lets them go to the neighbour and not to a switch; NVML_FAKE_PIDS=12,34 are the
  * processes, NVML_FAKE_BUSY=97 is what each of them and the GPU are busy in percent; NVML_FAKE_MIG=2 is the number of
- * MIG instances; NVML_FAKE_OWN=42 is the number under which the caller too is a process, once it has a context of CUDA.
+ * MIG instances; NVML_FAKE_FABRIC is the fabric's health mask; NVML_FAKE_OWN=42 is the number under which the caller
+ * too is a process, once it has a context of CUDA.
  * Compiled with -DOLD it lacks what drivers of 2022 lack. Layouts are those of nvidia-ml-py's structures.
  */
 #define _GNU_SOURCE
@@ -217,7 +218,7 @@ typedef struct { u32 version; unsigned char unit[16]; u32 status, clique; unsign
 int nvmlDeviceGetGpuFabricInfoV(void *device, Fabric *out) {
     BEGIN("nvmlDeviceGetGpuFabricInfoV", device);
     memset(out->unit, 0xAB, sizeof out->unit);
-    out->status = 0; out->clique = 1; out->state = 3; out->health = 0x3A9;
+    out->status = 0; out->clique = 1; out->state = 3; out->health = number("NVML_FAKE_FABRIC", 0x3A9);
     return 0;
 }
 #endif

@@ -36,8 +36,10 @@ WELL = ";".join(
         "nvmlDeviceGetSramEccErrorStatus",
         "nvmlDeviceGetCurrentClocksEventReasons",
         "nvmlDeviceGetCurrentClocksThrottleReasons",
+        "field162",  # how often each NVLink had to recover
     )
 )
+FABRIC = str(0x1AA)  # its health mask: nothing is degraded, recovers, times out or is configured wrongly
 ASKED = [
     "linux-kernel",
     "pci-display",
@@ -146,6 +148,7 @@ def planted(shop: Shop, folder: Path, rows: Sequence[Row]) -> dict[str, str]:
         "NV_SICK": plan,
         "NVML_FAKE": plan,
         "NVML_FAKE_NVLINK": "4",
+        "NVML_FAKE_FABRIC": FABRIC,
     }
 
 

@@ -264,10 +264,20 @@ def test_a_gpu_whose_questions_all_fail_is_not_well() -> None:
     facts = healthy(
         seen("gpu", gpu(), gpu(at=OTHER, status="failed", code=999, error="NVMLError_Unknown: Unknown Error"))
     )
-    assert report(facts).verdict.status is Health.UNKNOWN
-    finding = found(facts, "component-not-seen")
+    assert roots(facts) == ("gpu-not-answering",)
+    finding = found(facts, "gpu-not-answering")
     assert finding is not None
+    assert OTHER in finding.title
     assert "Unknown Error" in finding.title
+
+
+def test_a_gpu_that_there_was_no_time_to_ask_is_not_seen() -> None:
+    late = gpu(at=OTHER, status="failed", error="not asked: the time was up")
+    devices = [{"ordinal": number, "pci": at} for number, at in enumerate((PCI, OTHER))]
+    bus = seen("pci-display", pci(), pci(at=OTHER))
+    facts = healthy(seen("gpu", gpu(), late), bus, nvml(count=2), libcuda(devices=devices))
+    assert report(facts).verdict.status is Health.UNKNOWN
+    assert found(facts, "component-not-seen")
 
 
 def test_the_list_of_gpus_that_fails_by_itself_is_missed_too() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose.rulebook import explain, rule
-from gpustack.diagnose.rules import AFTERWARDS, FROM_MESSAGES, RULES
+from gpustack.diagnose.rules import FINDINGS, FROM_MESSAGES, RULES
 from gpustack.diagnose.rules.causes import EXPLAINED_BY, OWN_INSTANCE
 from gpustack.diagnose.rules.completing import complete
 from gpustack.imports import load
@@ -44,16 +44,21 @@ from tests.build import (
     torch,
     uvm,
 )
+from tests.diagnose.faults import FAULTS
+from tests.diagnose.machines import facts as of_json
+from tests.diagnose.machines import recorded
 from tests.recorded import facts_of
 from tools import cases
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.model.facts import Component, Facts
     from gpustack.model.report import Finding
 
 MATRIX = Matrix()
 HOSTS = sorted((Path(__file__).parent.parent / "hosts").glob("*.json"))
-IDS = {*RULES, *AFTERWARDS}
+IDS = {*FINDINGS}
 COMPAT = "/usr/local/cuda/compat/libcuda.so.570.86.10"
 CUDNN = "/usr/lib/libcudnn.so.9"
 DENIED = {"path": "/dev/nvidiactl", "exists": True, "readable": True, "writable": True, "open": "denied"}
@@ -192,12 +197,20 @@ SAID = (
 )
 
 
+def planted() -> Iterator[Facts]:
+    """Yield a machine with each fault of its health."""
+    for fault in FAULTS:
+        said = recorded()
+        fault.plant(said, 1)
+        yield of_json(said)
+
+
 @cache
 def machines() -> tuple[Facts, ...]:
     """Give every machine that was recorded, pasted or made up."""
-    recorded = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
+    hosts = [read(json.dumps(json.loads(path.read_text("utf-8"))["facts"])) for path in HOSTS]
     pasted = map(facts_of, cases.every())
-    return (*recorded, *pasted, *(load(["-"], io.BytesIO(text), MATRIX) for text in SAID), *MACHINES)
+    return (*hosts, *pasted, *planted(), *(load(["-"], io.BytesIO(text), MATRIX) for text in SAID), *MACHINES)
 
 
 @pytest.mark.timeout(400)

@@ -13,6 +13,8 @@ from tests.build import PCI, found, gpu, healthy, ids, kernel, libcuda, log, nvm
 OTHER = "0000:02:00.0"
 MIB, GIB = 1 << 20, 1 << 30
 TWO = seen("gpu", gpu(), gpu(at=OTHER))
+BUS = seen("pci-display", pci(), pci(at="0000:02:00.0"))
+CUDA = libcuda(devices=[{"ordinal": number, "pci": at} for number, at in enumerate((PCI, "0000:02:00.0"))])
 FAULT = "nvidia 0000:01:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0010 address=0x64a7f000 flags=0x0000]"
 
 
@@ -38,7 +40,7 @@ def test_shared_memory_of_a_container(
     container: str | None,
     severity: Severity | None,
 ) -> None:
-    parts = (torch(), seen("limits", {"shm_bytes": size}), *([TWO, nvml(count=2)] if several else []))
+    parts = (torch(), seen("limits", {"shm_bytes": size}), *([TWO, BUS, nvml(count=2), CUDA] if several else []))
     facts = within(healthy(*parts), container)
     finding = found(facts, "container-shm-too-small")
     assert (finding.severity if finding else None) is severity
@@ -120,6 +122,7 @@ def test_persistence_is_spoken_of_where_the_start_was_slow(
     told: bool,  # noqa: FBT001 - a row
 ) -> None:
     slow = replace(libcuda(), calls=(Call(name="cuInit", seconds=seconds, outcome="ok"),))
-    facts = healthy(slow, seen("gpu", gpu(persistence=persistence)), log(), kernel(), seen("pci-display", pci()))
+    card = gpu("NVIDIA GeForce RTX 4090", "8.9", persistence=persistence)
+    facts = healthy(slow, seen("gpu", card), log(), kernel(), seen("pci-display", pci()))
     assert ids(facts) == ({"persistence-mode-off"} if told else set())
     assert report(facts).verdict.status is Health.HEALTHY

@@ -10,6 +10,7 @@ import pytest
 
 from gpustack.bench import suite
 from gpustack.diagnose import rules
+from gpustack.diagnose.requirements.records import records
 from gpustack.explain import rule_docs
 from gpustack.matrix import Matrix
 from gpustack.matrix.spelling import squash
@@ -116,7 +117,10 @@ def leads() -> tuple[NumberLeads, ...]:
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
-    for finding in set(rule_docs.ids()) - {*rule_docs.BENCH, *rule_docs.TRACE}:
+    for finding, record in records().items():
+        place = place_of(MATRIX, finding)
+        assert finding in rules.RULES or (place is not None and place.layer is record.layer), finding
+    for finding in (*rules.RULES, *rules.AFTERWARDS):
         tree = ast.parse((RULES / f"{finding.replace('-', '_')}.py").read_text("utf-8"))
         inner = [
             node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)

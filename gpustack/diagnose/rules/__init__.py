@@ -130,8 +130,28 @@ RULES = (
     "matrix-old",
     "component-not-seen",
 )
+# Findings of rows of the health table that no rule has: their texts are in ``diagnose/requirements``.
+REQUIRED = (
+    "gpu-count-mismatch",
+    "gpu-not-answering",
+    "gpu-siblings-differ",
+    "ecc-corrected-high",
+    "gpu-memory-hot",
+    "gpu-memory-held",
+    "gpu-power-limited",
+    "inforom-corrupted",
+    "nvlink-inactive",
+    "fabric-not-ready",
+    "pcie-errors",
+    "nvml-slow",
+    "numa-balancing-on",
+    "cpu-governor-slow",
+    "clocksource-slow",
+    "debug-variable-set",
+)
 # Those that rest on what works and what does not, which the others decide first.
 AFTERWARDS = ("another-environment-works",)
+FINDINGS = (*RULES, *REQUIRED, *AFTERWARDS)
 # Those that say nothing without a message of a program or the kernel.
 FROM_MESSAGES = frozenset(
     {

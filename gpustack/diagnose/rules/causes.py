@@ -52,10 +52,18 @@ NO_CUDA = (
     "mig-enabled-no-instance",
     "cuda-visible-devices-invalid",
     "gpu-recovery-needed",
+    "gpu-not-answering",
+    "fabric-not-ready",
     "gpu-not-listed",
     "libcuda-missing",
     "fabric-manager-version-mismatch",
     "wsl-libcuda-shadowed",
+)
+LOST = ("gpu-fell-off-bus", "gsp-timeout", "gpu-not-answering", "gpu-count-mismatch")
+FABRIC = ("fabric-manager-version-mismatch", "fabric-manager-not-running")
+# What is wrong with one GPU explains what is wrong with the same one, and not with another.
+OF_ONE_GPU = frozenset(
+    {"gpu-not-answering", "gpu-count-mismatch", "gpu-siblings-differ", "pcie-errors", "fabric-not-ready"}
 )
 WRONG_LIBRARIES = ("nvjitlink-clash", "nccl-version-clash", "wheel-files-overwritten", "cuda-lib-shadowed")
 # What programs name themselves when they fail.
@@ -88,6 +96,14 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "host-hardware-fault": ("gpu-ecc-error",),
     "uvm-hmm-bug": (*NO_GPU_FOR_NVML, "nvidia-uvm-missing"),
     "nvlink-error": ("gpu-fell-off-bus", "gsp-timeout"),
+    "gpu-not-answering": ("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed"),
+    "gpu-count-mismatch": (*NO_GPU_FOR_NVML, "gpu-recovery-needed", "gpu-not-answering"),
+    "nvlink-inactive": (*LOST, "nvlink-error", "fabric-not-ready", *FABRIC, "driver-library-mismatch"),
+    "fabric-not-ready": (*FABRIC, "driver-library-mismatch", "gpu-fell-off-bus"),
+    "gpu-siblings-differ": ("gpu-not-answering",),
+    "pcie-errors": ("gpu-fell-off-bus", "bios-bar-setting"),
+    "nvml-slow": (*LOST, "persistence-mode-off"),
+    "gpu-memory-held": ("gpu-process-stuck", "mig-enabled-no-instance"),
     "legacy-gpu-needs-older-branch": ("open-module-unsupported-gpu",),
     "uvm-stale-after-suspend": (
         *("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed", "uvm-hmm-bug"),
@@ -201,6 +217,7 @@ def _explains(cause: Finding, finding: Finding) -> bool:
     """Tell whether a finding can be the cause of another: it weighs as much, and it is about the same thing."""
     same = cause.instance == finding.instance or cause.id not in OWN_INSTANCE
     same = same and (cause.id not in OWN_COMPONENT or cause.component == finding.component)
+    same = same and (finding.id not in OF_ONE_GPU or cause.instance in {None, finding.instance})
     strong = cause.severity is Severity.ERROR or finding.severity is not Severity.ERROR or cause.id in ON_PURPOSE
     return (
         cause.severity in EXPLAINING and strong and same and (finding.id not in TRIED or _in_its_words(cause, finding))

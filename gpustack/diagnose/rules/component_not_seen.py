@@ -10,8 +10,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import copies, number, status, text
-from gpustack.diagnose.rules.seen import FRAMEWORKS, MAKERS, any_gpu, from_text, gpus, nvidia_here, on_bus, starts
+from gpustack.diagnose.rules.reading import copies, status, text
+from gpustack.diagnose.rules.seen import (
+    FRAMEWORKS,
+    MAKERS,
+    any_gpu,
+    from_text,
+    gpus,
+    nvidia_here,
+    on_bus,
+    starts,
+    unasked,
+)
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Finding, Fix, Severity
@@ -35,7 +45,6 @@ DIED = re.compile(
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )
 UNTOLD = "no reason was given"
-SPOKEN_OF = frozenset({15, 16})  # lost, reset required: the rules about faults of a GPU have them
 
 
 def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
@@ -52,7 +61,7 @@ def judge(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             yield _finding(seen, seen.id, seen.reason or next(filter(None, errors), None) or UNTOLD)
     gpu = facts.find("gpu")
     for copy in gpu.instances if gpu else ():
-        if gpu and copy.status is Status.FAILED and number(copy.facts, "code") not in SPOKEN_OF:
+        if gpu and copy.status is Status.FAILED and unasked(copy):
             yield _finding(gpu, f"gpu {copy.key}", text(copy.facts, "error") or UNTOLD)
     if any_gpu(facts) and not from_text(facts):
         yield from _above(facts)

@@ -24,6 +24,12 @@ PASSED_ON = frozenset({"vfio-pci", "pci-stub", "xen-pciback"})
 MAKERS = frozenset({"nvidia", "amd", "intel"})
 FRAMEWORKS = ("pytorch", "jax", "onnxruntime")
 DRIVER = "nvidia-driver"
+# Why a GPU was not asked, or could not be, for what lies with time, rights, memory or the release of NVML.
+UNASKED = re.compile(
+    r"not asked|NVMLError_(?:NoPermission|\w*NotSupported|FunctionNotFound|LibraryNotFound|Uninitialized|Deprecated"
+    r"|AlreadyInitialized|InvalidArgument|ArgumentVersionMismatch|InsufficientSize|LibRmVersionMismatch"
+    r"|DriverNotLoaded|Memory|InsufficientResources|OperatingSystem|InUse|NotReady)\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,11 @@ def gpus(facts: Facts) -> tuple[Gpu, ...]:
         )
         for copy in copies(facts, "gpu")
     )
+
+
+def unasked(copy: Instance) -> bool:
+    """Return whether what is known of a GPU failed for no fault of its own, so that its health is unknown."""
+    return bool(UNASKED.match(text(copy.facts, "error") or ""))
 
 
 def capabilities(facts: Facts) -> tuple[ComputeCapability, ...]:

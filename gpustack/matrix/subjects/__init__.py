@@ -9,9 +9,9 @@ import importlib.util
 import sys
 
 LATE = (
-    *("compilers", "compilers_host", "cudnn", "drivers", "gpus", "intel", "jax", "known_bad", "libraries"),
+    *("compilers", "compilers_host", "cudnn", "drivers", "gpus", "health", "intel", "jax", "known_bad", "libraries"),
     *("messages", "nccl", "numbers", "onnx", "onnxruntime", "pep440", "ranges", "rocm", "serving", "systems"),
-    *("tensorflow", "tensorrt", "terms", "thresholds", "toolkits", "torch", "torch_rows", "training", "vllm", "xids"),
+    *("tensorflow", "tensorrt", "terms", "toolkits", "torch", "torch_rows", "training", "vllm", "xids"),
 )
 
 

@@ -1,0 +1,78 @@
+"""Requirements that rows state of a machine's health: each one that is broken is a contract and a finding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.requirements import counts, states
+from gpustack.diagnose.requirements.records import records
+from gpustack.diagnose.requirements.subjects import Machine
+from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpustack.diagnose.requirements.states import Outcome
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+SEVERITIES = tuple(Severity)
+
+
+def outcomes(facts: Facts, matrix: Matrix) -> tuple[Outcome, ...]:
+    """Return every requirement of the health table that is broken, limited or unknown."""
+    machine = Machine(facts=facts, matrix=matrix)
+    return (*counts.missing(machine), *states.broken(machine), *states.siblings(machine))
+
+
+def contracts(held: Iterable[Outcome]) -> Iterator[Contract]:
+    """Yield the contract of each of them; a broken one names its finding."""
+    for one in held:
+        yield Contract(
+            from_=one.component,
+            to=one.component if one.kind != "count" else one.source,
+            kind=one.kind,
+            needs=one.needs,
+            found=one.found,
+            status=one.status,
+            row=one.row,
+            finding=None if one.unknown else one.key,
+        )
+
+
+def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
+    """Yield the finding of each broken one; what breaks several of one finding on one GPU is one finding."""
+    found: dict[str, list[Outcome]] = {}
+    for one in held:
+        if not one.unknown:
+            found.setdefault(one.key, []).append(one)
+    for group in found.values():
+        yield _finding(sorted(group, key=lambda one: SEVERITIES.index(one.severity)))
+
+
+def _finding(group: Sequence[Outcome]) -> Finding:
+    """Return one finding with the gravest of what breaks it in its title, and the others in its detail."""
+    first, record = group[0], records()[group[0].finding]
+    return Finding(
+        id=first.finding,
+        instance=first.instance,
+        severity=first.severity,
+        layer=record.layer,
+        component=record.component,
+        title=first.title[:190],
+        detail=" ".join(f"{one.title}." for one in group[1:]),
+        because=tuple(
+            Because(component=one.component, fact=fact, value=value, source=one.source)
+            for one in group
+            for fact, value in one.grounds
+        ),
+        row=first.row,
+        fix=Fix(
+            text=record.remedy,
+            commands=record.commands(first.instance),
+            needs_root=record.needs_root,
+            needs_reboot=record.needs_reboot,
+            verify=record.verify(first.instance),
+        ),
+        confidence=record.confidence if first.sure else Confidence.LIKELY,
+    )

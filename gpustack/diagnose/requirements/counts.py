@@ -1,0 +1,150 @@
+"""GPUs that one list has and another lacks: on the bus, in the kernel module, in NVML, in CUDA, in the kernel's log.
+
+What hides a GPU on purpose is accounted for: virtual machines, excluded GPUs, containers, CUDA_VISIBLE_DEVICES, MIG and
+the compute mode. Where it cannot be told whether it was hidden, the requirement is unknown and no finding.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.requirements.states import Outcome
+from gpustack.diagnose.rules.nodes import withheld
+from gpustack.diagnose.rules.reading import at, copies, flag, items, number, text, texts, told
+from gpustack.diagnose.rules.seen import PASSED_ON, from_text, gpus, on_windows, ours
+from gpustack.matrix.subjects import health
+from gpustack.model.facts import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.requirements.subjects import Machine
+    from gpustack.matrix.subjects.health import Count
+    from gpustack.model.facts import Facts
+
+STARTS = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).*RmInitAdapter failed", re.IGNORECASE)
+UUID = re.compile(r"GPU-[0-9A-Za-z-]*")
+UNREAD = re.compile(r"(?!NVMLError_NotSupported).")
+NAMES = {"bus": "the PCI bus", "module": "the kernel module", "nvml": "NVML", "cuda": "CUDA", "failed": "the log"}
+ENDS = {"bus": "pci-display", "module": "nvidia.ko", "nvml": "nvml", "cuda": "libcuda", "failed": "kernel-log"}
+
+
+def missing(machine: Machine) -> Iterator[Outcome]:
+    """Yield each GPU that a row expects in a list and that is not in it."""
+    facts = machine.facts
+    if from_text(facts) or on_windows(facts):
+        return  # a text need not name every GPU, and in WSL none is on the bus
+    lists = {name: _listed(name, facts) for name in NAMES}
+    unnamed = sum(text(gpu.copy.facts, "pci") is None for gpu in gpus(facts))
+    for row in health.counts(machine.matrix):
+        every, among = lists[row.every], lists[row.among]
+        gone = [pci for pci in every or () if among is not None and pci not in among]
+        if row.among == "nvml" and len(gone) <= unnamed:
+            continue  # listed without its address: it does not answer, which is a finding of its own
+        for pci in gone:
+            yield _outcome(row, pci, lists, machine)
+
+
+def _listed(name: str, facts: Facts) -> frozenset[str] | None:
+    """Return the addresses of a list, or None where nobody asked or it says nothing."""
+    if name == "bus":
+        seen = facts.find("pci-display")
+        real = (copy for copy in ours(facts) if not flag(copy.facts, "virtual_function"))
+        return frozenset(copy.key for copy in real) if seen and seen.status is Status.PRESENT else None
+    if name == "module":
+        known = items(told(facts, "nvidia.ko"), "gpus")
+        return frozenset(pci for one in known if (pci := text(one, "pci"))) or None
+    if name == "failed":
+        lines = texts(told(facts, "kernel-log"), "nvrm")
+        return frozenset(found[1].lower() for line in lines if (found := STARTS.search(line)))
+    return _in_cuda(facts) if name == "cuda" else _in_nvml(facts)
+
+
+def _in_nvml(facts: Facts) -> frozenset[str] | None:
+    """Return what NVML lists, where it works and lists any; that it lists none has a finding of its own."""
+    listed = frozenset(pci for gpu in gpus(facts) if (pci := text(gpu.copy.facts, "pci")))
+    return listed if listed and number(told(facts, "nvml"), "code") == 0 else None
+
+
+def _in_cuda(facts: Facts) -> frozenset[str] | None:
+    """Return what CUDA lists, where it starts."""
+    libcuda = told(facts, "libcuda")
+    devices = items(libcuda, "devices")
+    if number(libcuda, "cu_init") != 0 or not devices or not all(text(one, "pci") for one in devices):
+        return None
+    return frozenset(pci for one in devices if (pci := text(one, "pci")))
+
+
+def _outcome(row: Count, pci: str, lists: dict[str, frozenset[str] | None], machine: Machine) -> Outcome:
+    facts = machine.facts
+    product = next((gpu.name for gpu in gpus(facts) if gpu.mark == pci), None)
+    lines = [line for line in texts(told(facts, "kernel-log"), "nvrm") if pci in line.lower() and STARTS.search(line)]
+    hidden = None if lines else _hidden(row, pci, facts)
+    title = f"{product} at {pci}" if product else f"The GPU at {pci}"
+    why = f" ({lines[-1][:90]})" if lines and row.every != "failed" else ""
+    grounds = [(f"GPUs of {NAMES[name]}", ", ".join(sorted(lists[name] or ()))) for name in (row.every, row.among)]
+    return Outcome(
+        component=ENDS[row.every],
+        kind="count",
+        finding=row.finding,
+        severity=row.severity,
+        instance=pci,
+        title=f"{title}: {row.what}{why}",
+        needs=f"every GPU of {NAMES[row.every]} in {NAMES[row.among]}",
+        found=f"{pci} is missing" + (f"; {hidden}" if hidden else ""),
+        row=row.row,
+        grounds=(*grounds, *(("nvrm", line) for line in lines[-1:])),
+        source=ENDS[row.among],
+        unknown=hidden is not None,
+        sure=bool(lines) or not facts.host.container,
+    )
+
+
+def _hidden(row: Count, pci: str, facts: Facts) -> str | None:
+    """Return what may hide a GPU from a list on purpose, or None where nothing does."""
+    if row.among == "cuda":
+        return _hidden_from_cuda(pci, facts)
+    if row.among == "bus":
+        return "a container or virtual machine may show no bus" if facts.host.container else None
+    held = {text(one, "pci"): one for one in items(told(facts, "nvidia.ko"), "gpus")}.get(pci)
+    passed_on = any(
+        copy.key == pci and text(copy.facts, "driver") in PASSED_ON for copy in copies(facts, "pci-display")
+    )
+    given_to_others = withheld(facts) or at(told(facts, "libcuda"), "visible") is not None
+    reasons = (
+        (passed_on, "a virtual machine has it"),
+        (flag(held, "excluded"), "the module was told to leave it out"),
+        (given_to_others, "a scheduler may have given it to another job"),
+        (facts.host.container and not _given(number(held, "minor"), facts), "the container may not have been given it"),
+    )
+    return next((why for hides, why in reasons if hides), None)
+
+
+def _given(minor: int | None, facts: Facts) -> bool:
+    """Return whether a container has the device node of a GPU, which it has of those that it was given."""
+    nodes = items(told(facts, "nvidia.ko"), "nodes")
+    return minor is not None and any(
+        text(node, "path") == f"/dev/nvidia{minor}" and flag(node, "exists") and flag(node, "readable")
+        for node in nodes
+    )
+
+
+def _hidden_from_cuda(pci: str, facts: Facts) -> str | None:
+    listed = gpus(facts)
+    if any(flag(gpu.copy.facts, "mig", "enabled") for gpu in listed):
+        return "CUDA lists MIG instances"
+    if any(UNREAD.match(text(gpu.copy.facts, "unavailable", "mig.enabled") or "") for gpu in listed):
+        return "whether MIG is on could not be read"
+    own = next((gpu.copy for gpu in listed if gpu.mark == pci), None)
+    if own and text(own.facts, "compute_mode") == "prohibited":
+        return "its compute mode is prohibited"
+    visible = at(told(facts, "libcuda"), "visible")
+    if visible is None:
+        return None
+    names = [name.strip() for name in str(visible).split(",")]
+    uuid = text(own.facts, "uuid") if own else None
+    if uuid and all(UUID.fullmatch(name) for name in names) and any(uuid.startswith(name) for name in names):
+        return None
+    everything = {str(number) for number in range(len(listed))} <= set(names)
+    return None if everything else f"CUDA_VISIBLE_DEVICES is {str(visible)[:40]}"

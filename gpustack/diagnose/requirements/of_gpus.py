@@ -1,0 +1,208 @@
+"""The records of findings about one GPU: its sensors, memory, limits, siblings and PCI Express link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.requirements.records import Record
+from gpustack.model.command import GPU, PCI, Command, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _all(gpu: str | None) -> Command:
+    return sh("nvidia-smi -q -i {gpu}", gpu=GPU(gpu)) if gpu else sh("nvidia-smi -q")
+
+
+def _speed(gpu: str | None) -> Command:
+    if gpu is None:
+        return sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK")
+    return sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK -i {gpu}", gpu=GPU(gpu))
+
+
+def _memory(gpu: str | None) -> Command:
+    return sh("nvidia-smi -q -d ECC,ROW_REMAPPER -i {gpu}", gpu=GPU(gpu))
+
+
+def _reset(gpu: str | None) -> tuple[Command, ...]:
+    return (sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(gpu)),)
+
+
+def _link(gpu: str | None) -> tuple[Command, ...]:
+    return (sh("sudo lspci -vv -s {place} | grep -iE 'lnk|uesta|cesta'", place=PCI(gpu)),)
+
+
+def _compare(_gpu: str | None) -> tuple[Command, ...]:
+    return (
+        sh(
+            "nvidia-smi --query-gpu=pci.bus_id,vbios_version,power.limit,clocks.max.sm,ecc.mode.current,memory.total"
+            " --format=csv"
+        ),
+    )
+
+
+RECORDS: Mapping[str, Record] = {
+    "gpu-not-answering": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Read what the kernel says of it, stop the programs on it and reset it. If it still does not answer, "
+        "switch the machine off and on; if that does not help, have the board replaced.",
+        commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
+        verify=_all,
+        needs_root=True,
+        doc="""A GPU does not answer the driver, or some of its sensors do not.
+
+        nvidia-smi shows ERR! or Unknown Error for what cannot be read. The GPU's firmware has stopped, its link is
+        failing, or the board is: programs on it hang or fail, and its health is not known.
+
+        Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
+    ),
+    "gpu-siblings-differ": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Compare the GPUs and give the odd one the same settings and firmware as the others.",
+        commands=_compare,
+        verify=_speed,
+        doc="""A GPU differs from the other GPUs of the same kind in this machine.
+
+        Programs on several GPUs run as fast as the slowest one. Another VBIOS, power limit, clock limit, ECC mode or
+        memory size usually comes from a replaced board, or from a setting that was made on one GPU only.
+
+        Compare the GPUs with nvidia-smi, and give the odd one the same settings and firmware as the others.""",
+    ),
+    "ecc-corrected-high": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Watch whether the count rises. If it does, take the GPU out of service and have it tested or replaced.",
+        commands=lambda gpu: (_memory(gpu),),
+        verify=_memory,
+        confidence=Confidence.LIKELY,
+        doc="""ECC has corrected far more memory errors on a GPU than a healthy one has.
+
+        Each error was corrected, so no result is wrong. So many of them mean that a memory cell or a link to the memory
+        is wearing out: errors that cannot be corrected tend to follow.
+
+        Watch whether the count rises. If it does, test the GPU (gpustack stress) and have it replaced.""",
+    ),
+    "gpu-memory-hot": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Cool it: fans, air flow, dust, the room; in a server, the fan profile.",
+        commands=lambda gpu: (_speed(gpu),),
+        verify=_speed,
+        doc="""The memory of a GPU is too hot.
+
+        HBM has a limit of its own, which it can reach while the GPU itself is cool. Near it the memory is refreshed
+        more often and slows down; above it errors follow.
+
+        Look at fans, air flow and dust, and in a server at the fan profile. Neighbouring GPUs show whether one cooler
+        is badly seated.""",
+    ),
+    "gpu-memory-held": Record(
+        layer=Layer.APPLICATION,
+        component="gpu",
+        remedy="Find out who holds it: a process of another container or user, or one that has ended and left a "
+        "child. If nobody does, reset the GPU.",
+        commands=lambda gpu: (sh("sudo fuser -v /dev/nvidia*"), *_reset(gpu)),
+        verify=lambda _gpu: sh("nvidia-smi --query-gpu=pci.bus_id,memory.used --format=csv"),
+        needs_root=True,
+        confidence=Confidence.LIKELY,
+        doc="""Memory of a GPU is in use, and no process is seen on it.
+
+        A program that starts now has less memory than the GPU has, and may run out of it. The memory belongs to a
+        process of another container, to one that has ended and left a child, or it was lost when a process crashed.
+
+        Look for who has the GPU's device node open, and end it. If nobody has, reset the GPU.""",
+    ),
+    "gpu-power-limited": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="If nobody lowered it on purpose, set the default limit again (WATTS is the default that nvidia-smi "
+        "shows).",
+        commands=lambda gpu: (
+            sh("nvidia-smi -q -d POWER -i {gpu}", gpu=GPU(gpu)),
+            sh("# sudo nvidia-smi -pl WATTS -i {gpu}", gpu=GPU(gpu)),
+        ),
+        verify=_speed,
+        needs_root=True,
+        doc="""The power limit of a GPU is below its default.
+
+        Under load the GPU lowers its clocks to stay below the limit, so it is slower than its siblings and than its
+        datasheet says. Somebody has set the limit (nvidia-smi -pl), or the server's management has.
+
+        If it was not done on purpose, set the default limit again. It is also the default after a restart of the
+        driver.""",
+    ),
+    "inforom-corrupted": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Reset the GPU or restart the machine. If the warning stays, have the board replaced.",
+        commands=_reset,
+        verify=_all,
+        needs_root=True,
+        doc="""The InfoROM of a GPU is corrupted.
+
+        The InfoROM is a small memory on the board that keeps its configuration, its ECC counts and its retired memory.
+        When it is damaged, settings such as the ECC mode are lost and the history of memory errors is not known.
+
+        Reset the GPU or restart the machine. If the warning stays, NVIDIA asks for the board to be replaced.""",
+    ),
+    "pcie-errors": Record(
+        layer=Layer.HARDWARE,
+        component="pci-display",
+        remedy="Switch the machine off, seat the card, its riser and its cables again, and try another slot. If the "
+        "errors come back, have the card or the board replaced.",
+        commands=_link,
+        verify=_all,
+        needs_root=True,
+        doc="""The PCI Express link of a GPU has had errors.
+
+        Corrected errors and replays cost time: each packet is sent again. Uncorrected and fatal errors lose data, crash
+        programs, or take the GPU off the bus. The cause is the seating of the card, a riser, a cable, or the slot.
+
+        Seat the card and its riser again, try another slot, and update the firmware of the machine.""",
+    ),
+    # Findings that rules yield too; their texts are there.
+    "gpu-ecc-error": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Stop its programs and reset it. If errors come back or remapping failed, have the board replaced.",
+        commands=_reset,
+        verify=_memory,
+        needs_root=True,
+    ),
+    "gpu-recovery-needed": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Stop the programs on it, then do what the driver asks for.",
+        commands=_reset,
+        verify=_all,
+        needs_root=True,
+    ),
+    "gpu-overheat": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
+        commands=lambda gpu: (_speed(gpu),),
+        verify=_speed,
+    ),
+    "gpu-hw-slowdown": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Look at the power supplies, their cables and the load on them, and at the server's event log.",
+        commands=lambda gpu: (_speed(gpu),),
+        verify=_speed,
+    ),
+    "pcie-link-degraded": Record(
+        layer=Layer.HARDWARE,
+        component="pci-display",
+        remedy="Switch the machine off, seat the card and its riser again, and look at the slot's setting in the "
+        "firmware.",
+        commands=_link,
+        verify=_all,
+        needs_root=True,
+    ),
+}

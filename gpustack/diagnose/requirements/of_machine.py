@@ -1,0 +1,191 @@
+"""The records of findings about what joins GPUs, and about the machine around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.requirements.records import Record
+from gpustack.model.command import GPU, Command, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _links(gpu: str | None) -> Command:
+    return sh("nvidia-smi nvlink --status -i {gpu}", gpu=GPU(gpu)) if gpu else sh("nvidia-smi nvlink --status")
+
+
+def _listed(_gpu: str | None) -> Command:
+    return sh("nvidia-smi -L")
+
+
+def _doctor(_gpu: str | None) -> Command:
+    return sh("gpustack doctor")
+
+
+RECORDS: Mapping[str, Record] = {
+    "gpu-count-mismatch": Record(
+        layer=Layer.DRIVER,
+        component="nvml",
+        remedy="Read why the driver could not start it. Switch the machine off and on; if it is still missing, seat "
+        "the card again or have it replaced.",
+        commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), sh("lspci -d 10de:"), sh("nvidia-smi -L")),
+        verify=_listed,
+        needs_root=True,
+        doc="""A GPU is in one list of this machine's GPUs and missing from another.
+
+        The PCI bus, the kernel module, NVML and CUDA each list the GPUs. One that NVML or CUDA lacks cannot be used,
+        and programs that expect all of them fail or run on fewer. Usually the driver could not start it (RmInitAdapter
+        failed in the kernel's log), or it has been lost since.
+
+        GPUs that are hidden on purpose are not counted: by CUDA_VISIBLE_DEVICES, MIG, a container or scheduler, an
+        exclusion, or because a virtual machine has them. Read the kernel's log, then switch the machine off and on.""",
+    ),
+    "nvlink-inactive": Record(
+        layer=Layer.HARDWARE,
+        component="nvlink",
+        remedy="Check that the fabric manager runs and read its log, then reset all GPUs together or restart the "
+        "machine. A link that stays down is a fault of the board, of the NVSwitch or of the seating.",
+        commands=lambda gpu: (
+            _links(gpu),
+            sh("systemctl status nvidia-fabricmanager"),
+            sh("sudo dmesg | grep -iE 'nvlink|sxid|xid'"),
+        ),
+        verify=_links,
+        needs_root=True,
+        doc="""NVLinks of a GPU are inactive, on a machine where all of them should be up.
+
+        On boards with NVSwitch every link of every GPU is trained when the machine starts. With links down, GPUs reach
+        each other more slowly, over fewer links or over PCI Express, or CUDA does not start at all.
+
+        Check the fabric manager and the kernel's log, and reset the GPUs or restart the machine. GPUs that are joined
+        by a bridge may leave links unused, and are not judged by this.""",
+    ),
+    "nvlink-error": Record(
+        layer=Layer.HARDWARE,
+        component="nvlink",
+        remedy="Watch whether the counts rise. Reset the GPUs on that link; if it comes back, seat the board or bridge "
+        "again, and have the part replaced.",
+        commands=lambda gpu: (sh("nvidia-smi nvlink --errorcounters -i {gpu}", gpu=GPU(gpu)),),
+        verify=_links,
+        confidence=Confidence.LIKELY,
+    ),
+    "fabric-not-ready": Record(
+        layer=Layer.DRIVER,
+        component="gpu",
+        remedy="Check that the fabric manager runs, in exactly the driver's release, and read its log; then restart "
+        "it, or restart the machine.",
+        commands=lambda _gpu: (
+            sh("systemctl status nvidia-fabricmanager"),
+            sh("sudo journalctl -b -u nvidia-fabricmanager"),
+            sh("sudo systemctl restart nvidia-fabricmanager"),
+        ),
+        verify=lambda _gpu: sh("nvidia-smi -q | grep -A 8 Fabric"),
+        needs_root=True,
+        doc="""A GPU has not joined its NVLink fabric, or the fabric reports that it is unhealthy.
+
+        On machines with NVSwitch the fabric manager joins the GPUs. Until it has, CUDA fails with error 802 (system not
+        yet initialised), and NCCL fails or falls back to slower paths. Degraded bandwidth and unhealthy routes make
+        work on several GPUs slow or fail.
+
+        Check the fabric manager, its release and its log. A state that stays "in progress" means that it does not run
+        or found a link or switch that is broken.""",
+    ),
+    "nvml-slow": Record(
+        layer=Layer.DRIVER,
+        component="nvml",
+        remedy="Read what the kernel says, and look for a GPU that hangs or a process that waits in the driver.",
+        commands=lambda _gpu: (
+            sh("sudo dmesg | grep -iE 'nvrm|xid'"),
+            sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
+        ),
+        verify=_listed,
+        needs_root=True,
+        confidence=Confidence.LIKELY,
+        doc="""NVML, the driver's management library, takes seconds to answer.
+
+        It usually answers in milliseconds. One that is slow is the first sign of a GPU whose firmware hangs, of a link
+        that fails, or of a process that is stuck in the driver. A machine that is busy to its limit can be slow too.
+
+        Read the kernel's log for Xids and timeouts, and look for processes in state D.""",
+    ),
+    "host-hardware-fault": Record(
+        layer=Layer.HARDWARE,
+        component="linux-kernel",
+        remedy="Read the machine's own event log, update its firmware, and have the faulty part replaced.",
+        commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'hardware error|mce'"), sh("sudo ipmitool sel list")),
+        verify=_doctor,
+        needs_root=True,
+    ),
+    "persistence-mode-off": Record(
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        remedy="Run nvidia-persistenced.",
+        commands=lambda _gpu: (sh("sudo systemctl enable --now nvidia-persistenced"),),
+        verify=lambda _gpu: sh("nvidia-smi --query-gpu=persistence_mode --format=csv"),
+        needs_root=True,
+    ),
+    "numa-balancing-on": Record(
+        layer=Layer.KERNEL,
+        component="linux-kernel",
+        remedy="Switch it off on GPU servers, and make that permanent in /etc/sysctl.d.",
+        commands=lambda _gpu: (sh("sudo sysctl -w kernel.numa_balancing=0"),),
+        verify=lambda _gpu: sh("cat /proc/sys/kernel/numa_balancing"),
+        needs_root=True,
+        doc="""Automatic NUMA balancing is on, on a machine with data-centre GPUs.
+
+        The kernel then unmaps pages of programs to see which processor uses them, and moves them. For programs that
+        keep memory pinned for a GPU this costs time, makes it vary, and gains nothing.
+
+        Switch it off (kernel.numa_balancing=0), as the tuning guides for GPU servers ask. Machines with one NUMA node
+        never have it on.""",
+    ),
+    "cpu-governor-slow": Record(
+        layer=Layer.KERNEL,
+        component="linux-kernel",
+        remedy="Set the governor performance on GPU servers.",
+        commands=lambda _gpu: (sh("sudo cpupower frequency-set --governor performance"),),
+        verify=lambda _gpu: sh("cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        needs_root=True,
+        doc="""The processors save power, on a machine with data-centre GPUs.
+
+        With this frequency governor the processors stay at low clocks. Whatever they do for the GPUs, such as launching
+        kernels and loading data, takes longer, and the GPUs wait for it.
+
+        Set the governor performance. intel_pstate and amd-pstate-epp call their ordinary governor powersave, which is
+        not judged by this.""",
+    ),
+    "clocksource-slow": Record(
+        layer=Layer.KERNEL,
+        component="linux-kernel",
+        remedy="Find out in the kernel's log why the TSC was given up, update the machine's firmware, and restart.",
+        commands=lambda _gpu: (
+            sh("sudo dmesg | grep -iE 'clocksource|tsc'"),
+            sh("cat /sys/devices/system/clocksource/clocksource0/available_clocksource"),
+        ),
+        verify=lambda _gpu: sh("cat /sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        needs_root=True,
+        doc="""The kernel reads the time from a slow clock.
+
+        Frameworks and the driver read the time thousands of times a second. From the processor's TSC, or a virtual
+        machine's own clock, that takes nanoseconds; from HPET or the ACPI timer it takes microseconds and a system
+        call. The kernel changes to these when it finds the TSC unstable.
+
+        Read in the kernel's log why it did. Usually the firmware is at fault, or a processor with an error.""",
+    ),
+    "debug-variable-set": Record(
+        layer=Layer.ENVIRONMENT,
+        component="environment",
+        remedy="If it is not there on purpose, take it out of the environment and out of the files that set it.",
+        commands=lambda _gpu: (sh("env | grep -E '^(CUDA|NCCL)_'"), sh("grep -nE '(CUDA|NCCL)_' ~/.bashrc ~/.profile")),
+        verify=lambda _gpu: sh("env | grep -E '^(CUDA|NCCL)_'"),
+        doc="""A variable is set that makes CUDA or NCCL slower, or that loads a tool into every program.
+
+        Such variables are set to look for a fault and then forgotten. CUDA_LAUNCH_BLOCKING waits for each kernel,
+        NCCL_P2P_DISABLE and NCCL_IB_DISABLE take the fast paths away, and CUDA_INJECTION64_PATH loads a profiler.
+
+        Unset it where it is not needed on this machine, and look for the file that sets it.""",
+    ),
+}

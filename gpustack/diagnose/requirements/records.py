@@ -1,0 +1,39 @@
+"""The texts of the findings that rows of the health table yield: one record a finding, and nothing of it elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.model.report import Confidence
+
+if TYPE_CHECKING:
+    from gpustack.model.command import Command
+    from gpustack.model.facts import Layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
+
+    ``commands`` and ``verify`` take the PCI address of the GPU, or None where it is the whole machine's. ``doc`` is
+    None where a rule of the same id has the text already.
+    """
+
+    layer: Layer
+    component: str
+    remedy: str
+    commands: Callable[[str | None], tuple[Command, ...]]
+    verify: Callable[[str | None], Command]
+    needs_root: bool = False
+    needs_reboot: bool = False
+    confidence: Confidence = Confidence.CERTAIN
+    doc: str | None = None
+
+
+def records() -> Mapping[str, Record]:
+    """Return every record by the id of its finding."""
+    from gpustack.diagnose.requirements import of_gpus, of_machine  # noqa: PLC0415 - they are made of Record
+
+    return {**of_gpus.RECORDS, **of_machine.RECORDS}

@@ -1,0 +1,235 @@
+"""States, limits and siblings: each row held against each subject, and what breaks it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.requirements.paths import Member, applies, figure, matches, members, same, values
+from gpustack.diagnose.rules.reading import text
+from gpustack.matrix.subjects import health
+from gpustack.matrix.subjects.health import Limit, State, shown
+from gpustack.model.facts import Status
+from gpustack.model.report import Kept, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpustack.diagnose.requirements.subjects import Machine, Subject
+    from gpustack.matrix.subjects.health import Alike
+    from gpustack.model.facts import JsonValue
+    from gpustack.model.report import Row
+
+MOST = 60  # letters of a value in a title
+SHOWN = 4  # members that a title names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A requirement of one subject that is not met, or that nobody can decide (``unknown``)."""
+
+    component: str
+    kind: str
+    finding: str
+    severity: Severity
+    instance: str | None
+    title: str
+    needs: str
+    found: str
+    row: Row
+    grounds: tuple[tuple[str, JsonValue], ...]
+    source: str = ""
+    unknown: bool = False
+    sure: bool = True
+
+    @property
+    def key(self) -> str:
+        """The key of the finding that it yields."""
+        return f"{self.finding}@{self.instance}" if self.instance else self.finding
+
+    @property
+    def status(self) -> Kept:
+        """What it is called as a contract; a state that is merely worth knowing limits nobody."""
+        if self.unknown:
+            return Kept.UNKNOWN
+        return Kept.LIMITED if self.severity is Severity.INFO else Kept.BROKEN
+
+
+def broken(machine: Machine) -> Iterator[Outcome]:
+    """Yield every expected state and limit that is not met, once for each row and subject."""
+    duties: tuple[State | Limit, ...] = (*health.states(machine.matrix), *health.limits(machine.matrix))
+    for duty in duties:
+        for subject in machine.subjects(duty.of):
+            outcome = _held(duty, subject, machine)
+            if outcome:
+                yield outcome
+
+
+def _held(duty: State | Limit, subject: Subject, machine: Machine) -> Outcome | None:
+    """Return how a subject breaks a row, or None where it keeps it, or where the row is not about it."""
+    seen = [one for one in members(subject.held, duty.path) if not duty.members or duty.members.search(one.name)]
+    if not seen:
+        return None
+    bound = _bound(duty, subject) if isinstance(duty, Limit) else None
+    wrong = [one for one in seen if _wrong(duty, one.value, bound)]
+    if not wrong or not applies(duty, subject, machine):
+        return None
+    worst = max(wrong, key=lambda one: figure(one.value) or 0.0)
+    worst_value = cut(worst.value)
+    words = {
+        "found": worst_value,
+        "bound": _plain(duty.value if isinstance(duty, Limit) and duty.value is not None else _least(duty, subject)),
+        "member": worst.name,
+        "members": _named(wrong, duty),
+        "count": len(wrong),
+        "total": len(seen),
+        "gpus": ", ".join(one.mark or "" for one in machine.subjects("gpu")),
+        "error": cut(text(subject.held, "error") or "no answer"),
+    }
+    return Outcome(
+        component=duty.of,
+        kind="state" if isinstance(duty, State) else "limit",
+        finding=duty.finding,
+        severity=duty.severity,
+        instance=subject.mark,
+        title=_title(subject, duty.what.format_map(words)),
+        needs=f"{duty.path.text} {_wanted(duty, bound)}",
+        found=_at(_named(wrong, duty) if len(seen) > 1 else worst_value, subject.mark),
+        row=duty.row,
+        grounds=tuple((_fact(duty, one), one.value) for one in wrong[:SHOWN]),
+        source=subject.source,
+    )
+
+
+def _title(subject: Subject, what: str) -> str:
+    return f"{subject.title}: {what}" if subject.title else what[:1].upper() + what[1:]
+
+
+def _wrong(duty: State | Limit, value: JsonValue, bound: float | None) -> bool:
+    if isinstance(duty, Limit):
+        measured = figure(value)
+        return measured is not None and bound is not None and duty.bad.breaks(measured, bound)
+    if value is None:
+        return duty.known
+    if duty.unlike and matches(duty.unlike, value):
+        return True
+    return same(value, duty.never) or (duty.expect is not None and not same(value, duty.expect))
+
+
+def _bound(duty: Limit, subject: Subject) -> float | None:
+    least = duty.value if duty.value is not None else _least(duty, subject)
+    return None if least is None else least - duty.margin
+
+
+def _least(duty: State | Limit, subject: Subject) -> float | None:
+    """Return the least of the facts that bound another, those below zero or null left out."""
+    if not isinstance(duty, Limit):
+        return None
+    known = [figure(one) for path in duty.bound for one in values(subject.held, path)]
+    return min((one for one in known if one is not None and one > 0), default=None)
+
+
+def _wanted(duty: State | Limit, bound: float | None) -> str:
+    """Say what a row asks of its fact."""
+    if isinstance(duty, Limit):
+        good = {"above": "at most", "at-least": "below", "below": "at least", "at-most": "above"}
+        return f"{good[duty.bad.value]} {_plain(bound)}"
+    if duty.expect is not None:
+        return " or ".join(map(shown, duty.expect))
+    if duty.never:
+        return f"not {' or '.join(map(shown, duty.never))}"
+    return f"without {duty.unlike.pattern}" if duty.unlike else "known"
+
+
+def _named(wrong: Sequence[Member], duty: State | Limit) -> str:
+    """Name the members that break a row, the first few of them."""
+    plain = isinstance(duty, State) and duty.expect == (True,)
+    named = [one.name if plain else f"{one.name}: {cut(one.value)}" for one in wrong]
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return ", ".join(named[:SHOWN]) + more
+
+
+def _fact(duty: State | Limit, one: Member) -> str:
+    """Return the name of a fact, with its member in the place of the brackets."""
+    return duty.path.text.replace("[]", f"[{one.name}]", 1)
+
+
+def siblings(machine: Machine) -> Iterator[Outcome]:
+    """Yield each fact in which GPUs of one kind differ: who is unlike most of them, or all where nobody is most."""
+    groups: dict[tuple[JsonValue, ...], list[Subject]] = {}
+    slots = {one.mark: one.held.get("subsystem") for one in machine.subjects("pci-display")}
+    for one in machine.subjects("gpu"):
+        if one.held.get("status") == Status.PRESENT.value and one.product:
+            groups.setdefault((one.held.get("device_id"), slots.get(one.mark), one.product), []).append(one)
+    for group in groups.values():
+        for duty in health.alikes(machine.matrix) if len(group) > 1 else ():
+            yield from _unlike(duty, group, machine)
+
+
+def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator[Outcome]:
+    said = [(one, known[0]) for one in group if (known := values(one.held, duty.path))]
+    counted = Counter(shown(value) for _, value in said)
+    if len(counted) < 2:  # noqa: PLR2004 - all alike
+        return
+    said = [(one, value) for one, value in said if applies(duty, one, machine)]
+    usual, times = counted.most_common(1)[0]
+    if times * 2 > len(said):
+        for one, value in said:
+            if shown(value) != usual:
+                yield _odd(duty, one, shown(value), usual, value)
+    elif said:
+        yield _divided(duty, said)
+
+
+def _odd(duty: Alike, one: Subject, found: str, usual: str, value: JsonValue) -> Outcome:
+    return Outcome(
+        component=duty.of,
+        kind="alike",
+        finding=duty.finding,
+        severity=duty.severity,
+        instance=one.mark,
+        title=f"{one.title}: {duty.what.format_map({'found': cut(found), 'needs': cut(usual)})}",
+        needs=f"{duty.path.text} {cut(usual)}, as its siblings have",
+        found=_at(cut(found), one.mark),
+        row=duty.row,
+        grounds=((duty.path.text, value),),
+        source=one.source,
+    )
+
+
+def _divided(duty: Alike, said: Sequence[tuple[Subject, JsonValue]]) -> Outcome:
+    """Return that GPUs of one kind have two values and neither is usual: all of them are named."""
+    by_value: dict[str, list[str]] = {}
+    for one, value in said:
+        by_value.setdefault(shown(value), []).append(one.mark or "")
+    found = "; ".join(f"{cut(value)} at {', '.join(marks)}" for value, marks in by_value.items())
+    first = said[0][0]
+    return Outcome(
+        component=duty.of,
+        kind="alike",
+        finding=duty.finding,
+        severity=duty.severity,
+        instance=None,
+        title=f"{first.product}: {duty.path.text} differs between GPUs: {found}"[:190],
+        needs=f"{duty.path.text} equal on all GPUs of a kind",
+        found=found,
+        row=duty.row,
+        grounds=tuple((f"{duty.path.text} at {one.mark}", value) for one, value in said),
+        source=first.source,
+    )
+
+
+def cut(value: JsonValue) -> str:
+    """Return a value for a title, in one line and not too long."""
+    said = " ".join(_plain(value).split())
+    return said if len(said) <= MOST else f"{said[: MOST - 1]}…"
+
+
+def _plain(value: JsonValue) -> str:
+    """Return a value, a number without a needless fraction."""
+    return f"{value:.10g}" if isinstance(value, float) else shown(value)
+
+
+def _at(found: str, mark: str | None) -> str:
+    return f"{found} at {mark}" if mark else found

@@ -1,0 +1,148 @@
+"""What rows of the health table are held against: GPUs, their links and slots, and the machine as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.rules.reading import copies, flag, number, text
+from gpustack.diagnose.rules.seen import from_text, gpus, ours, unasked
+from gpustack.matrix.subjects import gpus as products
+from gpustack.model.facts import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component, Facts, JsonValue
+
+NVML = ("nvml", "gpu", "nvlink")  # components whose probes ask NVML
+NOTHING: Mapping[str, JsonValue] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One thing that a row speaks of: a GPU's instance of a component, or (``mark`` None) the machine's only one.
+
+    ``mark`` is the PCI address of the GPU, or its key where that is unknown; ``gpu`` are the facts of that GPU.
+    """
+
+    component: str
+    held: Mapping[str, JsonValue]
+    mark: str | None = None
+    product: str | None = None
+    gpu: Mapping[str, JsonValue] = field(default_factory=dict)
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        if self.mark is None:
+            return ""
+        return f"{self.product} at {self.mark}" if self.product else f"The GPU at {self.mark}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The facts of one machine as subjects, each component read once."""
+
+    facts: Facts
+    matrix: Matrix
+    known: dict[str, tuple[Subject, ...]] = field(default_factory=dict)
+
+    def subjects(self, component: str) -> tuple[Subject, ...]:
+        """Return what there is of a component."""
+        if component not in self.known:
+            self.known[component] = tuple(_SOURCES.get(component, _whole)(self, component))
+        return self.known[component]
+
+    def is_of(self, subject: Subject, classes: frozenset[str]) -> bool:
+        """Return whether the GPU of a subject, or for the whole machine any GPU, is a product of these classes."""
+        names = {subject.product} if subject.mark else {one.product for one in self.subjects("gpu")}
+        return any(products.class_of(self.matrix, name) in classes for name in names if name)
+
+    def host(self) -> Mapping[str, JsonValue]:
+        """Return the facts of the host that conditions may name."""
+        one = self.facts.host
+        held = {"container": one.container, "virtualisation": one.virtualisation, "wsl": one.wsl}
+        return {**held, "measured": not from_text(self.facts)}
+
+    def component(self, name: str) -> Component | None:
+        """Return a component of the facts."""
+        return self.facts.find(name)
+
+
+def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the GPUs that NVML lists; one without an address has that of the only GPU which is listed nowhere."""
+    facts = machine.facts
+    listed = gpus(facts)
+    placed = {text(gpu.copy.facts, "pci") for gpu in listed}
+    missing = [copy.key for copy in ours(facts) if copy.key not in placed]
+    lost = [gpu for gpu in listed if not text(gpu.copy.facts, "pci")]
+    only = missing[0] if len(missing) == len(lost) == 1 else None
+    source = _source(machine, component)
+    for gpu in listed:
+        held = {**gpu.copy.facts, "status": gpu.copy.status.value, "unasked": unasked(gpu.copy)}
+        mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
+        name = text(gpu.copy.facts, "name")
+        yield Subject(component=component, held=held, mark=mark, product=name, gpu=held, source=source)
+
+
+def _links(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the NVLinks of each GPU."""
+    known = {(one.held.get("uuid"), one.held.get("index")): one for one in machine.subjects("gpu")}
+    source = _source(machine, component)
+    for copy in copies(machine.facts, component):
+        index = number(copy.facts, "index")
+        fits = (one for (uuid, number_), one in known.items() if uuid == copy.key or number_ == index is not None)
+        gpu = next(fits, None)
+        mark = gpu.mark if gpu else copy.key
+        product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
+        yield Subject(component=component, held=copy.facts, mark=mark, product=product, gpu=of_gpu, source=source)
+
+
+def _slots(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the GPUs on the bus that are this machine's to use."""
+    known = {one.mark: one for one in machine.subjects("gpu")}
+    source = _source(machine, component)
+    for copy in ours(machine.facts):
+        gpu = known.get(copy.key)
+        product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
+        yield Subject(component=component, held=copy.facts, mark=copy.key, product=product, gpu=of_gpu, source=source)
+
+
+def _library(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield NVML with the slowest of each of its calls, the GPUs that it lists and that there are, and persistence."""
+    calls: dict[str, JsonValue] = {}
+    for name in NVML:
+        seen = machine.component(name)
+        for call in seen.calls if seen else ():
+            before = calls.get(call.name)
+            calls[call.name] = max(call.seconds, before) if isinstance(before, float) else call.seconds
+    listed = machine.subjects("gpu")
+    kept = {one.mark or "": flag(one.held, "persistence") for one in listed}
+    more: dict[str, JsonValue] = {
+        "calls": calls,
+        "listed": len(listed),
+        "on_bus": len(ours(machine.facts)),
+        "persistence": kept,
+        "persistence_off": not all(kept.values()),
+    }
+    for one in _whole(machine, component):
+        yield Subject(component=component, held={**one.held, **more}, source=one.source)
+
+
+def _whole(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the one copy of a component that a machine has."""
+    seen = machine.component(component)
+    if seen is not None and seen.status in {Status.PRESENT, Status.FAILED}:
+        copy = next(iter(copies(machine.facts, component)), None)
+        yield Subject(component=component, held=copy.facts if copy else seen.facts, source=seen.source)
+
+
+def _source(machine: Machine, component: str) -> str:
+    seen = machine.component(component)
+    return seen.source if seen else ""
+
+
+_SOURCES = {"gpu": _gpus, "nvlink": _links, "pci-display": _slots, "nvml": _library}

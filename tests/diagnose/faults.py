@@ -1,0 +1,266 @@
+"""Faults to plant in a healthy machine: what is changed, the finding that it must yield, and the fact that is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.diagnose.machines import add, part, pci, put
+
+RM = "NVRM: GPU {}: RmInitAdapter failed! (0x26:0x56:1482)"
+GRAVE = "[Hardware Error]: event severity: fatal"
+MCE = "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: be00000000800400"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault on the last GPU; ``whole``: it is the machine's, so that no single GPU can be named."""
+
+    name: str
+    finding: str
+    fact: str
+    plant: Callable[[dict[str, Any], int], None]
+    whole: bool = False
+
+
+def fact(finding: str, component: str, path: str, value: object) -> Fault:
+    """Return a fault that is one fact of the last GPU."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        put(said, component, gpu, path, value)
+
+    return Fault(name=f"{component} {path}={value}", finding=finding, fact=path.partition("[")[0], plant=plant)
+
+
+def named(finding: str, fact_: str, *, whole: bool = False) -> Callable[[Callable[[dict[str, Any], int], None]], Fault]:
+    """Return what makes a fault of a function that plants it."""
+
+    def made(plant: Callable[[dict[str, Any], int], None]) -> Fault:
+        return Fault(name=plant.__name__, finding=finding, fact=fact_, plant=plant, whole=whole)
+
+    return made
+
+
+def drop(said: dict[str, Any], name: str, gpu: int) -> None:
+    """Take one GPU out of a component."""
+    part(said, name)["instances"].pop(gpu)
+
+
+def uncounted(said: dict[str, Any], gpu: int) -> None:
+    """Let NVML, NVLink and CUDA lack a GPU."""
+    drop(said, "gpu", gpu)
+    drop(said, "nvlink", gpu)
+    part(said, "nvml")["instances"][0]["facts"]["gpu_count"] -= 1
+    part(said, "libcuda")["instances"][0]["facts"]["devices"].pop(gpu)
+
+
+def write(said: dict[str, Any], *lines: str) -> None:
+    """Add lines of the driver to the kernel's log."""
+    part(said, "kernel-log")["instances"][0]["facts"]["nvrm"] += lines
+
+
+def machine(finding: str, component: str, layer: str, path: str, value: object) -> Fault:
+    """Return a fault that is one fact of the machine."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        if not any(one["id"] == component for one in said["components"]):
+            add(said, component, layer, {})
+        put(said, component, 0, path, value)
+
+    return Fault(name=f"{path}={value}", finding=finding, fact=path, plant=plant, whole=True)
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_with_a_line_in_the_log(said: dict[str, Any], gpu: int) -> None:
+    uncounted(said, gpu)
+    write(said, RM.format(pci(gpu)))
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_from_nvml_without_a_word(said: dict[str, Any], gpu: int) -> None:
+    uncounted(said, gpu)
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_from_the_bus_and_from_nvml(said: dict[str, Any], gpu: int) -> None:
+    uncounted(said, gpu)
+    drop(said, "pci-display", gpu)
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_from_everywhere_but_the_log(said: dict[str, Any], gpu: int) -> None:
+    gone_from_the_bus_and_from_nvml.plant(said, gpu)
+    part(said, "nvidia.ko")["instances"][0]["facts"]["gpus"].pop(gpu)
+    write(said, RM.format(pci(gpu)))
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def without_a_driver_on_the_bus(said: dict[str, Any], gpu: int) -> None:
+    uncounted(said, gpu)
+    put(said, "pci-display", gpu, "driver", None)
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_from_cuda(said: dict[str, Any], gpu: int) -> None:
+    part(said, "libcuda")["instances"][0]["facts"]["devices"].pop(gpu)
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_from_cuda_that_is_shown_all(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "libcuda")["instances"][0]["facts"]
+    held["visible"] = ",".join(map(str, range(len(held["devices"]))))
+    held["devices"].pop(gpu)
+
+
+@named("gpu-count-mismatch", "gpu_count", whole=True)
+def counted_once_less(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "nvml")["instances"][0]["facts"]["gpu_count"] -= 1
+
+
+@named("gpu-not-answering", "status")
+def no_handle(said: dict[str, Any], gpu: int) -> None:
+    found = {"index": gpu, "code": 999, "error": "NVMLError_Unknown: Unknown Error"}
+    part(said, "gpu")["instances"][gpu].update(key=f"index {gpu}", status="failed", facts=found)
+
+
+@named("gpu-not-answering", "status")
+def no_answer_to_any_question(said: dict[str, Any], gpu: int) -> None:
+    part(said, "gpu")["instances"][gpu]["status"] = "failed"
+    put(said, "gpu", gpu, "error", "NVMLError_Unknown: Unknown Error")
+
+
+@named("gpu-not-answering", "unavailable[temperature.gpu_c]")
+def sensors_that_err(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "temperature.gpu_c", None)
+    held = part(said, "gpu")["instances"][gpu]["facts"]["unavailable"]
+    held.update({"temperature.gpu_c": "NVMLError_Unknown: Unknown Error", "power.watts": "NVMLError_Unknown: ERR!"})
+
+
+@named("gpu-count-mismatch", "GPUs of")
+def gone_from_the_bus_alone(said: dict[str, Any], gpu: int) -> None:
+    said["host"]["container"] = None
+    drop(said, "pci-display", gpu)
+
+
+@named("fabric-not-ready", "fabric.cluster")
+def another_cluster(said: dict[str, Any], gpu: int) -> None:
+    for number in range(gpu + 1):
+        put(said, "gpu", number, "fabric.cluster", "b" if number == gpu else "a")
+
+
+@named("nvlink-inactive", "links[")
+def all_links_down(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "nvlink")["instances"][gpu]["facts"]
+    held["active"] = 0
+    for one in held["links"]:
+        one["active"] = False
+
+
+@named("gpu-memory-held", "memory.used_mib")
+def memory_of_nobody(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "memory.used_mib", 61440)
+
+
+@named("pcie-link-degraded", "pcie.generation")
+def a_slow_link_under_load(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 4, "reasons": ["sw_power_cap"]})
+    put(said, "gpu", gpu, "pcie.generation", 3)
+
+
+@named("pcie-link-degraded", "link.speed")
+def a_slow_slot_under_load(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 4, "reasons": ["sw_power_cap"]})
+    put(said, "pci-display", gpu, "link.speed", 16.0)
+
+
+@named("nvml-slow", "calls[nvmlDeviceGetCount]", whole=True)
+def a_call_of_seconds(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "gpu")["calls"].append({"name": "nvmlDeviceGetCount", "seconds": 6.2, "outcome": "ok"})
+
+
+@named("nvml-slow", "calls[nvmlInit]", whole=True)
+def a_start_of_seconds(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "nvml")["calls"].append({"name": "nvmlInit", "seconds": 9.5, "outcome": "ok"})
+
+
+OF_GPU = (
+    ("gpu-recovery-needed", "recovery_action", 1),
+    *(("gpu-ecc-error", path, True) for path in ("remap.failed", "remap.pending", "retired.pending")),
+    *(("gpu-ecc-error", f"repair.{which}_pending", True) for which in ("channel", "tpc")),
+    ("gpu-ecc-error", "ecc.sram_threshold_exceeded", True),
+    ("gpu-ecc-error", "ecc.uncorrected_volatile", 3),
+    ("gpu-ecc-error", "ecc.sram_uncorrected_volatile", 1),
+    ("gpu-ecc-error", "remap.uncorrectable", 512),
+    ("gpu-ecc-error", "remap.banks.none", 2),
+    ("gpu-ecc-error", "retired.double_bit", 16),
+    ("gpu-ecc-error", "retired.single_bit", 63),
+    ("ecc-corrected-high", "ecc.corrected_volatile", 60_000_000),
+    ("ecc-corrected-high", "ecc.corrected_aggregate", 60_000_000),
+    ("inforom-corrupted", "inforom.valid", False),
+    ("gpu-overheat", "temperature.gpu_c", 88),
+    ("gpu-overheat", "temperature.gpu_c", 84),
+    ("gpu-overheat", "temperature.margin_c", 1),
+    ("gpu-memory-hot", "temperature.memory_c", 104),
+    ("gpu-overheat", "throttle_ns.thermal", 90_000_000_000),
+    ("gpu-hw-slowdown", "throttle_ns.board_limit", 5_000_000_000),
+    ("gpu-hw-slowdown", "throttle_ns.reliability", 7_200_000_000_000),
+    ("gpu-power-limited", "power.limit_watts", 350.0),
+    ("gpu-not-answering", "temperature.gpu_c", "ERR!"),
+    ("gpu-not-answering", "power.watts", "ERR!"),
+    ("fabric-not-ready", "fabric.state", "in-progress"),
+    ("fabric-not-ready", "fabric.state", "not-started"),
+    ("fabric-not-ready", "fabric.status", 999),
+    ("fabric-not-ready", "fabric.health.degraded_bandwidth", True),
+    ("fabric-not-ready", "fabric.health.route_unhealthy", True),
+    ("fabric-not-ready", "fabric.health.route_recovery", True),
+    ("fabric-not-ready", "fabric.health.access_timeout", True),
+    ("fabric-not-ready", "fabric.health.incorrect_configuration", 2),
+    ("pcie-link-degraded", "pcie.width", 8),
+    ("pcie-errors", "pcie.replays", 500_000),
+    ("pcie-errors", "pcie.fatal_errors", 1),
+    ("pcie-errors", "pcie.nonfatal_errors", 2),
+    ("pcie-errors", "pcie.correctable_errors", 200_000),
+    ("persistence-mode-off", "persistence", False),
+)
+OF_SLOT = (("aer.fatal", 1), ("aer.nonfatal", 4), ("aer.correctable", 123_456))
+OF_LINK = (
+    ("active", False),
+    *((f"errors.{name}", 5000) for name in ("recovery", "recovery_failed", "recovery_succeeded", "replay")),
+    *((f"errors.{name}", 5000) for name in ("receive", "malformed_packet", "buffer_overrun", "integrity")),
+    *((f"errors.{name}", 4_000_000) for name in ("crc_flit", "crc_data")),
+)
+OF_SIBLING = (
+    *(("vbios", "96.00.89.00.01"), ("gsp_firmware", "570.124.06"), ("clocks.max_sm_mhz", 1755)),
+    *(("clocks.max_memory_mhz", 2619), ("memory.total_mib", 81559), ("ecc.enabled", False), ("nvlinks", 12)),
+    *(("memory.bus_width_bits", 5120), ("pcie.max_generation", 4), ("pcie.max_width", 8)),
+    ("power.default_limit_watts", 650.0),
+)
+VARIABLES = {
+    **dict.fromkeys(("CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"), "1"),
+    "CUDA_INJECTION64_PATH": "/opt/x/libinject.so",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_DEBUG": "TRACE",
+}
+FAULTS = (
+    *(value for value in list(globals().values()) if isinstance(value, Fault)),
+    *(fact(finding, "gpu", path, value) for finding, path, value in OF_GPU),
+    *(fact("pcie-errors", "pci-display", path, value) for path, value in OF_SLOT),
+    fact("pcie-link-degraded", "pci-display", "link.width", 8),
+    *(
+        fact("nvlink-inactive" if path == "active" else "nvlink-error", "nvlink", f"links[4].{path}", value)
+        for path, value in OF_LINK
+    ),
+    *(fact("gpu-siblings-differ", "gpu", path, value) for path, value in OF_SIBLING),
+    fact("fabric-not-ready", "gpu", "fabric.clique", 3),
+    *(
+        machine("debug-variable-set", "environment", "environment", f"variables.{name}", value)
+        for name, value in VARIABLES.items()
+    ),
+    machine("numa-balancing-on", "linux-kernel", "kernel", "numa_balancing", value=True),
+    machine("cpu-governor-slow", "linux-kernel", "kernel", "cpu_governor", "powersave"),
+    machine("clocksource-slow", "linux-kernel", "kernel", "clocksource", "hpet"),
+    machine("host-hardware-fault", "linux-kernel", "kernel", "taint_flags", ["machine-check"]),
+    machine("host-hardware-fault", "kernel-log", "kernel", "hardware_errors", [MCE]),
+    machine("host-hardware-fault", "kernel-log", "kernel", "hardware_errors", [GRAVE]),
+)

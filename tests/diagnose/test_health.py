@@ -1,0 +1,239 @@
+"""Faults planted in recorded machines: each is told with its GPU and its fact, and the machines themselves are well."""
+
+from __future__ import annotations
+
+import copy
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpustack.diagnose import requirements
+from gpustack.diagnose.requirements.records import records
+from gpustack.diagnose.rules import FINDINGS, REQUIRED
+from gpustack.matrix.subjects import health
+from gpustack.model.facts import Call
+from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
+from tests.build import MATRIX, gpu, healthy, libcuda, report, seen
+from tests.diagnose.faults import (
+    FAULTS,
+    Fault,
+    all_links_down,
+    gone_from_cuda,
+    gone_from_nvml_without_a_word,
+    uncounted,
+)
+from tests.diagnose.machines import eight, facts, part, pci, put, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KINDS = {"state", "limit", "alike", "count"}
+MACHINES = {"two": recorded(), "eight": eight()}
+GRAVE = {Severity.ERROR, Severity.WARNING}
+ROWS: tuple[health.Duty | health.Count, ...] = (
+    *health.states(MATRIX),
+    *health.limits(MATRIX),
+    *health.alikes(MATRIX),
+    *health.counts(MATRIX),
+)
+
+
+def drawn(made: Report) -> list[Contract]:
+    return [one for one in made.contracts if one.kind in KINDS]
+
+
+def says(finding: Finding) -> str:
+    return " ".join(
+        (finding.title, finding.detail, *(str(one.value) for one in finding.because), finding.instance or "")
+    )
+
+
+@pytest.mark.parametrize("size", MACHINES)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_told_with_its_gpu_and_its_fact(fault: Fault, size: str) -> None:
+    said = copy.deepcopy(MACHINES[size])
+    last = (8 if size == "eight" else 2) - 1
+    fault.plant(said, last)
+    made = report(facts(said))
+    told = [one for one in made.findings if one.id == fault.finding and one.severity in GRAVE]
+    assert told, [one.key for one in made.findings]
+    assert made.verdict.status in {Health.BROKEN, Health.DEGRADED}
+    assert fault.finding in made.verdict.root_causes
+    assert fault.whole or any(pci(last) in says(one) for one in told)
+    assert any(fault.fact in ground.fact for one in told for ground in one.because)
+    assert_paired(made)
+
+
+def assert_paired(made: Report) -> None:
+    """Assert that each broken contract has its finding, and each finding of a requirement its contract."""
+    keys = {one.key: one for one in made.findings}
+    broken = [one for one in drawn(made) if one.status in {Kept.BROKEN, Kept.LIMITED}]
+    assert {one.finding for one in broken} <= set(keys)
+    assert all(one.finding is None for one in drawn(made) if one.status is Kept.UNKNOWN)
+    assert {one.key for one in made.findings if one.id in REQUIRED} <= {one.finding for one in broken}
+    assert all(one.row for one in broken)
+
+
+@pytest.mark.parametrize("name", ["recorded-h200", "recorded-h200-deep", "healthy-h200", "recorded-h200-x2"])
+def test_a_healthy_recorded_machine_breaks_no_requirement(name: str) -> None:
+    assert drawn(report(facts(recorded(name)))) == []
+
+
+def test_the_machine_of_eight_that_faults_are_planted_in_is_healthy() -> None:
+    made = report(facts(eight()))
+    assert made.verdict.status is Health.HEALTHY
+    assert drawn(made) == []
+
+
+def test_every_row_is_broken_by_a_planted_fault() -> None:
+    """When this fails: a new row of health.toml wants a fault in faults.py."""
+    broken = set()
+    for fault in FAULTS:
+        said = eight()
+        fault.plant(said, 7)
+        broken |= {one.row for one in requirements.outcomes(facts(said), MATRIX)}
+    assert [row.name for row in ROWS if row.row not in broken and row.severity in GRAVE] == []
+
+
+def test_every_row_has_a_record_and_every_record_a_row() -> None:
+    assert {row.finding for row in ROWS} == set(records())
+    assert set(REQUIRED) == {name for name, one in records().items() if one.doc}
+    assert set(records()) <= set(FINDINGS)
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert len({row.row.text for row in ROWS}) == len(ROWS)
+
+
+def test_a_row_that_is_damaged_is_refused() -> None:
+    row = {"name": "a", "of": "gpu", "fact": "x", "finding": "y", "severity": "error", "what": "", "source": "s"}
+    for kind, more in (
+        ("state", {}),
+        ("limit", {"bad": "above"}),
+        ("state", {"known": True, "when": [{"is": [1]}]}),
+    ):
+        with pytest.raises(ValueError, match=r"a |unpack|expected"):
+            getattr(health, f"_{kind}")({**row, "checked": "2026-11-22", **more})
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a machine of two or eight GPUs with some faults, each on some GPU."""
+    size = draw(st.sampled_from([2, 8]))
+    said = recorded() if size == 2 else eight()
+    for fault in draw(st.lists(st.sampled_from(FAULTS), min_size=1, max_size=6, unique_by=lambda one: one.finding)):
+        with suppress(IndexError, KeyError, AttributeError):  # another fault has taken what this one changes
+            fault.plant(said, draw(st.integers(0, size - 1)))
+    return said
+
+
+@given(machines())
+def test_on_any_machine_each_broken_requirement_has_its_finding_and_each_finding_its_requirement(
+    said: dict[str, Any],
+) -> None:
+    assert_paired(report(facts(said)))
+
+
+def test_persistence_is_a_warning_on_data_centre_gpus_alone_and_told_once() -> None:
+    off = report(healthy(seen("gpu", gpu(persistence=False))))
+    assert [one.key for one in off.findings if one.severity is Severity.WARNING] == ["persistence-mode-off"]
+    slow = replace(libcuda(), calls=(Call(name="cuInit", seconds=9.5, outcome="ok"),))
+    both = report(healthy(slow, seen("gpu", gpu(persistence=False))))
+    assert [(one.key, one.severity) for one in both.findings] == [("persistence-mode-off", Severity.WARNING)]
+    desktop = gpu("NVIDIA GeForce RTX 4090", "8.9", persistence=False, temperature={"memory_c": 104})
+    assert drawn(report(healthy(seen("gpu", desktop)))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("a virtual machine has it", lambda said: put(said, "pci-display", 1, "driver", "vfio-pci")),
+        ("the module leaves it out", lambda said: put(said, "nvidia.ko", 0, "gpus[1].excluded", value=True)),
+        ("another job has it", lambda said: put(said, "libcuda", 0, "visible", "0")),
+        ("the container has no node of it", lambda said: put(said, "nvidia.ko", 0, "nodes[2].exists", value=False)),
+    ],
+)
+def test_a_gpu_that_is_hidden_on_purpose_is_no_finding(name: str, change: Callable[[dict[str, Any]], None]) -> None:
+    said = recorded()
+    gone_from_nvml_without_a_word.plant(said, 1)
+    change(said)
+    made = report(facts(said))
+    assert not [one for one in made.findings if one.id == "gpu-count-mismatch"], name
+    assert {(one.status, one.finding) for one in drawn(made)} <= {(Kept.UNKNOWN, None)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: put(said, "libcuda", 0, "visible", "0"),
+        lambda said: put(said, "gpu", 0, "mig", {"enabled": True, "instances": [{"uuid": "MIG-1"}]}),
+        lambda said: put(said, "gpu", 1, "compute_mode", "prohibited"),
+    ],
+)
+def test_a_gpu_that_cuda_may_not_list_is_unknown(change: Callable[[dict[str, Any]], None]) -> None:
+    said = recorded()
+    gone_from_cuda.plant(said, 1)
+    change(said)
+    made = report(facts(said))
+    assert not [one for one in made.findings if one.id == "gpu-count-mismatch"]
+    assert Kept.UNKNOWN in {one.status for one in drawn(made)}
+
+
+def test_a_gpu_that_fell_off_the_bus_explains_what_it_takes_along() -> None:
+    said = recorded()
+    all_links_down.plant(said, 0)
+    uncounted(said, 1)
+    xid = {"pci": pci(1), "code": 79, "text": "GPU has fallen off the bus."}
+    put(said, "kernel-log", 0, "xids", [xid])
+    made = report(facts(said))
+    assert made.verdict.root_causes == ("gpu-fell-off-bus",)
+    caused = {one.id: one.caused_by for one in made.findings if one.id in REQUIRED}
+    root = f"gpu-fell-off-bus@{pci(1)}"
+    assert caused == {"gpu-count-mismatch": root, "nvlink-inactive": root}
+
+
+def test_gpus_that_wait_for_the_fabric_are_a_warning_while_cuda_works_and_no_root_where_it_does_not() -> None:
+    said = recorded()
+    for number in range(2):
+        put(said, "gpu", number, "fabric.state", "in-progress")
+    assert [(one.id, one.severity) for one in report(facts(said)).findings if one.severity in GRAVE] == [
+        ("fabric-not-ready", Severity.WARNING)
+    ] * 2
+    put(said, "libcuda", 0, "cu_init", 802)
+    made = report(facts(said))
+    assert made.verdict.root_causes == ("fabric-manager-not-running",)
+    assert {one.caused_by for one in made.findings if one.id == "fabric-not-ready"} == {"fabric-manager-not-running"}
+
+
+def test_an_idle_link_that_is_slow_and_links_of_a_bridge_that_are_unused_are_no_faults() -> None:
+    said = recorded()
+    put(said, "gpu", 1, "pcie.generation", 1)
+    put(said, "pci-display", 1, "link.speed", 2.5)
+    assert drawn(report(facts(said))) == []
+    all_links_down.plant(said, 1)
+    for number in range(2):
+        put(said, "gpu", number, "fabric.state", "not-supported")
+        put(said, "gpu", number, "name", "NVIDIA A100 80GB PCIe")
+        for link in part(said, "nvlink")["instances"][number]["facts"]["links"]:
+            link["remote"] = {"type": "gpu", "pci": pci(1 - number)}
+    assert drawn(report(facts(said))) == []
+
+
+@pytest.mark.parametrize(("size", "named"), [("two", [pci(0), pci(1)]), ("eight", [pci(7)])])
+def test_of_siblings_the_odd_one_is_named_and_of_two_kinds_both(size: str, named: list[str]) -> None:
+    said = copy.deepcopy(MACHINES[size])
+    put(said, "gpu", 7 if size == "eight" else 1, "vbios", "96.00.89.00.01")
+    (finding,) = (one for one in report(facts(said)).findings if one.id == "gpu-siblings-differ")
+    assert finding.instance == (named[0] if size == "eight" else None)
+    assert re.findall(r"0000:00:\w\w\.0", finding.title) == named
+
+
+@pytest.mark.parametrize("finding", REQUIRED)
+def test_a_record_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -> None:
+    first, _, rest = (records()[finding].doc or "").partition("\n\n")
+    assert first.endswith(".")
+    assert "\n" not in first
+    assert len(re.findall(r"[.:;]", rest)) >= 2
