@@ -16,8 +16,9 @@ from gpustack.diagnose import requirements
 from gpustack.diagnose.requirements.records import records
 from gpustack.diagnose.rules import FINDINGS, REQUIRED
 from gpustack.matrix.subjects import health
+from gpustack.matrix.subjects.xids import Xid, xids
 from gpustack.model.facts import Call
-from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
+from gpustack.model.report import Confidence, Contract, Finding, Health, Kept, Report, Severity
 from tests.build import MATRIX, gpu, healthy, libcuda, report, seen
 from tests.diagnose.faults import (
     FAULTS,
@@ -32,7 +33,10 @@ from tests.diagnose.machines import eight, facts, part, pci, put, recorded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS = {"state", "limit", "alike", "count"}
+# What NVIDIA asks for that is no fault of the machine, or that other Xids and words say.
+PASSED = {*("IGNORE", "RESTART_APP", "CONTACT_SUPPORT", "XID_154"), *(f"WORKFLOW_XID_{code}" for code in (13, 31, 45))}
+CONTAINED = 94  # asks for a new program alone, and is an ECC error
+KINDS = {"state", "limit", "alike", "count", "event"}
 MACHINES = {"two": recorded(), "eight": eight()}
 GRAVE = {Severity.ERROR, Severity.WARNING}
 ROWS: tuple[health.Duty | health.Count, ...] = (
@@ -101,7 +105,7 @@ def test_every_row_is_broken_by_a_planted_fault() -> None:
 
 
 def test_every_row_has_a_record_and_every_record_a_row() -> None:
-    assert {row.finding for row in ROWS} == set(records())
+    assert {row.finding for row in ROWS} | {"gpu-xid"} == set(records())
     assert set(REQUIRED) == {name for name, one in records().items() if one.doc}
     assert set(records()) <= set(FINDINGS)
     assert len({row.name for row in ROWS}) == len(ROWS)
@@ -229,6 +233,29 @@ def test_of_siblings_the_odd_one_is_named_and_of_two_kinds_both(size: str, named
     (finding,) = (one for one in report(facts(said)).findings if one.id == "gpu-siblings-differ")
     assert finding.instance == (named[0] if size == "eight" else None)
     assert re.findall(r"0000:00:\w\w\.0", finding.title) == named
+
+
+@pytest.mark.parametrize("one", xids(MATRIX), ids=lambda one: str(one.number))
+def test_every_xid_of_the_catalogue_that_asks_for_more_than_a_new_program_is_reported_with_its_gpu(one: Xid) -> None:
+    said = recorded()
+    put(said, "kernel-log", 0, "xids", [{"pci": pci(1), "code": one.number, "text": "", "seconds": 10.0}] * 2)
+    made = report(facts(said))
+    told = [finding for finding in made.findings if finding.severity in GRAVE]
+    asks = one.bucket not in PASSED if one.bucket else one.layer in {"hw", "pcie"}
+    assert bool(told) is (asks or one.number == CONTAINED)
+    assert all(pci(1) in says(finding) and f"Xid {one.number}" in says(finding) for finding in told)
+    assert_paired(made)
+
+
+def test_an_xid_that_asks_for_a_reset_is_an_error_until_the_driver_says_that_none_is_needed() -> None:
+    said = recorded()
+    put(said, "kernel-log", 0, "xids", [{"pci": pci(1), "code": 62, "text": "", "seconds": 10.0}])
+    (finding,) = (one for one in report(facts(said)).findings if one.id == "gpu-xid")
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.LIKELY)
+    put(said, "gpu", 1, "recovery_action", None)
+    (finding,) = (one for one in report(facts(said)).findings if one.id == "gpu-xid")
+    assert finding.severity is Severity.ERROR
+    assert "reset the GPU" in finding.title
 
 
 @pytest.mark.parametrize("finding", REQUIRED)

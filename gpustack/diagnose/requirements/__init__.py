@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.requirements import counts, states
+from gpustack.diagnose.requirements import counts, events, states
 from gpustack.diagnose.requirements.records import records
 from gpustack.diagnose.requirements.subjects import Machine
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Severity
@@ -22,7 +22,7 @@ SEVERITIES = tuple(Severity)
 def outcomes(facts: Facts, matrix: Matrix) -> tuple[Outcome, ...]:
     """Return every requirement of the health table that is broken, limited or unknown."""
     machine = Machine(facts=facts, matrix=matrix)
-    return (*counts.missing(machine), *states.broken(machine), *states.siblings(machine))
+    return (*counts.missing(machine), *states.broken(machine), *states.siblings(machine), *events.logged(machine))
 
 
 def contracts(held: Iterable[Outcome]) -> Iterator[Contract]:

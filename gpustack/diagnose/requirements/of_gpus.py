@@ -136,6 +136,23 @@ RECORDS: Mapping[str, Record] = {
         If it was not done on purpose, set the default limit again. It is also the default after a restart of the
         driver.""",
     ),
+    "gpu-xid": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Stop its programs and do what NVIDIA's catalogue asks for; gpustack explain xid NUMBER says more. If "
+        "it comes back, test the GPU and have it replaced.",
+        commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
+        verify=_all,
+        needs_root=True,
+        doc="""The driver has logged an Xid, its number for an error of a GPU, that asks for an action.
+
+        NVIDIA's catalogue says for each Xid what to do: nothing, restart the program, reset the GPU, restart the
+        machine, check cables and power, or update. An Xid that asks for a reset leaves the GPU unusable or its results
+        in doubt until then; one that a program can cause weighs nothing unless it comes back.
+
+        Read the log around it: the first Xid is the cause, those after it are its consequences. Then do what the
+        catalogue asks for.""",
+    ),
     "inforom-corrupted": Record(
         layer=Layer.HARDWARE,
         component="gpu",

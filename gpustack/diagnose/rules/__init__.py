@@ -139,6 +139,7 @@ REQUIRED = (
     "gpu-memory-hot",
     "gpu-memory-held",
     "gpu-power-limited",
+    "gpu-xid",
     "inforom-corrupted",
     "nvlink-inactive",
     "fabric-not-ready",

@@ -63,7 +63,7 @@ LOST = ("gpu-fell-off-bus", "gsp-timeout", "gpu-not-answering", "gpu-count-misma
 FABRIC = ("fabric-manager-version-mismatch", "fabric-manager-not-running")
 # What is wrong with one GPU explains what is wrong with the same one, and not with another.
 OF_ONE_GPU = frozenset(
-    {"gpu-not-answering", "gpu-count-mismatch", "gpu-siblings-differ", "pcie-errors", "fabric-not-ready"}
+    {"gpu-not-answering", "gpu-count-mismatch", "gpu-siblings-differ", "gpu-xid", "pcie-errors", "fabric-not-ready"}
 )
 WRONG_LIBRARIES = ("nvjitlink-clash", "nccl-version-clash", "wheel-files-overwritten", "cuda-lib-shadowed")
 # What programs name themselves when they fail.
@@ -101,6 +101,7 @@ EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {
     "nvlink-inactive": (*LOST, "nvlink-error", "fabric-not-ready", *FABRIC, "driver-library-mismatch"),
     "fabric-not-ready": (*FABRIC, "driver-library-mismatch", "gpu-fell-off-bus"),
     "gpu-siblings-differ": ("gpu-not-answering",),
+    "gpu-xid": (*LOST, "gpu-ecc-error", "nvlink-error", "host-hardware-fault"),
     "pcie-errors": ("gpu-fell-off-bus", "bios-bar-setting"),
     "nvml-slow": (*LOST, "persistence-mode-off"),
     "gpu-memory-held": ("gpu-process-stuck", "mig-enabled-no-instance"),

@@ -68,7 +68,7 @@ class ClockReason:
 def xids(matrix: Matrix) -> tuple[Xid, ...]:
     """Give every Xid that the matrix knows, by number."""
     engines = matrix.rows("xid", "engines", _engine)
-    made = matrix.rows("xid", "xids", _xid) + matrix.rows("xid", "new", _new)
+    made = matrix.rows("xid", "xids", _xid) + matrix.rows("xid", "new", _new) + matrix.rows("xid", "unused", _unused)
     return tuple(sorted(made + tuple(one for group in engines for one in group), key=lambda one: one.number))
 
 
@@ -121,6 +121,18 @@ def _new(line: Line) -> Xid:
         meaning="defined in the driver's source, not explained yet",
         mnemonic=line["mnemonic"],
         row=row("xid", text, line),
+    )
+
+
+def _unused(line: Line) -> Xid:
+    words = line["mnemonic"].replace("_", " ").lower()
+    return Xid(
+        number=int(line["code"]),
+        name=words,
+        meaning="NVIDIA's catalogue lists it as unused",
+        bucket=line["bucket"],
+        mnemonic=line["mnemonic"],
+        row=row("xid", f"Xid {line['code']} is {words} and unused on A100 and later", line),
     )
 
 

@@ -1,0 +1,73 @@
+"""Xids of the kernel's log that no rule speaks of, each as NVIDIA's catalogue weighs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.requirements.states import Outcome
+from gpustack.diagnose.rules.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
+from gpustack.matrix.subjects.xids import xids
+from gpustack.model.report import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.requirements.subjects import Machine, Subject
+    from gpustack.matrix.subjects.xids import Xid
+
+# Those that the rules about memory, links, lost GPUs, the GSP, programs and recoveries speak of.
+JUDGED = MEMORY | APPLICATION | {LINK, 79, 119, 120, SUMMARY}
+# How much NVIDIA's action words weigh; what is not here asks for nothing, or names no action.
+WEIGHTS = {
+    **dict.fromkeys(("RESET_GPU", "RESTART_VM", "RESTART_BM"), Severity.ERROR),
+    **dict.fromkeys(("CHECK_MECHANICALS", "CHECK_UVM", "UPDATE_SWFW", "WORKFLOW_NVLINK5_ERR"), Severity.WARNING),
+    **dict.fromkeys(("RESTART_APP", "CONTACT_SUPPORT"), Severity.INFO),
+}
+BOARD = frozenset({"hw", "pcie"})  # layers of Xids that are a fault even where the catalogue names no action
+RECOVERED = 0  # what NVML answers where no recovery is asked for
+
+
+def logged(machine: Machine) -> Iterator[Outcome]:
+    """Yield each Xid of this start that asks for more than nothing, once for each GPU, with how often it came."""
+    times: dict[tuple[str, int], int] = {}
+    for chain in chains(machine.facts):
+        if chain.lead not in JUDGED:
+            times[chain.pci, chain.lead] = times.get((chain.pci, chain.lead), 0) + chain.codes[chain.lead]
+    if not times:
+        return
+    known = {one.number: one for one in xids(machine.matrix)}
+    by_mark = {one.mark: one for one in machine.subjects("gpu")}
+    for (pci, code), count in times.items():
+        xid = known.get(code)
+        weight = _weight(xid, by_mark.get(pci)) if xid else None
+        if xid and weight:
+            yield _outcome(xid, pci, count, by_mark.get(pci), weight)
+
+
+def _weight(xid: Xid, gpu: Subject | None) -> Severity | None:
+    """Return how much an Xid weighs: less where the driver says that the GPU needs no recovery now."""
+    if xid.bucket is None:
+        return Severity.WARNING if xid.layer in BOARD else None
+    weight = WEIGHTS.get(xid.bucket)
+    recovered = gpu is not None and gpu.held.get("recovery_action") == RECOVERED
+    return Severity.WARNING if weight is Severity.ERROR and recovered else weight
+
+
+def _outcome(xid: Xid, pci: str, count: int, gpu: Subject | None, weight: Severity) -> Outcome:
+    title = gpu.title if gpu else f"The GPU at {pci}"
+    times = f", {count} times" if count > 1 else ""
+    action = f"; {xid.action}" if xid.action else ""
+    return Outcome(
+        component="kernel-log",
+        kind="event",
+        finding="gpu-xid",
+        severity=weight,
+        instance=pci,
+        title=f"{title}: Xid {xid.number}, {xid.name}{times}{action}",
+        needs="no Xid that asks for an action",
+        found=f"Xid {xid.number} at {pci}{times}",
+        row=xid.row,
+        grounds=(("xids", f"Xid {xid.number} at {pci}: {xid.meaning}{times}"),),
+        source="kernel log",
+        sure=False,
+    )
