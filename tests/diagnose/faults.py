@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.diagnose.machines import add, part, pci, put
+from tests.diagnose.machines import add, add_ports, part, pci, put
 
 RM = "NVRM: GPU {}: RmInitAdapter failed! (0x26:0x56:1482)"
 GRAVE = "[Hardware Error]: event severity: fatal"
@@ -69,6 +69,19 @@ def machine(finding: str, component: str, layer: str, path: str, value: object) 
         put(said, component, 0, path, value)
 
     return Fault(name=f"{path}={value}", finding=finding, fact=path, plant=plant, whole=True)
+
+
+def port(path: str, value: object) -> Fault:
+    """Return a fault that is one fact of the last of four ports of network cards."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        add_ports(said)
+        held = part(said, "infiniband")["instances"][3]["facts"]
+        if path.startswith("errors."):
+            held = held["errors"]
+        held[path.removeprefix("errors.")] = value
+
+    return Fault(name=f"port {path}={value}", finding="rdma-port-degraded", fact=path, plant=plant, whole=True)
 
 
 @named("gpu-count-mismatch", "GPUs of")
@@ -236,6 +249,12 @@ OF_SIBLING = (
     *(("memory.bus_width_bits", 5120), ("pcie.max_generation", 4), ("pcie.max_width", 8)),
     ("power.default_limit_watts", 650.0),
 )
+OF_PORT = (
+    *(("state", "DOWN"), ("state", "INIT"), ("physical", "LinkErrorRecovery"), ("rate_gbps", 200.0)),
+    *(("firmware", "28.36.1010"), ("lanes", 8)),
+    *((f"errors.{name}", 5000) for name in ("link_downed", "link_error_recovery", "symbol_error")),
+    *((f"errors.{name}", 5000) for name in ("port_rcv_errors", "local_link_integrity_errors")),
+)
 VARIABLES = {
     **dict.fromkeys(("CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"), "1"),
     "CUDA_INJECTION64_PATH": "/opt/x/libinject.so",
@@ -253,6 +272,7 @@ FAULTS = (
     ),
     *(fact("gpu-siblings-differ", "gpu", path, value) for path, value in OF_SIBLING),
     fact("fabric-not-ready", "gpu", "fabric.clique", 3),
+    *(port(path, value) for path, value in OF_PORT),
     *(
         machine("debug-variable-set", "environment", "environment", f"variables.{name}", value)
         for name, value in VARIABLES.items()

@@ -83,6 +83,27 @@ def add(said: dict[str, Any], name: str, layer: str, held: dict[str, Any]) -> No
     said["components"].append({**whole, **more, "instances": [{**one, "facts": held}]})
 
 
+def add_ports(said: dict[str, Any], count: int = 4) -> None:
+    """Add network cards of one kind with a port each, all of them in use."""
+    port = {
+        "link_layer": "InfiniBand",
+        "state": "ACTIVE",
+        "physical": "LinkUp",
+        "rate_gbps": 400.0,
+        "width": 4,
+        "firmware": "28.39.1002",
+        "board": "MT_0000000838",
+        "pci": "0000:65:00.0",
+        "lanes": 16,
+        "max_lanes": 16,
+        "errors": {"link_downed": 1, "symbol_error": 3},
+    }
+    add(said, "infiniband", "hardware", {})
+    (one,) = part(said, "infiniband")["instances"]
+    ports = [{**one, "key": f"mlx5_{number}/1", "facts": copy.deepcopy(port)} for number in range(count)]
+    part(said, "infiniband")["instances"] = ports
+
+
 def put(said: dict[str, Any], name: str, gpu: int, path: str, value: object) -> None:
     """Set a fact of one GPU's instance of a component; ``links[3]`` is a member of a list."""
     held: Any = part(said, name)["instances"][gpu if name in GPUS else 0]["facts"]

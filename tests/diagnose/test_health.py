@@ -28,7 +28,7 @@ from tests.diagnose.faults import (
     gone_from_nvml_without_a_word,
     uncounted,
 )
-from tests.diagnose.machines import eight, facts, part, pci, put, recorded
+from tests.diagnose.machines import add_ports, eight, facts, part, pci, put, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,6 +224,22 @@ def test_an_idle_link_that_is_slow_and_links_of_a_bridge_that_are_unused_are_no_
         for link in part(said, "nvlink")["instances"][number]["facts"]["links"]:
             link["remote"] = {"type": "gpu", "pci": pci(1 - number)}
     assert drawn(report(facts(said))) == []
+
+
+def test_ports_of_network_cards_that_are_in_use_or_unused_alike_are_no_faults() -> None:
+    said = recorded()
+    add_ports(said)
+    assert drawn(report(facts(said))) == []
+    for number, change in enumerate(({"state": "DOWN", "physical": "Polling", "rate_gbps": 10.0}, {}, {})):
+        part(said, "infiniband")["instances"][number]["facts"].update(change)
+        part(said, "infiniband")["instances"][number + 1]["facts"].update(change)
+    assert drawn(report(facts(said))) == []  # half of them are in use
+    said = recorded()
+    add_ports(said)
+    part(said, "infiniband")["instances"][3]["facts"].update(state="DOWN", physical="Polling", rate_gbps=10.0)
+    (finding,) = (one for one in report(facts(said)).findings if one.id == "rdma-port-degraded")
+    assert finding.instance == "mlx5_3/1"
+    assert finding.title == "InfiniBand port mlx5_3/1: it is DOWN; most ports of the same kind are ACTIVE"
 
 
 @pytest.mark.parametrize(("size", "named"), [("two", [pci(0), pci(1)]), ("eight", [pci(7)])])

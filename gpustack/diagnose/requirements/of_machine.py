@@ -63,6 +63,22 @@ RECORDS: Mapping[str, Record] = {
         Check the fabric manager and the kernel's log, and reset the GPUs or restart the machine. GPUs that are joined
         by a bridge may leave links unused, and are not judged by this.""",
     ),
+    "rdma-port-degraded": Record(
+        layer=Layer.HARDWARE,
+        component="infiniband",
+        remedy="Check its cable, transceiver and switch port, and that a subnet manager runs (InfiniBand); give cards "
+        "of one kind the same firmware.",
+        commands=lambda _port: (sh("rdma link"), sh("ibstat"), sh("sudo dmesg | grep -i mlx5")),
+        verify=lambda _port: sh("rdma link"),
+        confidence=Confidence.LIKELY,
+        doc="""A port of an InfiniBand or RoCE card is not active, is slower than its siblings, or has had errors.
+
+        NCCL uses every port near the GPUs. One that is down or slow holds all GPUs of all machines back, since a
+        collective runs as fast as its slowest path; links that go down and come back end jobs.
+
+        Check the cable, the transceiver and the port of the switch. A port that stays in INIT has no subnet manager.
+        Ports without a cable are not judged, unless most ports of the same board are in use.""",
+    ),
     "nvlink-error": Record(
         layer=Layer.HARDWARE,
         component="nvlink",

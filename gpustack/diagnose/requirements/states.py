@@ -10,7 +10,6 @@ from gpustack.diagnose.requirements.paths import Member, applies, figure, matche
 from gpustack.diagnose.rules.reading import text
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.health import Limit, State, shown
-from gpustack.model.facts import Status
 from gpustack.model.report import Kept, Severity
 
 if TYPE_CHECKING:
@@ -156,29 +155,34 @@ def _fact(duty: State | Limit, one: Member) -> str:
 
 
 def siblings(machine: Machine) -> Iterator[Outcome]:
-    """Yield each fact in which GPUs of one kind differ: who is unlike most of them, or all where nobody is most."""
-    groups: dict[tuple[JsonValue, ...], list[Subject]] = {}
-    slots = {one.mark: one.held.get("subsystem") for one in machine.subjects("pci-display")}
-    for one in machine.subjects("gpu"):
-        if one.held.get("status") == Status.PRESENT.value and one.product:
-            groups.setdefault((one.held.get("device_id"), slots.get(one.mark), one.product), []).append(one)
-    for group in groups.values():
-        for duty in health.alikes(machine.matrix) if len(group) > 1 else ():
-            yield from _unlike(duty, group, machine)
+    """Yield each fact in which siblings differ: who is unlike most of them, or all where nobody is most."""
+    duties = health.alikes(machine.matrix)
+    for component in dict.fromkeys(duty.of for duty in duties):
+        groups: dict[tuple[JsonValue, ...], list[Subject]] = {}
+        for one in machine.subjects(component):
+            if one.kind:
+                groups.setdefault(one.kind, []).append(one)
+        for group in groups.values():
+            for duty in duties if len(group) > 1 else ():
+                if duty.of == component:
+                    yield from _unlike(duty, group, machine)
 
 
 def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator[Outcome]:
     said = [(one, known[0]) for one in group if (known := values(one.held, duty.path))]
+    if len({shown(value) for _, value in said}) > 1:  # else all are alike, which is quickly told
+        said = [(one, value) for one, value in said if applies(duty, one, machine)]
     counted = Counter(shown(value) for _, value in said)
     if len(counted) < 2:  # noqa: PLR2004 - all alike
         return
-    said = [(one, value) for one, value in said if applies(duty, one, machine)]
     usual, times = counted.most_common(1)[0]
+    if duty.usual and usual not in map(shown, duty.usual):
+        return
     if times * 2 > len(said):
         for one, value in said:
             if shown(value) != usual:
                 yield _odd(duty, one, shown(value), usual, value)
-    elif said:
+    elif not duty.usual:
         yield _divided(duty, said)
 
 
@@ -199,7 +203,7 @@ def _odd(duty: Alike, one: Subject, found: str, usual: str, value: JsonValue) ->
 
 
 def _divided(duty: Alike, said: Sequence[tuple[Subject, JsonValue]]) -> Outcome:
-    """Return that GPUs of one kind have two values and neither is usual: all of them are named."""
+    """Return that siblings have two values and neither is usual: all of them are named."""
     by_value: dict[str, list[str]] = {}
     for one, value in said:
         by_value.setdefault(shown(value), []).append(one.mark or "")
@@ -211,8 +215,8 @@ def _divided(duty: Alike, said: Sequence[tuple[Subject, JsonValue]]) -> Outcome:
         finding=duty.finding,
         severity=duty.severity,
         instance=None,
-        title=f"{first.product}: {duty.path.text} differs between GPUs: {found}"[:190],
-        needs=f"{duty.path.text} equal on all GPUs of a kind",
+        title=f"{first.product or first.called}: {duty.path.text} differs between siblings: {found}"[:190],
+        needs=f"{duty.path.text} equal on all siblings",
         found=found,
         row=duty.row,
         grounds=tuple((f"{duty.path.text} at {one.mark}", value) for one, value in said),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import copies, flag, number, text
+from gpustack.diagnose.rules.reading import at, copies, flag, number, text
 from gpustack.diagnose.rules.seen import from_text, gpus, ours, unasked
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
@@ -22,9 +22,10 @@ NOTHING: Mapping[str, JsonValue] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One thing that a row speaks of: a GPU's instance of a component, or (``mark`` None) the machine's only one.
+    """One thing that a row speaks of: a GPU's instance of a component, a port, or (``mark`` None) the only one here.
 
-    ``mark`` is the PCI address of the GPU, or its key where that is unknown; ``gpu`` are the facts of that GPU.
+    ``mark`` is the PCI address of the GPU, or its key where that is unknown; ``gpu`` are the facts of that GPU;
+    ``called`` names what is no GPU. Subjects of one ``kind`` are siblings; those without a kind have none.
     """
 
     component: str
@@ -33,12 +34,14 @@ class Subject:
     product: str | None = None
     gpu: Mapping[str, JsonValue] = field(default_factory=dict)
     source: str = ""
+    called: str = ""
+    kind: tuple[JsonValue, ...] = ()
 
     @property
     def title(self) -> str:
         """Its name for people."""
-        if self.mark is None:
-            return ""
+        if self.called or self.mark is None:
+            return self.called
         return f"{self.product} at {self.mark}" if self.product else f"The GPU at {self.mark}"
 
 
@@ -57,8 +60,9 @@ class Machine:
         return self.known[component]
 
     def is_of(self, subject: Subject, classes: frozenset[str]) -> bool:
-        """Return whether the GPU of a subject, or for the whole machine any GPU, is a product of these classes."""
-        names = {subject.product} if subject.mark else {one.product for one in self.subjects("gpu")}
+        """Return whether the GPU of a subject, or of what is no GPU's any GPU, is a product of these classes."""
+        own = subject.mark and not subject.called
+        names = {subject.product} if own else {one.product for one in self.subjects("gpu")}
         return any(products.class_of(self.matrix, name) in classes for name in names if name)
 
     def host(self) -> Mapping[str, JsonValue]:
@@ -81,11 +85,14 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
     lost = [gpu for gpu in listed if not text(gpu.copy.facts, "pci")]
     only = missing[0] if len(missing) == len(lost) == 1 else None
     source = _source(machine, component)
+    slots = {one.key: at(one.facts, "subsystem") for one in copies(facts, "pci-display")}
     for gpu in listed:
         held = {**gpu.copy.facts, "status": gpu.copy.status.value, "unasked": unasked(gpu.copy)}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
-        yield Subject(component=component, held=held, mark=mark, product=name, gpu=held, source=source)
+        present = name and gpu.copy.status is Status.PRESENT
+        kind = (held.get("device_id"), slots.get(mark), name) if present else ()
+        yield Subject(component=component, held=held, mark=mark, product=name, gpu=held, source=source, kind=kind)
 
 
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
@@ -109,6 +116,16 @@ def _slots(machine: Machine, component: str) -> Iterator[Subject]:
         gpu = known.get(copy.key)
         product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
         yield Subject(component=component, held=copy.facts, mark=copy.key, product=product, gpu=of_gpu, source=source)
+
+
+def _ports(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the ports of InfiniBand and RoCE cards; those of one board and kind of network are siblings."""
+    source = _source(machine, component)
+    for copy in copies(machine.facts, component):
+        layer, board = text(copy.facts, "link_layer"), text(copy.facts, "board")
+        called = f"{'RoCE' if layer == 'Ethernet' else 'InfiniBand'} port {copy.key}"
+        kind = (layer, board) if board and text(copy.facts, "pci") else ()
+        yield Subject(component=component, held=copy.facts, mark=copy.key, source=source, called=called, kind=kind)
 
 
 def _library(machine: Machine, component: str) -> Iterator[Subject]:
@@ -145,4 +162,4 @@ def _source(machine: Machine, component: str) -> str:
     return seen.source if seen else ""
 
 
-_SOURCES = {"gpu": _gpus, "nvlink": _links, "pci-display": _slots, "nvml": _library}
+_SOURCES = {"gpu": _gpus, "nvlink": _links, "pci-display": _slots, "nvml": _library, "infiniband": _ports}

@@ -144,6 +144,7 @@ REQUIRED = (
     "nvlink-inactive",
     "fabric-not-ready",
     "pcie-errors",
+    "rdma-port-degraded",
     "nvml-slow",
     "numa-balancing-on",
     "cpu-governor-slow",

@@ -101,7 +101,9 @@ class Limit(Duty):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike(Duty):
-    """A fact that is equal on all GPUs of one kind."""
+    """A fact that is equal on all siblings; with ``usual`` only where most of them have one of these values."""
+
+    usual: tuple[JsonValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +183,8 @@ def _limit(line: Line) -> Limit:
 
 
 def _alike(line: Line) -> Alike:
-    return Alike(**_common(line, f"{line['of']} {line['fact']} is equal among siblings"))
+    said = f"{line['of']} {line['fact']} is equal among siblings"
+    return Alike(**_common(line, said), usual=tuple(line.get("usual", ())))
 
 
 def _count(line: Line) -> Count:
