@@ -67,7 +67,8 @@ def each(write: "Write") -> "Write":
 
 def sram(record: "Any") -> "Tuple[Any, ...]":
     volatile = record.volatileUncParity + record.volatileUncSecDed
-    return volatile, record.aggregateUncParity + record.aggregateUncSecDed, bool(record.bThresholdExceeded)
+    aggregate = record.aggregateUncParity + record.aggregateUncSecDed
+    return volatile, aggregate, record.volatileCor, record.aggregateCor, bool(record.bThresholdExceeded)
 
 
 def fabric(record: "Any") -> "Facts":
@@ -139,10 +140,13 @@ QUESTIONS = (
     ("mig.enabled mig.pending", "MigMode", (), each(bool)),
     ("mig.max_instances", "MaxMigDeviceCount", (), int),
 )  # type: Tuple[Tuple[str, str, Tuple[int, ...], Optional[Write]], ...]
+SRAM = (
+    "ecc.sram_uncorrected_volatile ecc.sram_uncorrected_aggregate ecc.sram_corrected_volatile"
+    " ecc.sram_corrected_aggregate ecc.sram_threshold_exceeded"
+)
 STRUCTURES = (
     ("fabric", "GpuFabricInfoV", "c_nvmlGpuFabricInfoV_t", fabric),
-    ("ecc.sram_uncorrected_volatile ecc.sram_uncorrected_aggregate ecc.sram_threshold_exceeded", "SramEccErrorStatus",
-     "c_nvmlEccSramErrorStatus_v1_t", sram),
+    (SRAM, "SramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t", sram),
 )  # fmt: skip
 FIELDS = (
     ("recovery_action", "GET_GPU_RECOVERY_ACTION"),

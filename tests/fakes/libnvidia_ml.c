@@ -211,7 +211,7 @@ typedef struct { u32 version; u64 counts[11]; u32 exceeded; } Sram;
 int nvmlDeviceGetSramEccErrorStatus(void *device, Sram *out) {
     BEGIN("nvmlDeviceGetSramEccErrorStatus", device);
     memset(out->counts, 0, sizeof out->counts); /* aggregate parity, SEC-DED, corrected; volatile the same; … */
-    out->counts[0] = 4; out->counts[1] = 3; out->counts[3] = 2; out->exceeded = 1;
+    out->counts[0] = 4; out->counts[1] = 3; out->counts[2] = 6; out->counts[3] = 2; out->counts[5] = 5; out->exceeded = 1;
     return 0;
 }
 typedef struct { u32 version; unsigned char unit[16]; u32 status, clique; unsigned char state; u32 health; } Fabric;

@@ -138,6 +138,8 @@ def test_an_old_driver_answers_with_what_it_has_and_the_rest_is_said(old_nvml: S
         "processes.mps",
         "ecc.sram_uncorrected_volatile",
         "ecc.sram_uncorrected_aggregate",
+        "ecc.sram_corrected_volatile",
+        "ecc.sram_corrected_aggregate",
         "ecc.sram_threshold_exceeded",
         "pcie.correctable_errors",
         "pcie.nonfatal_errors",
