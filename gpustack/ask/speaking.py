@@ -67,7 +67,8 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
         for one in drawn:
             both = {one.from_, one.to}
             leads = both & reached & (given | GROUND) and both & given and both <= given | GROUND
-            if leads and one not in held and one.kind != "maker" and one.status is not Kept.UNKNOWN:
+            unsure = one.status is Kept.UNKNOWN and not both <= given  # the machine's own affair
+            if leads and one not in held and one.kind != "maker" and not unsure:
                 held.append(one)
         reached |= _ends(held)
     return tuple(held)

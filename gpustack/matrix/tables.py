@@ -45,10 +45,11 @@ def architecture(line: Line, table: Mapping[str, list[Line]]) -> Architecture:
         next((other for other in table[part] if other["cc"] == cc), {})
         for part in ("limits", "rates", "half_rate", "mma", "level2")
     )
+    since = f", from driver branch {line['first_driver']} on" if "first_driver" in line else ""
     return Architecture(
         capability=needed(ComputeCapability.parse(cc)),
         name=line["name"],
-        row=row("arch", f"compute capability {cc} is {line['name']}", line),
+        row=row("arch", f"compute capability {cc} is {line['name']}{since}", line),
         gpus=tuple(line["gpus"]),
         first_toolkit=CudaVersion.parse(line.get("first_toolkit")),
         last_toolkit=CudaVersion.parse(line.get("last_toolkit")),

@@ -12,33 +12,38 @@ from gpustack.matrix.subjects import drivers
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract
     from gpustack.model.rows import Flavour
-    from gpustack.model.versions import DriverRelease
+    from gpustack.model.versions import ComputeCapability, DriverRelease
 
 
 class Kind(NamedTuple):
-    """GPUs of one architecture, by its first word; ``product`` is the name of one that is merely asked about."""
+    """GPUs of one architecture, by its first word; ``product`` is the name of one that is merely asked about.
+
+    ``chip`` is the compute capability where that is known: Blackwell Ultra is younger than Blackwell.
+    """
 
     arch: str
     product: str | None = None
+    chip: ComputeCapability | None = None
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how the GPUs go with driver and module, one contract a kind; Jetsons have drivers of their own."""
     release = loaded_release(facts) or (driver_release(facts) if not ours(facts) else None)
     flavour = text(told(facts, "nvidia.ko"), "flavour")
-    for arch in dict.fromkeys(kind.arch for kind in _kinds(facts, matrix)):
+    kinds = tuple(_kinds(facts, matrix))
+    for arch in dict.fromkeys(kind.arch for kind in kinds):
         if release and not on_windows(facts):
-            yield from _branch(arch, release, matrix)
+            yield from _branches([kind for kind in kinds if kind.arch == arch], release, matrix)
         rule = matrix.flavour(arch)
         if rule and flavour in {"open", "proprietary"}:
             yield _module(rule, arch, flavour)
-    for product in dict.fromkeys(kind.product for kind in _kinds(facts, matrix) if kind.product):
+    for product in dict.fromkeys(kind.product for kind in kinds if kind.product):
         if release and not on_windows(facts):
             yield from _listed(product, release, matrix)
 
@@ -52,17 +57,24 @@ def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
     for gpu in gpus(facts):
         known = matrix.arch(gpu.capability) if gpu.capability else None
         if known and not known.embedded:
-            yield Kind(known.name.partition(" ")[0], text(gpu.copy.facts, "name") if asked(gpu.copy) else None)
+            product = text(gpu.copy.facts, "name") if asked(gpu.copy) else None
+            yield Kind(known.name.partition(" ")[0], product, gpu.capability)
 
 
-def _branch(arch: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
-    span = matrix.span(arch)
-    if span:
-        ends = (f"from {span.first}" if span.first else "", f"up to {span.last}" if span.last else "")
-        inside = (span.first or 0) <= release.branch <= (span.last or release.branch)
-        needs = f"a driver branch {' '.join(end for end in ends if end)}"
-        fit = Fit(kept=Kept.OK if inside else Kept.BROKEN, needs=needs, found=f"branch {release.branch}", row=span.row)
-        yield edge("gpu", "nvidia-driver", "branch", fit)
+def _branches(kinds: Sequence[Kind], release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
+    """Give how GPUs of one architecture go with the driver: each chip by its own row where that states more."""
+    span = matrix.span(kinds[0].arch)
+    for chip in dict.fromkeys(kind.chip for kind in kinds if kind.chip) or (None,):
+        first, last, row = (span.first or 0, span.last, span.row) if span else (0, None, None)
+        own = matrix.arch(chip) if chip else None
+        if own and (own.first_branch or 0) > first:
+            first, row = own.first_branch or 0, own.row
+        if row:
+            ends = (f"from {first}" if first else "", f"up to {last}" if last else "")
+            needs = f"a driver branch {' '.join(end for end in ends if end)}"
+            kept = Kept.OK if first <= release.branch <= (last or release.branch) else Kept.BROKEN
+            fit = Fit(kept=kept, needs=needs, found=f"branch {release.branch}", row=row)
+            yield edge("gpu", "nvidia-driver", "branch", fit)
 
 
 def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
