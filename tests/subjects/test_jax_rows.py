@@ -47,7 +47,7 @@ def test_what_a_version_needs() -> None:
     assert new is not None
     assert old.cudnn == ">=9.8,<10"
     assert old.oldest_cuda == CudaVersion(12, 1)
-    assert new.version == "0.8.0"
+    assert new.version == "0.8.1"
     assert new.oldest_gpu == ComputeCapability(7, 5)
     assert new.driver is not None
     assert new.driver.branch == 580
@@ -60,6 +60,9 @@ def test_cuda_13_begins_with_0_7_2_and_cuda_11_ends_before_0_4_26() -> None:
 
 
 def test_a_version_that_nobody_read_is_not_guessed() -> None:
+    """0.10.2 has code for sm_101, which 0.10.0 has not: a release between two rows is neither of them."""
+    assert jax.release_of(MATRIX, "0.4.37") is None
+    assert jax.build_of(MATRIX, "0.4.37", 12) is None
     assert jax.release_of(MATRIX, "99.0") is None
     assert jax.release_of(MATRIX, "0.1.0") is None
     assert jax.build_of(MATRIX, "99.0", 13) is None

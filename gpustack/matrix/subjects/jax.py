@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack.matrix import tables
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
@@ -63,19 +63,16 @@ def releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
 
 
 def release_of(matrix: Matrix, version: str) -> JaxRelease | None:
-    """Give the newest known release that is not newer than this version; None for one newer than all or older."""
-    if numbers(version) > numbers(releases(matrix)[-1].version):
-        return None
-    return next((one for one in reversed(releases(matrix)) if numbers(one.version) <= numbers(version)), None)
+    """Return the release of exactly this version, or None: one between two rows may differ from both."""
+    wanted = version_of(version.partition("+")[0])
+    return next((one for one in releases(matrix) if wanted is not None and version_of(one.version) == wanted), None)
 
 
 def build_of(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
     """Give what a version needs in its build for a CUDA major, or None."""
     release = release_of(matrix, version)
-    if release is None:
-        return None
     builds = (one for one in matrix.rows("jax", "builds", _build) if one.cuda == cuda)
-    return next((one for one in builds if one.version == release.version), None)
+    return next((one for one in builds if release and one.version == release.version), None)
 
 
 def known(matrix: Matrix) -> tuple[Known, ...]:
