@@ -25,5 +25,5 @@ def describe() -> "Facts":
         "machine": os.uname().machine,
         "bits": 64 if sys.maxsize > 1 << 32 else 32,
         "glibc": libc[1] if libc[:1] == ["glibc"] else None,
-        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "gil": "t" not in getattr(sys, "abiflags", ""),  # of the build, which wheels are for, even where it is switched on
     }

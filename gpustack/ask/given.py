@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ LAYERS = {
     "vllm": Layer.SERVING,
 }
 NUMBER = {
-    "python": (r"3\.\d{1,2}(?:\.\d{1,3})?", "3.12"),
+    "python": (r"3\.\d{1,2}(?:\.\d{1,3})?t?", "3.12, or 3.14t without the GIL"),
     "glibc": (r"2\.\d{1,2}(?:\.\d{1,3})?", "2.35"),
     "cudnn": (r"\d{1,2}(?:\.\d{1,3}){0,3}", "9.10.2 or 9"),
     "gcc": (r"\d{1,2}(?:\.\d{1,2}){0,2}", "13"),
@@ -48,6 +49,8 @@ NUMBER = {
     "kernel": (r"\d{1,2}\.\d{1,3}(?:[.\w+~-]{0,60})?", "6.8.0-50-generic"),
 }
 BRANCH = re.compile(r"\d{3}")
+MACHINES = ("x86_64", "aarch64")
+ALSO_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "intel": "x86_64", "arm64": "aarch64", "armv8": "aarch64"}
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
 GPUS = frozenset({"gpu", "amd-gpu"})
 GPU_PARTS = GPUS | {"pci-display", "libcuda"}
@@ -68,6 +71,7 @@ class Given:
     kernel: str | None = None
     kernel_module: str | None = None
     os: str | None = None
+    machine: str | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -83,6 +87,7 @@ class Given:
             "kernel": self.kernel,
             "kernel module": self.kernel_module,
             "system": self.os,
+            "processor": self.machine,
         }
         return tuple(f"{name} {said}" for name, said in named.items() if said)
 
@@ -90,7 +95,9 @@ class Given:
 def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
     """Give the facts of a machine, or of an empty one, with what was given in the place of what it has."""
     checked(given)
-    machine = facts or Facts(taken="", host=Host(os="Linux", machine="x86_64"))
+    machine = facts or Facts(taken="", host=Host(os="Linux"))
+    if given.machine:
+        machine = replace(machine, host=replace(machine.host, machine=given.machine))
     if given.os:
         machine = replace(machine, host=replace(machine.host, os=SYSTEMS[given.os], wsl=given.os == "wsl"))
     for component in _components(given, where(machine), machine, matrix):
@@ -110,6 +117,10 @@ def checked(given: Given) -> None:
         raise UsageError(f"--kernel-module {given.kernel_module!r} is neither open nor proprietary")
     if given.os not in {None, *SYSTEMS}:
         raise UsageError(f"--os {given.os!r} is none of linux, windows, wsl")
+    if given.machine not in {None, *MACHINES}:
+        near = difflib.get_close_matches(given.machine or "", (*MACHINES, *ALSO_MACHINES), 1, 0.3)
+        meant = ALSO_MACHINES.get(near[0], near[0]) if near else MACHINES[0]
+        raise UsageError(f"--machine {given.machine!r} is neither x86_64 nor aarch64: did you mean {meant}?")
 
 
 def put(facts: Facts, component: Component) -> Facts:
@@ -189,7 +200,9 @@ def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -
     if given.python or given.glibc:
         known = facts.find("python")
         glibc = given.glibc or (known.facts.get("glibc") if known else None)
-        yield made("python", given.python or (known.version if known else None), place, glibc=glibc)
+        typed = given.python or (known.version if known else None)
+        gil = not given.python.endswith("t") if given.python else known is None or known.facts.get("gil")
+        yield made("python", typed.removesuffix("t") if typed else None, place, glibc=glibc, gil=gil)
     for component, version in (("cudnn", given.cudnn), ("gcc", given.gcc), ("clang", given.clang)):
         if version:
             yield made(component, version)

@@ -30,7 +30,7 @@ Subjects = Annotated[
 ]
 Driver = Annotated[str | None, typer.Option("--driver", metavar="RELEASE", help="Such as 550.54.15.")]
 Gpu = Annotated[str | None, typer.Option("--gpu", metavar="GPU", help="sm_90, 9.0, gfx1100 or a name, such as L40S.")]
-Python = Annotated[str | None, typer.Option("--python", metavar="VERSION", help="Such as 3.12.")]
+Python = Annotated[str | None, typer.Option("--python", metavar="VERSION", help="Such as 3.12; 3.14t has no GIL.")]
 Glibc = Annotated[str | None, typer.Option("--glibc", metavar="VERSION", help="Such as 2.35.")]
 Cudnn = Annotated[str | None, typer.Option("--cudnn", metavar="VERSION", help="Such as 9.10.2, or 9.")]
 Gcc = Annotated[str | None, typer.Option("--gcc", metavar="VERSION", help="Such as 13.")]
@@ -38,6 +38,10 @@ Clang = Annotated[str | None, typer.Option("--clang", metavar="VERSION", help="S
 Kernel = Annotated[str | None, typer.Option("--kernel", metavar="RELEASE", help="Of Linux, such as 6.8.0-50-generic.")]
 Module = Annotated[str | None, typer.Option("--kernel-module", metavar="FLAVOUR", help="open or proprietary.")]
 System = Annotated[str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows or wsl.")]
+Machine = Annotated[
+    str | None,
+    typer.Option("--machine", metavar="PROCESSOR", help="x86_64 or aarch64; GH200, GB200, GB300 and Jetsons imply it."),
+]
 Here = Annotated[bool, typer.Option("--here", help="On this machine; what is given beside it counts instead.")]
 
 
@@ -57,7 +61,7 @@ def show(
 
 
 def _question(name: str) -> Callable[..., None]:
-    """Give the command of this name (a function of ``gpustack.asking.answering``), with all that can be given to it."""
+    """Give the command of this name (a function of ``gpustack.ask.answering``), with all that can be given to it."""
 
     def command(
         subjects: Subjects,
@@ -72,6 +76,7 @@ def _question(name: str) -> Callable[..., None]:
         kernel: Kernel = None,
         kernel_module: Module = None,
         system: System = None,
+        machine: Machine = None,
         here: Here = False,
         origins: Origins = None,
         written: Formats = "text",
@@ -95,9 +100,10 @@ def _question(name: str) -> Callable[..., None]:
             kernel=kernel,
             kernel_module=kernel_module,
             os=system,
+            machine=machine,
         )
-        machine = _machine(subjects, given, rows, origins, timeout, here=here)
-        answer: MatrixAnswer = getattr(answering, name)(subjects, given, machine, rows)
+        facts = _machine(subjects, given, rows, origins, timeout, here=here)
+        answer: MatrixAnswer = getattr(answering, name)(subjects, given, facts, rows)
         _leave(answer, written, output, verbose=verbose)
         raise typer.Exit(int(name == "why" and answer.verdict.value == "incompatible"))
 

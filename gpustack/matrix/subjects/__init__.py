@@ -11,7 +11,7 @@ import sys
 LATE = (
     *("compilers", "compilers_host", "cudnn", "drivers", "gpus", "health", "intel", "jax", "known_bad", "libraries"),
     *("messages", "nccl", "numbers", "onnx", "onnxruntime", "pep440", "ranges", "rocm", "serving", "systems"),
-    *("tensorflow", "tensorrt", "terms", "toolkits", "torch", "torch_rows", "training", "vllm", "xids"),
+    *("tensorflow", "tensorrt", "terms", "toolkits", "torch", "torch_rows", "training", "vllm", "wheel_tags", "xids"),
 )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.compatibility import Fit
+from gpustack.diagnose.rules.completing import platform
 from gpustack.diagnose.rules.contracts.edges import asked, edge, release
-from gpustack.diagnose.rules.reading import copies, text
-from gpustack.matrix.subjects import jax, onnxruntime, ranges, serving, tensorflow, torch, training, vllm
+from gpustack.diagnose.rules.reading import copies, flag, text
+from gpustack.matrix.subjects import jax, onnxruntime, ranges, serving, tensorflow, torch, training, vllm, wheel_tags
 from gpustack.matrix.subjects.spans import minor, numbers
 from gpustack.model.report import Kept
 
@@ -16,44 +18,118 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.wheel_tags import WheelTags
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Contract, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheels:
-    """The Pythons that a release has wheels for, as minors or as the range that it states; its oldest glibc."""
+    """The Pythons that a release has wheels for on Linux x86-64 as minors, and the range that it states; its glibc.
+
+    ``free_threaded`` are those without the GIL, None where the row does not speak of them.
+    """
 
     row: Row
     pythons: tuple[str, ...] = ()
+    free_threaded: tuple[str, ...] | None = None
     span: str | None = None
     glibc: str | None = None
+
+    def takes(self, python: str) -> bool | None:
+        """Tell whether there is a wheel for a Python such as 3.13 or 3.13t; None where the row does not say."""
+        if python.endswith("t"):
+            return None if self.free_threaded is None else python[:-1] in self.free_threaded
+        return python in self.pythons if self.pythons else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """One copy of a component with what is known of its wheels; ``listed`` are those of each distribution it takes."""
+
+    component: str
+    copy: Instance
+    system: str
+    wheels: Wheels | None = None
+    listed: tuple[tuple[WheelTags, ...], ...] = ()
+
+
+# The distribution whose wheels a component is; a JAX for CUDA takes its plugin as well.
+PACKAGES: Mapping[str, str] = {
+    "pytorch": "torch",
+    "tensorflow": "tensorflow",
+    "jax": "jaxlib",
+    "onnxruntime": "onnxruntime-gpu",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "xformers": "xformers",
+    "bitsandbytes": "bitsandbytes",
+    "flash-attention": "flash-attn",
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+}
+ON_ARM = "linux-aarch64"
+COMPILED = frozenset({"flash-attention"})  # pip compiles it where no wheel is ready
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how each component that has wheels goes with the Python that it is in, and with that one's glibc."""
-    for component, find in WHEELS.items():
+    system = platform(facts) or ""
+    for component in dict.fromkeys((*WHEELS, *PACKAGES)):
         for copy in copies(facts, component):
-            wheels = find(copy, matrix) if release(copy) else None
             python = next((one for one in copies(facts, "python") if one.environment == copy.environment), None)
-            if wheels and python:
-                yield from _python(component, copy, wheels, python)
-                yield from _glibc(component, copy, wheels, python)
+            if python and release(copy):
+                find = WHEELS.get(component)
+                wheels, listed = find(copy, matrix) if find else None, tagged(component, copy, matrix)
+                held = Installed(component=component, copy=copy, system=system, wheels=wheels, listed=listed)
+                yield from _python(held, python)
+                yield from _glibc(component, copy, wheels, python) if wheels else ()
 
 
-def _python(component: str, copy: Instance, wheels: Wheels, python: Instance) -> Iterator[Contract]:
+def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
+    """Return the wheels of a release that were listed: of each distribution that it takes, by processor."""
+    if component not in PACKAGES or (component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu"):
+        return ()
+    plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
+    names = (PACKAGES[component], *([f"jax-cuda{plugin[1]}-plugin"] if plugin else []))
+    return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in names)
+
+
+def free_threaded(python: Instance) -> bool:
+    """Tell whether a Python is one without the GIL, which takes other wheels."""
+    return flag(python.facts, "gil") is False or bool(re.match(r"[\d.]+t$", python.version or ""))
+
+
+def _python(held: Installed, python: Instance) -> Iterator[Contract]:
     """Give how a release goes with a Python; one without a wheel may have come from elsewhere, if it is here."""
-    if not python.version or not (wheels.pythons or wheels.span):
+    if not python.version:
         return
-    fits = (
-        minor(python.version) in wheels.pythons
-        if wheels.pythons
-        else ranges.VersionRange.parse(wheels.span or "").holds(python.version)
-    )
-    kept = Kept.OK if fits else Kept.BROKEN if asked(copy) else Kept.UNKNOWN
-    needs = f"Python {wheels.pythons[0]} to {wheels.pythons[-1]}" if wheels.pythons else f"Python {wheels.span}"
-    fit = Fit(kept=kept, needs=needs, found=f"Python {python.version}", row=wheels.row)
-    yield edge(component, "python", "python", fit, copy.environment)
+    version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
+    for fits, needs, row in sorted(_fits(held, version, t), key=lambda one: one[0])[:1]:
+        without = Kept.LIMITED if held.component in COMPILED else Kept.BROKEN
+        kept = Kept.OK if fits else without if asked(held.copy) else Kept.UNKNOWN
+        fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
+        yield edge(held.component, "python", "python", fit, held.copy.environment)
+
+
+def _fits(held: Installed, version: str, t: str) -> Iterator[tuple[bool, str, Row]]:
+    """Give whether a Python is in the range that a release states, and whether there is a wheel, as far as rows say."""
+    wheels, name = held.wheels, f"{minor(version)}{t}"
+    span = ranges.VersionRange.parse(wheels.span) if wheels and wheels.span else None
+    inside = span is None or span.holds(version)
+    own = wheels.takes(name) if wheels and held.system != ON_ARM else None
+    if wheels and span and (not inside or span.text.startswith("==") or not asked(held.copy)):
+        yield inside, f"Python {span}", wheels.row
+    if wheels and own is not None:
+        ends = (wheels.free_threaded or ()) if t else wheels.pythons
+        said = f"Python {ends[0]} to {ends[-1]}{' without the GIL' if t else ''}" if ends else "a Python with the GIL"
+        yield own, said, wheels.row
+        return
+    for listed in held.listed:
+        here = [one for one in listed if held.system.removeprefix("linux-") in one.machines and one.pythons]
+        if here:
+            said = f"Python {' '.join(one.words for one in here)}"
+            yield any(one.takes(name) for one in here), said, here[0].row
 
 
 def _glibc(component: str, copy: Instance, wheels: Wheels, python: Instance) -> Iterator[Contract]:
@@ -68,7 +144,8 @@ def _torch(copy: Instance, matrix: Matrix) -> Wheels | None:
     known = torch.release_of(matrix, copy.version or "")
     rough = matrix.torch_releases.get(minor(copy.version))
     if known and (known.glibc or rough is None):
-        return Wheels(pythons=known.pythons, glibc=known.glibc, row=known.row)
+        free = known.free_threaded
+        return Wheels(pythons=known.pythons, free_threaded=free, glibc=known.glibc, row=known.row)
     return Wheels(pythons=rough.pythons, glibc=rough.glibc, row=rough.row) if rough else None
 
 
@@ -83,9 +160,10 @@ def _tensorflow(copy: Instance, matrix: Matrix) -> Wheels | None:
 
 
 def _jax(copy: Instance, matrix: Matrix) -> Wheels | None:
-    """Give the Pythons of the newest known JAX that is not newer; those between two rows were not read one by one."""
     known = jax.release_of(matrix, copy.version or "")
-    return Wheels(span=known.requires_python, glibc=known.glibc, row=known.row) if known else None
+    if known is None:
+        return None
+    return Wheels(pythons=known.pythons, span=known.requires_python, glibc=known.glibc, row=known.row)
 
 
 def _vllm(copy: Instance, matrix: Matrix) -> Wheels | None:
