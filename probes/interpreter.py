@@ -25,5 +25,6 @@ def describe() -> "Facts":
         "machine": os.uname().machine,
         "bits": 64 if sys.maxsize > 1 << 32 else 32,
         "glibc": libc[1] if libc[:1] == ["glibc"] else None,
-        "gil": "t" not in getattr(sys, "abiflags", ""),  # of the build, which wheels are for, even where it is switched on
+        # Of the build, which is what wheels and headers are for: an extension may have switched the GIL on again.
+        "gil": "t" not in getattr(sys, "abiflags", ""),
     }
