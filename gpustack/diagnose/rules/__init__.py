@@ -178,7 +178,6 @@ FROM_MESSAGES = frozenset(
         "arch-dropped-by-toolkit",
         "python-version-no-wheel",
         "libstdcxx-too-old",
-        "bnb-binary-missing-for-cuda",
         "gpu-feature-unsupported",
     }
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
 from gpustack.diagnose.rules.saying import grounds, heard, value
-from gpustack.diagnose.rules.seen import nvidia_here
+from gpustack.diagnose.rules.seen import from_text, nvidia_here
 from gpustack.diagnose.rules.toolchain import toolkits
 from gpustack.matrix.subjects import ranges, training
 from gpustack.model.command import NUMBER, either, requirement, sh
@@ -39,31 +39,32 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return  # then torch itself is what is wrong
     release = _release(facts, matrix)
     own = torch_cuda(facts)
-    lacking = bool(release and own and release.cudas and own not in release.cudas) or _between(facts, matrix, own)
+    known = bool(release and own and release.cudas and not release.serves(own))
+    lacking = known or _between(facts, matrix, own)
     if heard(facts, MISSING):
         yield _finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
-    elif heard(facts, *WEAK) and lacking:
+    elif (heard(facts, *WEAK) and lacking) or (known and not from_text(facts)):
         yield _finding(facts, matrix, Severity.ERROR, Confidence.LIKELY)
     elif heard(facts, *WEAK) and nvidia_here(facts):
         yield _finding(facts, matrix, Severity.WARNING, Confidence.POSSIBLE)
 
 
 def _release(facts: Facts, matrix: Matrix) -> BitsandbytesRelease | None:
-    wanted = ranges.version_of(installed(facts, "bitsandbytes") or "")
-    return next(
-        (one for one in training.bitsandbytes(matrix) if wanted and ranges.version_of(one.version) == wanted), None
-    )
+    version = installed(facts, "bitsandbytes")
+    return training.bitsandbytes_of(matrix, version) if version else None
 
 
 def _between(facts: Facts, matrix: Matrix, own: CudaVersion | None) -> bool:
     """Tell whether a release without a row has no binary for a CUDA, since neither the row before nor after has."""
     wanted = ranges.version_of(installed(facts, "bitsandbytes") or "")
+    if wanted is None:
+        return False
     held = [(ranges.version_of(one.version), one) for one in training.bitsandbytes(matrix) if one.cudas]
-    before = [one for version, one in held if wanted and version and version <= wanted]
-    after = [one for version, one in held if wanted and version and version >= wanted]
+    before = [one for version, one in held if version and version <= wanted]
+    after = [one for version, one in held if version and version >= wanted]
     if not after or own is None:
         return False
-    return own not in after[0].cudas and not any(own in one.cudas for one in before[-1:])
+    return not after[0].serves(own) and not any(one.serves(own) for one in before[-1:])
 
 
 def _finding(facts: Facts, matrix: Matrix, severity: Severity, confidence: Confidence) -> Finding:

@@ -36,7 +36,7 @@ def driver_fit(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Fit:
     A driver that the matrix does not know is never too old: only its own word or a row can say so. Releases of the
     Windows driver are compared with Windows' own numbers.
     """
-    release, highest = driver_release(facts) or _windows_release(facts), _highest(facts, matrix)
+    release, highest = driver_release(facts) or windows_release(facts), _highest(facts, matrix)
     names = (f"driver {release}" if release else "", f"CUDA {highest}" if highest else "")
     found = " with ".join(name for name in names if name) or "no driver seen"
     floor, native, row = _drivers(cuda, facts, matrix)
@@ -72,7 +72,7 @@ def _drivers(
     return lowest, min(ours, default=None), row
 
 
-def _windows_release(facts: Facts) -> DriverRelease | None:
+def windows_release(facts: Facts) -> DriverRelease | None:
     """Give the release of the Windows driver, here or under WSL; None elsewhere."""
     if not on_windows(facts):
         return None
@@ -81,7 +81,7 @@ def _windows_release(facts: Facts) -> DriverRelease | None:
 
 def _highest(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     """Give the highest CUDA version of the driver: by its own word, else by the row of its branch on this system."""
-    said, windows = driver_cuda(facts, matrix), _windows_release(facts)
+    said, windows = driver_cuda(facts, matrix), windows_release(facts)
     if said or windows is None:
         return said
     branch = drivers.for_windows(matrix, windows.branch)

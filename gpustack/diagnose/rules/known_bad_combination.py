@@ -58,7 +58,7 @@ def _own(facts: Facts, python: str) -> frozenset[str]:
 
 def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give what one Python and the machine have."""
-    versions = _versions(facts)
+    versions = versions_of(facts)
     if not versions:
         return
     gfx = tuple(name for copy in copies(facts, "amd-gpu") if (name := text(copy.facts, "gfx")))
@@ -68,7 +68,7 @@ def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield _finding(one, versions, facts)
 
 
-def _versions(facts: Facts) -> Mapping[str, str]:
+def versions_of(facts: Facts) -> Mapping[str, str]:
     """Give the version in use of each component and package, where one is known."""
     packages = table(told(facts, "packages"), "distributions")
     named = {DISTRIBUTIONS.get(name, name): held for name, held in packages.items() if isinstance(held, str)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack.matrix import tables
-from gpustack.matrix.subjects.ranges import version_of
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
@@ -45,6 +45,16 @@ class JaxBuild:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """What the plugin of some releases for one CUDA major requires of CUDA's parts, by name (nvcc, cudart, cublas)."""
+
+    plugin: str
+    versions: VersionRange
+    requires: Mapping[str, VersionRange]
+    row: Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """Versions of a library that go wrong with JAX, on GPUs from ``first_gpu`` to below ``end_gpu`` where these are."""
 
@@ -73,6 +83,12 @@ def build_of(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
     release = release_of(matrix, version)
     builds = (one for one in matrix.rows("jax", "builds", _build) if one.cuda == cuda)
     return next((one for one in builds if release and one.version == release.version), None)
+
+
+def plugin_of(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
+    """Return what the plugin of a release for a CUDA major requires, or None where no row states it."""
+    plugins = (one for one in matrix.rows("jax", "plugins", _plugin) if one.plugin == f"jax-cuda{cuda}-plugin")
+    return next((one for one in plugins if one.versions.holds(version)), None)
 
 
 def known(matrix: Matrix) -> tuple[Known, ...]:
@@ -108,6 +124,16 @@ def _build(line: Line) -> JaxBuild:
         driver=DriverRelease(int(driver)) if driver and driver.isdecimal() else DriverRelease.parse(driver),
         oldest_gpu=ComputeCapability.parse(line.get("min_cc")),
         archs=tuple(tables.needed(CodeArch.parse(arch)) for arch in line.get("archs", ())),
+    )
+
+
+def _plugin(line: Line) -> Plugin:
+    text = f"{line['plugin']} {line['versions']} requires {', '.join(map(' '.join, line['requires'].items()))}"
+    return Plugin(
+        plugin=line["plugin"],
+        versions=VersionRange.parse(line["versions"]),
+        requires={name: VersionRange.parse(span) for name, span in line["requires"].items() if span != "any"},
+        row=tables.row("jax", text, line),
     )
 
 

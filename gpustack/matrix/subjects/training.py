@@ -42,13 +42,21 @@ class TorchPin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitsandbytesRelease:
-    """The CUDA and ROCm versions for which one release of bitsandbytes brings a library."""
+    """The CUDA and ROCm versions for which one release of bitsandbytes brings a library.
+
+    ``near`` is True for a release that takes the nearest of the same major where it has none for exactly this CUDA.
+    """
 
     version: str
     cudas: tuple[CudaVersion, ...]
     torch: VersionRange
     row: Row
     rocms: tuple[str, ...] = ()
+    near: bool = False
+
+    def serves(self, cuda: CudaVersion) -> bool:
+        """Tell whether it has a library that it takes for a torch of this CUDA."""
+        return cuda in self.cudas or (self.near and any(one.major == cuda.major for one in self.cudas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +118,12 @@ def bitsandbytes(matrix: Matrix) -> tuple[BitsandbytesRelease, ...]:
     return matrix.rows("training", "bitsandbytes", _bitsandbytes)
 
 
+def bitsandbytes_of(matrix: Matrix, version: str) -> BitsandbytesRelease | None:
+    """Return the release of bitsandbytes of exactly this version, or None where no row states it."""
+    wanted = version_of(version.partition("+")[0])
+    return next((one for one in bitsandbytes(matrix) if wanted is not None and version_of(one.version) == wanted), None)
+
+
 def bitsandbytes_builds(matrix: Matrix) -> tuple[BitsandbytesBuild, ...]:
     """Give the GPU code in the libraries of bitsandbytes."""
     return matrix.rows("training", "bitsandbytes_builds", _bitsandbytes_build)
@@ -157,6 +171,7 @@ def _bitsandbytes(line: Line) -> BitsandbytesRelease:
         torch=VersionRange.parse(line.get("torch", "")),
         row=row("training", f"bitsandbytes {line['version']} brings CUDA {', '.join(line['cuda'])}", line),
         rocms=tuple(line.get("rocm", ())),
+        near=line.get("near", False),
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.contracts import (
     amd,
+    combination,
     compiler,
     driver,
     extension,
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract
 
-ROOMS = (kernel, driver, gpu, amd, intel, runtime, library, framework, python, extension, compiler, serving, question)
+ROOMS = (
+    *(kernel, driver, gpu, amd, intel, runtime, library, framework, python, extension, compiler, serving),
+    *(combination, question),
+)
 
 
 def draw(facts: Facts, matrix: Matrix) -> tuple[Contract, ...]:

@@ -53,9 +53,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         frameworks = [one for one in builds(facts) if one.component == "pytorch"]
         torch_ = next((one for one in frameworks if one.copy.environment == copy.environment), None)
         if torch_ and torch_.copy.version:
-            yield from (
-                edge(copy.component, "pytorch", "torch", fit, copy.environment) for fit in _torch(copy, torch_, matrix)
-            )
+            fits = (*_torch(copy, torch_, matrix), *_binary(copy, torch_, matrix))
+            yield from (edge(copy.component, "pytorch", "torch", fit, copy.environment) for fit in fits)
         elif nvidia_here(facts):
             cuda = _cuda(copy, matrix)
             if cuda:
@@ -113,10 +112,19 @@ def _xformers(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
 
 
 def _bitsandbytes(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
-    wanted = ranges.version_of(copy.version)
-    for one in training.bitsandbytes(matrix):
-        if ranges.version_of(one.version) == wanted and one.torch.text:
-            yield one.torch, one.row, Kept.BROKEN
+    known = training.bitsandbytes_of(matrix, copy.version)
+    if known and known.torch.text:
+        yield known.torch, known.row, Kept.BROKEN
+
+
+def _binary(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:
+    """Give whether bitsandbytes brings a library for the CUDA of the PyTorch beside it."""
+    known = training.bitsandbytes_of(matrix, copy.version) if copy.component == "bitsandbytes" else None
+    if known and build.cuda and build.accelerator == "cuda" and known.cudas:
+        kept = Kept.OK if build.cuda in known.cudas else Kept.LIMITED if known.serves(build.cuda) else Kept.BROKEN
+        needs = f"a torch for CUDA {', '.join(map(str, known.cudas))}"
+        found = f"torch {build.copy.version} for CUDA {build.cuda}"
+        yield Fit(kept=kept, needs=needs, found=found, row=known.row)
 
 
 def _flash(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:

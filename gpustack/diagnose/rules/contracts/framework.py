@@ -57,7 +57,7 @@ def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     where = build.copy.environment
     for gpu in capabilities(facts):
         if build.accelerator == "cuda" and build.component in {"pytorch", "tensorflow"}:
-            behind = _too_old(build, gpu, matrix) if asked(build.copy) and not build.archs else None
+            behind = None if build.archs else _too_old(build, gpu, matrix)
             if behind:
                 yield edge(build.component, "gpu", "accelerator", behind, where)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.diagnose.rules.compatibility import Fit
+from gpustack.diagnose.rules.compatibility import Fit, windows_release
 from gpustack.diagnose.rules.contracts.edges import asked, edge
 from gpustack.diagnose.rules.reading import text, told
 from gpustack.diagnose.rules.seen import arch_on_bus, driver_release, gpus, loaded_release, on_windows, ours
@@ -35,11 +35,12 @@ class Kind(NamedTuple):
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how the GPUs go with driver and module, one contract a kind; Jetsons have drivers of their own."""
     release = loaded_release(facts) or (driver_release(facts) if not ours(facts) else None)
+    branch = _branch(release, facts, matrix)
     flavour = text(told(facts, "nvidia.ko"), "flavour")
     kinds = tuple(_kinds(facts, matrix))
     for arch in dict.fromkeys(kind.arch for kind in kinds):
-        if release and not on_windows(facts):
-            yield from _branches([kind for kind in kinds if kind.arch == arch], release, matrix)
+        if branch:
+            yield from _branches([kind for kind in kinds if kind.arch == arch], branch, matrix)
         rule = matrix.flavour(arch)
         if rule and flavour in {"open", "proprietary"}:
             yield _module(rule, arch, flavour)
@@ -61,7 +62,14 @@ def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
             yield Kind(known.name.partition(" ")[0], product, gpu.capability)
 
 
-def _branches(kinds: Sequence[Kind], release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
+def _branch(release: DriverRelease | None, facts: Facts, matrix: Matrix) -> int | None:
+    """Return the branch of the driver; that of Windows is numbered otherwise and has a row of which it is."""
+    on_host = windows_release(facts)
+    known = drivers.for_windows(matrix, on_host.branch) if on_host else None
+    return known.number if known else release.branch if release and not on_windows(facts) else None
+
+
+def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Contract]:
     """Give how GPUs of one architecture go with the driver: each chip by its own row where that states more."""
     span = matrix.span(kinds[0].arch)
     for chip in dict.fromkeys(kind.chip for kind in kinds if kind.chip) or (None,):
@@ -72,8 +80,8 @@ def _branches(kinds: Sequence[Kind], release: DriverRelease, matrix: Matrix) -> 
         if row:
             ends = (f"from {first}" if first else "", f"up to {last}" if last else "")
             needs = f"a driver branch {' '.join(end for end in ends if end)}"
-            kept = Kept.OK if first <= release.branch <= (last or release.branch) else Kept.BROKEN
-            fit = Fit(kept=kept, needs=needs, found=f"branch {release.branch}", row=row)
+            kept = Kept.OK if first <= branch <= (last or branch) else Kept.BROKEN
+            fit = Fit(kept=kept, needs=needs, found=f"branch {branch}", row=row)
             yield edge("gpu", "nvidia-driver", "branch", fit)
 
 

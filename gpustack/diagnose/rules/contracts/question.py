@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.compatibility import Fit
+from gpustack.diagnose.rules.completing import platform
 from gpustack.diagnose.rules.contracts.edges import asked, edge, release
+from gpustack.diagnose.rules.contracts.python import COMPILED, ON_ARM, tagged
 from gpustack.diagnose.rules.reading import copies, items, number, text, told, version
 from gpustack.diagnose.rules.seen import builds, gpus, ours
-from gpustack.matrix.subjects import cudnn, jax, nccl, onnxruntime, systems, tensorflow, tensorrt, torch
+from gpustack.matrix.subjects import cudnn, jax, libraries, nccl, onnxruntime, systems, tensorflow, tensorrt, torch
 from gpustack.matrix.subjects.spans import minor, numbers
 from gpustack.model.report import Kept
 
@@ -36,10 +39,40 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     for one in facts.components if here else ():
         if any(asked(copy) for copy in one.instances):
             yield from _maker(one, here, facts, matrix)
+    yield from _platforms(facts, matrix)
     toolkit = version(facts, TOOLKIT)
     if toolkit and numbers(toolkit) and any(asked(copy) for copy in copies(facts, TOOLKIT)):
         yield from _libraries(toolkit, facts, matrix)
         yield from _frameworks(toolkit, facts, matrix)
+
+
+def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Give whether there are wheels for the processor, where one was named or goes with the GPU."""
+    system = platform(facts) or ""
+    if not system.startswith("linux-") or not (facts.host.machine or system == ON_ARM):
+        return
+    machine = system.removeprefix("linux-")
+    for one in facts.components:
+        for copy in one.instances if any(map(asked, one.instances)) else ():
+            machines, row = _machines(one.id, copy, machine, matrix)
+            if row:
+                kept = Kept.OK if machine in machines else Kept.LIMITED if one.id in COMPILED else Kept.BROKEN
+                fit = Fit(kept=kept, needs=f"Linux on {' or '.join(machines)}", found=machine, row=row)
+                yield edge(one.id, "machine", "platform", fit, copy.environment)
+
+
+def _machines(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
+    """Return the processors that a release has wheels for, where a row says so."""
+    if component == "pytorch":
+        known = torch.release_of(matrix, copy.version or "")
+        offered = (one.partition("-") for one in (known.wheels if known else ()))
+        return tuple(name for system, _, name in offered if system == "linux"), known.row if known else None
+    listed = tagged(component, copy, matrix)
+    if not listed or not all(listed):
+        return (), None
+    machines = [tuple(name for one in wheels for name in one.machines) for wheels in listed]
+    row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
+    return tuple(name for name in machines[0] if all(name in held for held in machines)), row
 
 
 def _makers_here(facts: Facts) -> Iterator[str]:
@@ -128,11 +161,40 @@ def _frameworks(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract
     """Give how CUDA builds go with a toolkit beside them: wheels bring their own CUDA, ONNX Runtime takes this one."""
     major = numbers(toolkit)[0]
     for component, wanted, copy, row in _cudas(facts, matrix):
+        if component == "jax":
+            yield from _local(toolkit, wanted, copy, matrix)
+            continue
         kept = Kept.OK if wanted == major else OTHERWISE.get(component, Kept.UNKNOWN)
         needs = "nvcc" if component == "pytorch" else "libraries"
         why = " to compile extensions" if component == "pytorch" else ""
         fit = Fit(kept=kept, needs=f"{needs} of CUDA {wanted}{why}", found=f"CUDA {toolkit}", row=row)
         yield edge(component, TOOLKIT, "toolkit", fit, copy.environment)
+
+
+TOLD = ("nvcc", "cudart")  # of many parts that are too old these are named first
+
+
+def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator[Contract]:
+    """Give whether a JAX could take the libraries and the compiler of this toolkit instead of those of its wheels."""
+    plugin, build = jax.plugin_of(matrix, copy.version or "", major), jax.build_of(matrix, copy.version or "", major)
+    known = [one for one in libraries.toolkits(matrix) if numbers(one.toolkit)[:2] == numbers(toolkit)[:2]]
+    parts = next((one.parts for one in known if one.toolkit == toolkit), known[-1].parts if known else {})
+    instead = "instead of those of its own wheels"
+    fit = None
+    if plugin and numbers(toolkit)[0] != major:
+        fit = Fit(kept=Kept.LIMITED, needs=f"a toolkit of CUDA {major} to take its libraries {instead}", found="")
+    elif plugin and parts:
+        old = [name for name, span in plugin.requires.items() if name in parts and not span.holds(parts[name])]
+        old = sorted(old, key=lambda name: name not in TOLD)[: len(TOLD)]
+        needs = " and ".join(f"{name} {plugin.requires[name]}" for name in old) or f"parts of CUDA {major}"
+        has = f" with {' and '.join(f'{name} {parts[name]}' for name in old)}" if old else ""
+        kept = Kept.LIMITED if old else Kept.OK
+        fit = Fit(kept=kept, needs=f"{needs} to take a toolkit's libraries {instead}", found=has, row=plugin.row)
+    elif build and build.oldest_cuda and numbers(toolkit)[:2] < (build.oldest_cuda.major, build.oldest_cuda.minor):
+        needs = f"CUDA {build.oldest_cuda} or newer to take a toolkit's libraries {instead}"
+        fit = Fit(kept=Kept.LIMITED, needs=needs, found="", row=build.row)
+    if fit:
+        yield edge("jax", TOOLKIT, "toolkit", replace(fit, found=f"CUDA {toolkit}{fit.found}"), copy.environment)
 
 
 # What a toolkit of another CUDA major is; for others no row says whether their wheels brought their own.
