@@ -10,7 +10,10 @@ from gpustack.ask.installed import install
 from gpustack.ask.plan import Search, alternatives, as_it_is
 from gpustack.ask.subjects import parse, resolve
 from gpustack.ask.why import judge
+from gpustack.diagnose.rules.completing import complete, platform
+from gpustack.diagnose.rules.contracts.python import ON_ARM
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects.torch_rows import LINUX
 from gpustack.model.matrix_answer import MatrixAnswer
 
 if TYPE_CHECKING:
@@ -27,22 +30,24 @@ PLANNED = 4  # releases beside the one that was asked about
 
 def why(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
     """Give whether the first subject works with the others and with what is given, and what would work instead."""
-    search = _search(texts, given, facts, matrix, versions=1)
-    return _answer(texts, search, given, alternatives(search))
+    asked = search(texts, given, facts, matrix, versions=1)
+    return _answer(texts, asked, given, alternatives(asked))
 
 
 def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
     """Give what satisfies a requirement on the machine that is given, the smallest change first."""
-    search = _search(texts, given, facts, matrix, versions=PLANNED)
-    return _answer(texts, search, given, (*as_it_is(search), *alternatives(search)))
+    asked = search(texts, given, facts, matrix, versions=PLANNED)
+    return _answer(texts, asked, given, (*as_it_is(asked), *alternatives(asked)))
 
 
-def _search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
+def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
+    """Return the question as it was understood: the subject judged on what is given, and what else to try."""
     typed = [parse(text, matrix) for text in texts]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
     machine = apply(given, facts, matrix)
-    first, *others = (_released(resolve(one, matrix), machine, matrix) for one in typed)
+    system = _system(typed, machine, matrix)
+    first, *others = (_released(resolve(one, system, matrix), machine, matrix) for one in typed)
     twice = next((one.typed for one in others if one.component == first.component), None)
     if twice:
         raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
@@ -52,6 +57,13 @@ def _search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Mat
         machine = put(machine, install(one, where(machine), matrix))
     at = judge(first, machine, matrix)
     return Search(subject=first, at=at, others=tuple(others), facts=machine, matrix=matrix, versions=versions)
+
+
+def _system(typed: Sequence[Subject], facts: Facts, matrix: Matrix) -> str:
+    """Return the platform that builds are chosen for: that of the processor which was given or goes with a GPU."""
+    for one in typed:
+        facts = put(facts, install(one, None, matrix)) if one.component == "gpu" else facts
+    return ON_ARM if platform(complete(facts, matrix)) == ON_ARM else LINUX
 
 
 def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
@@ -66,7 +78,7 @@ def _answer(texts: Sequence[str], search: Search, given: Given, found: tuple[Alt
     here = () if not search.facts.taken else ("what is on this machine",)
     return MatrixAnswer(
         subject=texts[0].strip(),
-        meant=_meant(search.at.subject, search.subject),
+        meant=_meant(search.at.subject, search.subject, platform(search.facts)),
         given=(*given.words, *others, *here),
         verdict=search.at.verdict,
         reasons=search.at.reasons,
@@ -74,9 +86,10 @@ def _answer(texts: Sequence[str], search: Search, given: Given, found: tuple[Alt
     )
 
 
-def _meant(subject: Subject, asked: Subject) -> str:
+def _meant(subject: Subject, asked: Subject, system: str | None) -> str:
     """Give how a subject was understood, with the build that was chosen for it."""
     if subject.component == "jax" and subject.tag and not asked.tag:
         return f"{subject.words}: with its plugin; a plain install computes on the CPU"
     plain = subject.component == "pytorch" and "+" not in subject.typed and subject.tag
-    return f"{subject.words}: the build that a plain pip install takes on Linux x86-64" if plain else subject.words
+    where = "aarch64" if system == ON_ARM else "x86-64"
+    return f"{subject.words}: the build that a plain pip install takes on Linux {where}" if plain else subject.words

@@ -143,6 +143,11 @@ def is_given(facts: Facts, component: str) -> bool:
     return any(asked(copy) for copy in copies(facts, component))
 
 
+def given_parts(facts: Facts) -> tuple[str, ...]:
+    """Return the ids of all components that somebody gave."""
+    return tuple(one.id for one in facts.components if is_given(facts, one.id))
+
+
 def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
     """Give a component that somebody asks about, in one copy."""
     held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.ask.given import gpu, made
-from gpustack.matrix.subjects import onnxruntime, torch
+from gpustack.ask.subjects import Subject
+from gpustack.matrix.subjects import onnxruntime, serving, torch, vllm
 from gpustack.matrix.subjects.spans import numbers
 
 if TYPE_CHECKING:
-    from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.serving import ServingRelease
+    from gpustack.matrix.subjects.vllm import VllmRelease
     from gpustack.model.facts import Component
 
+BROUGHT = "brought"  # the fact of what nobody named and an install brings along
 CPU_BUILDS = frozenset({"onnxruntime"})  # distributions whose builds know no GPU
 KIND = re.compile(r"cpu|xpu|rocm|cu")
 CUDA = re.compile(r"cu(\d{1,2})(\d)")
@@ -32,6 +36,24 @@ def install(subject: Subject, where: str | None, matrix: Matrix) -> Component:
         return made(subject.component, subject.version, cuda_major=int(major) if major.isdecimal() else None)
     everywhere = subject.component in {"nvidia-driver", "gcc", "clang", "linux-kernel"}
     return made(subject.component, subject.version, None if everywhere else where)
+
+
+def brought(subject: Subject, where: str | None, system: str | None, matrix: Matrix) -> Component | None:
+    """Return the PyTorch that a plain install of a server brings along: the one that it pins, in its usual build."""
+    known = _release(subject, matrix)
+    pinned = re.fullmatch(r"==([\d.]+)", known.torch.text) if known else None
+    usual = torch.default_build(matrix, pinned[1], system or "") if pinned else None
+    if pinned is None or usual is None:
+        return None
+    own = Subject(typed="", name="torch", component="pytorch", version=pinned[1], tag=usual.tag)
+    made_ = _torch(own, where, matrix)
+    return replace(made_, instances=tuple(replace(one, facts={**one.facts, BROUGHT: True}) for one in made_.instances))
+
+
+def _release(subject: Subject, matrix: Matrix) -> VllmRelease | ServingRelease | None:
+    if subject.component == "vllm":
+        return vllm.release_of(matrix, subject.version or "")
+    return serving.release_of(matrix, "sglang", subject.version or "") if subject.component == "sglang" else None
 
 
 def offered(subject: Subject, platform: str, matrix: Matrix) -> bool:

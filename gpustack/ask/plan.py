@@ -11,6 +11,7 @@ from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.why import PSEUDO, judge
 from gpustack.diagnose.rules.completing import platform
 from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.rules.contracts.python import ON_ARM
 from gpustack.diagnose.rules.reading import copies, text, told
 from gpustack.diagnose.rules.seen import capabilities, driver_release, on_windows
 from gpustack.matrix.subjects import drivers, gpus, jax, toolkits, torch
@@ -50,8 +51,9 @@ class Search:
         What was wrong must be judged anew: that no row speaks of it any more makes nothing better.
         """
         found = judge(subject, facts or self.facts, self.matrix)
-        wrong = {one.to for one in self.at.contracts if one.status is not Kept.OK} - PSEUDO
-        judged = {one.to for one in found.contracts}
+        broken = (one for one in self.at.contracts if one.status is not Kept.OK)
+        wrong = {end for one in broken for end in (one.from_, one.to)} - PSEUDO
+        judged = {end for one in found.contracts for end in (one.from_, one.to)}
         if (subject.component, found.subject.tag) in UNSERVED:
             return None
         return found if _rank(found) > _rank(self.at) and wrong <= judged else None
@@ -161,7 +163,8 @@ def _release(search: Search, one: Candidate) -> Judged | None:
     """Give how another release is answered, in the build that an install takes or else in the best of its others."""
     subject = replace(search.subject, version=one.version)
     if subject.component == "pytorch":
-        usual = torch.default_build(search.matrix, one.version)
+        system = platform(search.facts)
+        usual = torch.default_build(search.matrix, one.version, *([ON_ARM] if system == ON_ARM else []))
         subject = replace(subject, tag=usual.tag if usual else None)
         tries = (subject, *_builds(subject, search))
     else:

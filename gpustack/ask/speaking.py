@@ -13,7 +13,7 @@ from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
@@ -42,6 +42,8 @@ NAMES = {
 }
 ALSO = {"gpu": ("amd-gpu",), "nvidia-driver": ("nvidia.ko",)}
 GROUND = frozenset({"gpu", "amd-gpu", "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things stand on
+# Parts of the machine that ask nothing of a Python: a driver runs whichever there is.
+APART = GROUND | {"cuda-toolkit", "gcc", "clang", "cudnn", "nccl"}
 HELPERS = frozenset({"libcuda"})  # what a compat package would bring, put here by plan
 WITHOUT_GPU = frozenset({"gcc", "clang", "python", "linux-kernel"})
 # What a build for the CPU never touches: it goes with any.
@@ -74,11 +76,16 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
     return tuple(held)
 
 
-def unspoken(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Matrix) -> Iterator[Reason]:
-    """Give of all that was given and no contract speaks of that nothing is known, or that a build has no use of it."""
+def unspoken(
+    subject: Subject, held: Sequence[Contract], named_: Container[str], facts: Facts, matrix: Matrix
+) -> Iterator[Reason]:
+    """Give of all that was given and no contract speaks of that nothing is known, or that a build has no use of it.
+
+    Those in ``named_`` have a missing row of their own, which says more.
+    """
     reached = _ends(one for one in held if one.kind != "glibc")
     for one in facts.components:
-        if one.id in ends(subject) | HELPERS | reached or not is_given(facts, one.id):
+        if one.id in ends(subject) | HELPERS | reached or one.id in named_ or not is_given(facts, one.id):
             continue
         if one.id != "python" or one.version:
             yield _unsaid(subject, one.id, facts)
@@ -116,6 +123,9 @@ def _wants_gpu(subject: Subject) -> bool:
 
 
 def _unsaid(subject: Subject, component: str, facts: Facts) -> Reason:
+    if component == "python" and subject.component in APART:
+        said = f"{NAMES.get(subject.component, subject.component)} {subject.version} is independent of the Python."
+        return Reason(text=f"{said[:1].upper()}{said[1:]}", verdict=Compatibility.COMPATIBLE)
     if on_cpu(subject) and component in UNTOUCHED:
         said = f"{subject.words} computes on the CPU and has no use of {named(component, facts)}."
         return Reason(text=said, verdict=Compatibility.COMPATIBLE)

@@ -92,8 +92,8 @@ def parse(text: str, matrix: Matrix) -> Subject:
     return _versioned(subject, requirement)
 
 
-def resolve(subject: Subject, matrix: Matrix) -> Subject:
-    """Give the subject with a version and, for PyTorch, the build that a plain install takes on Linux x86-64."""
+def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
+    """Give the subject with a version and, for PyTorch, the build that a plain install takes on this platform."""
     version = subject.version
     if version is None:
         fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
@@ -102,7 +102,7 @@ def resolve(subject: Subject, matrix: Matrix) -> Subject:
         version = release_named(matrix, subject.component, version) or version
     tag = subject.tag
     if subject.component == "pytorch" and tag is None and version:
-        usual = torch.default_build(matrix, version)
+        usual = torch.default_build(matrix, version, system)
         tag = usual.tag if usual else None
     return replace(subject, version=version, tag=tag)
 

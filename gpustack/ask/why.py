@@ -6,17 +6,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.ask.given import GPUS, is_given, put, where
-from gpustack.ask.installed import install, offered
+from gpustack.ask.installed import BROUGHT, brought, install, offered
+from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
 from gpustack.ask.releases import known
 from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
 from gpustack.diagnose.rules.completing import complete, platform
 from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.rules.contracts.python import COMPILED
+from gpustack.diagnose.rules.reading import copies, version
 from gpustack.diagnose.rules.seen import nvidia_here
 from gpustack.matrix.subjects import jax
+from gpustack.matrix.subjects.spans import numbers
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -30,14 +36,15 @@ VERDICTS = {
 }
 WORST = (Compatibility.INCOMPATIBLE, Compatibility.UNKNOWN, Compatibility.LIMITED, Compatibility.COMPATIBLE)
 DEVICES = frozenset({"gpu", "amd-gpu", "intel-gpu", "nvidia-driver"})
-PSEUDO = frozenset({"windows"})
+PSEUDO = frozenset({"windows", "machine"})
 CODE, UNREAD = "code for", "code list not seen"
 MINOR_VERSION = (
     " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
     " a call that needs newer driver code."
 )
 BY_PTX = " It has PTX alone for this GPU, which the driver compiles at the first start: slow to begin with."
-BY_OWN = " It runs all the same, with the CUDA that its wheel brings; extensions are not compiled for it by this nvcc."
+BY_OWN = " It runs all the same, with the CUDA that its wheel brings."
+BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
 BY_PIP = " No wheel is ready for that: pip compiles it, which needs nvcc and much time."
 
 
@@ -54,28 +61,36 @@ class Judged:
 
 def judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
     """Give how a resolved subject goes with the facts; of a JAX its best build counts."""
-    tries = [_judge(one, facts, matrix) for one in _builds(subject, matrix)]
+    tries = [_judge(one, facts, matrix) for one in _builds(subject, facts, matrix)]
     return max(tries, key=lambda one: WORST.index(one.verdict))
 
 
-def _builds(subject: Subject, matrix: Matrix) -> tuple[Subject, ...]:
-    """Give the builds that a subject may mean: JAX has one for each CUDA major, and its name tells none."""
+def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ...]:
+    """Give the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
     if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
         return (subject,)
     release = jax.release_of(matrix, subject.version or "")
-    majors = sorted(release.cuda, reverse=True) if release else ()
+    given = numbers(version(facts, "cuda-toolkit"))[:1] if is_given(facts, "cuda-toolkit") else ()
+    majors = sorted(release.cuda, key=lambda one: ((one,) == given, one), reverse=True) if release else ()
     return tuple(replace(subject, tag=f"cuda{major}") for major in majors) or (subject,)
 
 
 def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
     place = where(facts)
     twice = next((end for end in (subject.component, *GPUS) if end in ends(subject) and is_given(facts, end)), None)
-    machine = complete(put(facts, install(subject, place, matrix)), matrix)
+    machine = put(facts, install(subject, place, matrix))
+    along = None if machine.find("pytorch") else brought(subject, place, platform(complete(machine, matrix)), matrix)
+    machine = complete(put(machine, along) if along else machine, matrix)
     drawn = tuple(
         one for one in draw(machine, matrix) if one.environment in {None, place} and _both_given(one, machine)
     )
     held = spoken(subject, drawn, machine)
-    verdict, reasons = _concluded(subject, held, machine, matrix)
+    pairs = undecided(subject, drawn, machine)
+    missing = tuple(gaps(pairs, drawn, machine))
+    verdict, reasons = _concluded(subject, held, pairs, machine, matrix)
+    if missing:
+        reasons = tuple(sorted((*reasons, *missing), key=_rank))
+        verdict = reasons[0].verdict
     if twice:
         said = f"{subject.words} and {named(twice, facts)} are two of the same thing: one or the other is asked about."
         verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
@@ -88,7 +103,7 @@ def _both_given(contract: Contract, facts: Facts) -> bool:
 
 
 def _concluded(
-    subject: Subject, held: tuple[Contract, ...], facts: Facts, matrix: Matrix
+    subject: Subject, held: tuple[Contract, ...], pairs: Sequence[tuple[str, str]], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
     """Give the worst of what the contracts say; what none of them speaks of is unknown, not well."""
     said = tuple(_reason(one, subject, facts) for one in held)
@@ -96,9 +111,12 @@ def _concluded(
     if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
         return Compatibility.UNKNOWN, (unknown, *sorted(said, key=_rank))
     unseen = _unseen(subject, held, facts)
-    more = (unseen,) if unseen else tuple(unspoken(subject, held, facts, matrix))
-    reasons = tuple(sorted((*said, *more), key=_rank)) or (_alone(subject, facts),)
-    return reasons[0].verdict, reasons
+    own = {end for pair in pairs if pair[0] in ends(subject) for end in pair}
+    more = (unseen,) if unseen else tuple(unspoken(subject, held, own, facts, matrix))
+    reasons = tuple(sorted((*said, *more), key=_rank))
+    if not reasons and not pairs:
+        reasons = (_alone(subject, facts),)
+    return (reasons[0].verdict if reasons else Compatibility.UNKNOWN), reasons
 
 
 def _rank(reason: Reason) -> int:
@@ -140,17 +158,18 @@ def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
 
 
 def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:
-    name, row = _named(contract.from_, subject), contract.row
+    name, row = _named(contract.from_, subject, facts), contract.row
     text = f"{name} needs {contract.needs}; {_found(contract, facts)}.{_more(contract)}"
     text = f"T{text[1:]}" if text.startswith("the ") else text
     return Reason(text=text, verdict=VERDICTS[contract.status], row=row, source=row.source if row else "")
 
 
-def _named(component: str, subject: Subject) -> str:
+def _named(component: str, subject: Subject, facts: Facts) -> str:
     if component != subject.component:
-        return NAMES.get(component, component)
-    version = f" {subject.version}" if subject.version and component not in {"gpu", "amd-gpu"} else ""
-    return f"{NAMES.get(component, component)}{version}" + (f" ({subject.tag})" if subject.tag else "")
+        beside = version(facts, component) if component in {*FRAMEWORKS, *ON_TORCH} else None
+        return " ".join(filter(None, [NAMES.get(component, component), beside]))
+    release = f" {subject.version}" if subject.version and component not in GPUS else ""
+    return f"{NAMES.get(component, component)}{release}" + (f" ({subject.tag})" if subject.tag else "")
 
 
 def _found(contract: Contract, facts: Facts) -> str:
@@ -158,6 +177,8 @@ def _found(contract: Contract, facts: Facts) -> str:
         return f"it has {contract.found}" if contract.found != UNREAD else "its list of code was not read"
     if contract.kind == "accelerator":
         return f"it is {contract.found}"
+    if contract.to == "pytorch" and any(copy.facts.get(BROUGHT) for copy in copies(facts, "pytorch")):
+        return f"it brings {contract.found}"
     return f"{'here' if facts.taken else 'given'} is {contract.found}"
 
 
@@ -167,10 +188,9 @@ def _more(contract: Contract) -> str:
         return " No row says whether that is enough."
     if contract.status is not Kept.LIMITED:
         return ""
-    if contract.kind == "cuda":
-        return MINOR_VERSION
-    if contract.kind in {"torch", "toolkit"}:
-        return BY_PIP if contract.kind == "torch" else BY_OWN
-    if contract.needs.startswith(CODE):
-        return BY_PTX
-    return f" It works with a limit: {contract.row.text if contract.row else 'see above'}."
+    if contract.from_ in COMPILED and contract.kind in {"torch", "python", "platform"}:
+        return BY_PIP
+    if contract.kind == "toolkit":
+        return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC
+    by_row = f" It works with a limit: {contract.row.text if contract.row else 'see above'}."
+    return MINOR_VERSION if contract.kind == "cuda" else BY_PTX if contract.needs.startswith(CODE) else by_row

@@ -110,11 +110,23 @@ def _question(name: str) -> Callable[..., None]:
     return command
 
 
-for _name, _help in (
-    ("why", "Say whether something works with what is given (else on this machine), why, and what would work instead."),
-    ("plan", "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands."),
+for _name, _help, _examples in (
+    (
+        "why",
+        "Say whether something works with what is given (else on this machine), why, and what would work instead.",
+        (
+            "torch==2.11.0 --driver 550.54.15 --gpu H100 --python 3.12",
+            "vllm==0.19.0 torch==2.10.0 --gpu GB200 --machine aarch64",
+        ),
+    ),
+    (
+        "plan",
+        "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands.",
+        ("'torch>=2.6' --driver 470.256.02 --gpu 'RTX 3060'", "jax --gpu GH200 --python 3.14t"),
+    ),
 ):
-    matrix.command(_name, help=_help)(_question(_name))
+    _lines = "\n".join(f"  gpustack matrix {_name} {one}" for one in _examples)
+    matrix.command(_name, help=_help, epilog=f"\b\nExamples:\n{_lines}")(_question(_name))
 
 
 @matrix.command()
