@@ -81,3 +81,8 @@ def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) 
         show(typed, MATRIX)
     assert near in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
+    parts = [one for one in show("xformers", MATRIX).parts if one.table == "wheel_tags"]
+    assert {row[0] for one in parts for row in one.rows} == {"xformers"}

@@ -45,13 +45,12 @@ class Wheels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """One copy of a component with what is known of its wheels; ``listed`` are those of each distribution it takes."""
+    """One copy of a component with what its own row says of its wheels; ``system`` is that of the machine."""
 
     component: str
     copy: Instance
     system: str
     wheels: Wheels | None = None
-    listed: tuple[tuple[WheelTags, ...], ...] = ()
 
 
 # The distribution whose wheels a component is; a JAX for CUDA takes its plugin as well.
@@ -80,9 +79,9 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             python = next((one for one in copies(facts, "python") if one.environment == copy.environment), None)
             if python and release(copy):
                 find = WHEELS.get(component)
-                wheels, listed = find(copy, matrix) if find else None, tagged(component, copy, matrix)
-                held = Installed(component=component, copy=copy, system=system, wheels=wheels, listed=listed)
-                yield from _python(held, python)
+                wheels = find(copy, matrix) if find else None
+                held = Installed(component=component, copy=copy, system=system, wheels=wheels)
+                yield from _python(held, python, matrix)
                 yield from _glibc(component, copy, wheels, python) if wheels else ()
 
 
@@ -100,19 +99,19 @@ def free_threaded(python: Instance) -> bool:
     return flag(python.facts, "gil") is False or bool(re.match(r"[\d.]+t$", python.version or ""))
 
 
-def _python(held: Installed, python: Instance) -> Iterator[Contract]:
+def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contract]:
     """Give how a release goes with a Python; one without a wheel may have come from elsewhere, if it is here."""
     if not python.version:
         return
     version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
-    for fits, needs, row in sorted(_fits(held, version, t), key=lambda one: one[0])[:1]:
+    for fits, needs, row in sorted(_fits(held, version, t, matrix), key=lambda one: one[0])[:1]:
         without = Kept.LIMITED if held.component in COMPILED else Kept.BROKEN
         kept = Kept.OK if fits else without if asked(held.copy) else Kept.UNKNOWN
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
         yield edge(held.component, "python", "python", fit, held.copy.environment)
 
 
-def _fits(held: Installed, version: str, t: str) -> Iterator[tuple[bool, str, Row]]:
+def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tuple[bool, str, Row]]:
     """Give whether a Python is in the range that a release states, and whether there is a wheel, as far as rows say."""
     wheels, name = held.wheels, f"{minor(version)}{t}"
     span = ranges.VersionRange.parse(wheels.span) if wheels and wheels.span else None
@@ -125,7 +124,7 @@ def _fits(held: Installed, version: str, t: str) -> Iterator[tuple[bool, str, Ro
         said = f"Python {ends[0]} to {ends[-1]}{' without the GIL' if t else ''}" if ends else "a Python with the GIL"
         yield own, said, wheels.row
         return
-    for listed in held.listed:
+    for listed in tagged(held.component, held.copy, matrix):
         here = [one for one in listed if held.system.removeprefix("linux-") in one.machines and one.pythons]
         if here:
             said = f"Python {' '.join(one.words for one in here)}"
