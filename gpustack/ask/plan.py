@@ -11,7 +11,6 @@ from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.why import PSEUDO, judge
 from gpustack.diagnose.rules.completing import platform
 from gpustack.diagnose.rules.contracts import draw
-from gpustack.diagnose.rules.contracts.python import ON_ARM
 from gpustack.diagnose.rules.reading import copies, text, told
 from gpustack.diagnose.rules.seen import capabilities, driver_release, on_windows
 from gpustack.matrix.subjects import drivers, gpus, jax, toolkits, torch
@@ -163,8 +162,7 @@ def _release(search: Search, one: Candidate) -> Judged | None:
     """Give how another release is answered, in the build that an install takes or else in the best of its others."""
     subject = replace(search.subject, version=one.version)
     if subject.component == "pytorch":
-        system = platform(search.facts)
-        usual = torch.default_build(search.matrix, one.version, *([ON_ARM] if system == ON_ARM else []))
+        usual = torch.default_build(search.matrix, one.version)
         subject = replace(subject, tag=usual.tag if usual else None)
         tries = (subject, *_builds(subject, search))
     else:
