@@ -83,14 +83,15 @@ def _on_arm(drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
 
 
 def _no_platform(drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
-    """Yield that no row says whether something is there for the processor that was named, or that goes with the GPU."""
-    named_ = None if facts.taken else facts.host.machine
-    machine = named_ or ("aarch64" if platform(facts) == ON_ARM else None)
+    """Yield that no row says whether something is there for aarch64, given or with the GPU; all rows are of x86-64."""
+    if platform(facts) != ON_ARM:
+        return
     judged = {one.from_ for one in drawn if one.to == "machine"}
-    for component in given_parts(facts) if machine else ():
+    asked = facts.host.machine is not None and not facts.taken
+    for component in given_parts(facts):
         wheels = component in {*FRAMEWORKS, *ON_TORCH}
-        if component not in judged and (wheels or (named_ and component not in ON_BOTH)):
-            text = f"No row for {named(component, facts)} → {machine}: whether there is a build for it is not known."
+        if component not in judged and (wheels or (asked and component not in ON_BOTH)):
+            text = f"No row for {named(component, facts)} → aarch64: whether there is a build for it is not known."
             yield Reason(text=_upper(text), verdict=Compatibility.UNKNOWN)
 
 

@@ -73,6 +73,7 @@ QUESTIONS = [
     (("tensorflow==2.18.0",), {"gpu": "GH200"}, UNKNOWN, "on aarch64 → GPU"),
     (("flash-attn==2.8.3", "torch==2.8.0"), {"machine": "aarch64"}, LIMITED, "pip compiles it"),
     (("cuda==12.8",), {"machine": "aarch64"}, UNKNOWN, "→ aarch64"),
+    (("cuda==12.8",), {"machine": "x86_64", "gpu": "H100"}, WORKS, ""),
     (("cuda==12.8",), {"gpu": "GH200"}, WORKS, ""),
     # a server brings the torch that it pins, in its usual build
     (("vllm==0.9.2",), {"gpu": "RTX 5090"}, FAILS, "PyTorch 2.7.0 needs code for sm_120"),
