@@ -31,6 +31,19 @@ def test_a_released_snapshot_opens_is_judged_and_is_written_as_one_of_today(path
     assert again == facts
 
 
+def test_what_had_another_name_in_an_older_snapshot_has_that_of_the_probes() -> None:
+    said = json.loads(RELEASED[0].read_text("utf-8"))
+    place = {"layer": "driver", "vendor": "any", "status": "present"}
+    said["components"] = [
+        {**place, "id": "fabric-manager", "version": "535.183.01"},
+        {**place, "id": "nvidia-driver", "facts": {"nvml_library": "570.86"}, "instances": []},
+        *({**place, "id": module, "facts": {"loaded": True}, "instances": []} for module in ("i915", "xe")),
+    ]
+    facts = snapshots.take(said, "x.json")
+    assert [one.id for one in facts.components] == ["nvidia-fabricmanager", "nvidia-driver", "i915.ko", "xe.ko"]
+    assert facts.components[1].facts == {"libnvidia_ml": "570.86"}
+
+
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("left", [1, 100, 5000])
 def test_a_snapshot_that_was_cut_is_refused_in_one_line(path: Path, left: int, tmp_path: Path) -> None:

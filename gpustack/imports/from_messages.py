@@ -82,11 +82,11 @@ def _mismatch(origin: str, said: Mapping[str, str], into: Gathered) -> None:
 
 
 def _library(origin: str, said: Mapping[str, str], into: Gathered) -> None:
-    into.tell("nvidia-driver", origin, nvml_library=said["library"])
+    into.tell("nvidia-driver", origin, libnvidia_ml=said["library"])
 
 
 def _fabric_manager(origin: str, said: Mapping[str, str], into: Gathered) -> None:
-    into.tell("fabric-manager", origin, version=said.get("manager") or said.get("version"))
+    into.tell("nvidia-fabricmanager", origin, version=said.get("manager") or said.get("version"))
     if said.get("driver"):
         into.tell("nvidia-driver", origin, version=said["driver"])
 

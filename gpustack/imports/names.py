@@ -67,7 +67,7 @@ NAMED = (
         r"(?:linux )?kernel(?: linux)?|(?<!alma )(?<!rocky )(?<!arch )(?<!oracle )(?<!amazon )(?<!enterprise )linux",
         "linux-kernel",
     ),
-    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d+)?", "fabric-manager"),
+    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d+)?", "nvidia-fabricmanager"),
     (r"libnvidia-container(?:-tools|1)?|nvidia[- ]container[- ]toolkit", "nvidia-container-toolkit"),
     (r"docker(?:-ce)?", "docker"),
 )

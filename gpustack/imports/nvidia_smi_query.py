@@ -89,6 +89,11 @@ def _spelt(said: str) -> str | None:
     return said.lower().replace(" ", "-") if _told(said) else None
 
 
+def _answer(said: str) -> int | None:
+    """Return NVML's number of what it answered, or None where nvidia-smi has words for it that are not known here."""
+    return ANSWERS.get(said.lower())
+
+
 def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
     """Give NVML's mask of why clocks are held down, and the name of each reason."""
     active = [
@@ -149,6 +154,19 @@ REASONS = (
     *(("hw thermal slowdown", "hw_thermal_slowdown"), ("hw power brake slowdown", "hw_power_brake_slowdown")),
     ("display clock setting", "display_clock_setting"),
 )
+# What nvmlErrorString says of the answers that joining a fabric can give, in lower case. Source: nvidia-ml-py 13.580,
+# _errcode_to_string, and nvml.h of CUDA 13.0.
+ANSWERS = {
+    "success": 0,
+    "not supported": 3,
+    "insufficient permissions": 4,
+    "not found": 6,
+    "timeout": 10,
+    "gpu is lost": 15,
+    "insufficient memory": 20,
+    "insufficient resources": 23,
+    "unknown error": 999,
+}
 RECOVERY = {
     "none": "none",
     "reset": "gpu-reset",
@@ -217,5 +235,5 @@ PARTS: Mapping[str, Fields] = {
         ("double_bit", "retired pages/double bit ecc", _count),
         ("pending", "retired pages/pending page blacklist", _truth),
     ),
-    "fabric": (("state", "fabric/state", _spelt), ("status", "fabric/status", _told)),
+    "fabric": (("state", "fabric/state", _spelt), ("status", "fabric/status", _answer)),
 }

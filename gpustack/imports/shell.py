@@ -108,14 +108,7 @@ GROUPS = re.compile(
     re.MULTILINE,
 )
 CACHE = re.compile(r"^[ \t]*(?P<soname>lib[\w+-]+\.so[\w.]*) \([^)\n]*\) => (?P<path>/\S+)", re.MULTILINE)
-MODULES = {
-    "nvidia": "nvidia.ko",
-    "amdgpu": "amdgpu.ko",
-    "i915": "i915",
-    "xe": "xe",
-    "nouveau": "nouveau",
-    "nova_core": "nova_core",
-}
+OTHERS = frozenset({"nouveau", "nova_core"})  # modules that are no system of the stack
 CLASSES = {"VGA": "0x030000", "3D ": "0x030200", "Pro": "0x120000"}
 VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 MOST = 200
@@ -207,7 +200,7 @@ def _modules(origin: str, text: str, into: Gathered) -> None:
 
 
 def _module(name: str) -> str:
-    return MODULES.get(name) or f"{name.replace('_', '-')}.ko"
+    return name if name in OTHERS else f"{name.replace('_', '-')}.ko"
 
 
 def _flavour(license_: str | None) -> str | None:

@@ -170,7 +170,7 @@ def _module(said: str, version: str, _after: str, into: Gathered) -> None:
 
 def _libraries(said: str, version: str, _after: str, into: Gathered) -> None:
     if re.fullmatch(r"[1-9]\d{2}\.\d+(?:\.\d+)?", version):
-        into.tell("nvidia-driver", said, nvml_library=version)
+        into.tell("nvidia-driver", said, libnvidia_ml=version)
 
 
 def _package(said: str, version: str, after: str, into: Gathered) -> None:
@@ -261,7 +261,7 @@ def _onnxruntime_gpu(said: str, version: str, _after: str, into: Gathered) -> No
 PLAIN = frozenset(
     (
         *("cudnn", "nccl", "rocm", "tensorflow", "vllm", "sglang", "tensorrt", "jax", "triton", "gcc", "docker"),
-        *("fabric-manager", "nvidia-container-toolkit", "deepspeed"),
+        *("nvidia-fabricmanager", "nvidia-container-toolkit", "deepspeed"),
     )
 )
 MAKERS: dict[str, Callable[[str, str, str, Gathered], None]] = {

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "gpustack.snapshot/1"
 FAMILY = "gpustack."
+# Names of components and facts that 0.1.0 took from texts, and what probes call the same.
+RENAMED = {"fabric-manager": "nvidia-fabricmanager", "i915": "i915.ko", "xe": "xe.ko"}
+RENAMED_FACTS = {"nvml_library": "libnvidia_ml"}
 MOST_DEPTH = 100  # of values in values; facts have a dozen
 MOST = {"components": 1000, "environments": 2000, "not_seen": 20_000, "messages": 20_000}
 MOST_INSTANCES = {"instances of one component": 1000, "instances": 8000}  # of 64 Pythons, 64 GPUs and 130 systems
@@ -132,7 +135,7 @@ def _host(said: Mapping[str, Any]) -> Host:
 
 def _component(said: Mapping[str, Any]) -> Component:
     return Component(
-        id=_name(said, "id"),
+        id=RENAMED.get(_name(said, "id"), _name(said, "id")),
         layer=Layer(said["layer"]),
         vendor=_text(said, "vendor") or "any",
         status=Status(said["status"]),
@@ -224,7 +227,7 @@ def _number(said: Mapping[str, Any], name: str) -> float:
 
 
 def _frozen_object(value: object) -> Mapping[str, JsonValue]:
-    return {name: frozen(held) for name, held in _object(value).items()}
+    return {RENAMED_FACTS.get(name, name): frozen(held) for name, held in _object(value).items()}
 
 
 def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:

@@ -179,6 +179,14 @@ def test_the_long_form_gives_what_the_live_probe_gives(word: str) -> None:
     assert gpu["memory"] == {"total_mib": 81559, "used_mib": 2}
 
 
+@pytest.mark.parametrize(("word", "code"), [("Success", 0), ("Unknown Error", 999), ("N/A", None), ("odd", None)])
+def test_the_answer_of_the_fabric_is_the_number_that_nvml_gives(word: str, code: int | None) -> None:
+    (gpu,) = copies(
+        read(QUERY.format(word="Event") + f"        Status                            : {word}\n"), "gpu"
+    ).values()
+    assert gpu.facts["fabric"] == {"state": "in-progress"} | ({} if code is None else {"status": code})
+
+
 def test_a_long_form_that_is_cut_says_what_it_says() -> None:
     facts = read(QUERY.format(word="Event")[:700])
     assert version(facts, "nvidia-driver") == "550.54.15"

@@ -88,7 +88,7 @@ def test_every_cupy_of_a_list_in_words_is_told() -> None:
 def test_a_package_of_the_driver_beside_the_module_tells_the_libraries() -> None:
     facts = read("cat /proc/driver/nvidia/version says 535.183.01 but dpkg has nvidia-driver-535 535.216.01")
     assert held(facts, "nvidia.ko")["version_loaded"] == "535.183.01"
-    assert held(facts, "nvidia-driver")["nvml_library"] == "535.216.01"
+    assert held(facts, "nvidia-driver")["libnvidia_ml"] == "535.216.01"
     assert version(read("nvidia-driver-535 535.216.01 is here"), "nvidia-driver") == "535.216.01"
 
 

@@ -59,7 +59,7 @@ def _grounds(facts: Facts) -> tuple[Because, ...]:
             facts,
             ("nvidia.ko", "version_loaded"),
             ("nvidia.ko", "version_on_disk"),
-            *((DRIVER, name) for name in ("version", "nvml_library", "package")),
+            *((DRIVER, name) for name in ("version", "libnvidia_ml", "package")),
         )
     return (
         because(facts, "nvidia.ko", "version_loaded"),
@@ -79,7 +79,8 @@ def apart(facts: Facts) -> bool:
 def _users(facts: Facts) -> tuple[DriverRelease, ...]:
     """Give the releases of the libraries, each once."""
     driver = told(facts, DRIVER)
-    named = [DriverRelease.parse(text(driver, name)) for name in ("libnvidia_ml", "libcuda")]
+    files = () if from_text(facts) else ("libnvidia_ml", "libcuda")  # a text names a library's release cut short
+    named = [DriverRelease.parse(text(driver, name)) for name in files]
     seen = [one for one in [*named, user_release(facts)] if one]
     if not seen and from_text(facts):
         told_ = [text(driver, "package_version"), value(facts, "runfile", "driver"), _whole(facts)]
@@ -89,7 +90,7 @@ def _users(facts: Facts) -> tuple[DriverRelease, ...]:
 
 def _whole(facts: Facts) -> str | None:
     """Give the release of NVML's library, which it names without the last part, as a package beside it names it."""
-    short = text(told(facts, DRIVER), "nvml_library")
+    short = text(told(facts, DRIVER), "libnvidia_ml")
     named = (one.values.get(name) for one in said(facts, "release-named", "driver-told") for name in NAMES)
     return next((one for one in named if one and short and one.startswith(f"{short}.")), short)
 

@@ -40,7 +40,7 @@ def refused(facts: Facts) -> bool:
 
 def manager_release(facts: Facts) -> DriverRelease | None:
     """Give the release of the fabric manager."""
-    return DriverRelease.parse(version(facts, "fabric-manager") or version(facts, MANAGER))
+    return DriverRelease.parse(version(facts, MANAGER))
 
 
 def install(facts: Facts) -> Fix:
