@@ -18,11 +18,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gpustack.diagnose import engine
+from gpustack.imports.gathered import Gathered
+from tests import schema
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
 if TYPE_CHECKING:
-    from gpustack.model.facts import Unseen
+    from gpustack.model.facts import Facts, Unseen
 
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
 # drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
@@ -105,6 +107,21 @@ def _rules_that_fail_are_heard() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "failed", raised)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_is_read_is_in_the_schema() -> Iterator[None]:
+    """Let a fact that is not in ``facts.toml``, or of another type there, end the test in which a text was read."""
+    gathered = Gathered.facts
+
+    def held(self: Gathered) -> Facts:
+        facts = gathered(self)
+        schema.hold(facts)
+        return facts
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gathered, "facts", held)
         yield
 
 

@@ -19,6 +19,7 @@ TEXT = 1 << 19
 FIRST = "libtorch_global_deps.so"  # torch/__init__.py loads it before all else, for everybody
 LATER = ("libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so")
 LINKING, LINKER = ("libcusparse.so", "libcusolver.so", "libcufft.so"), "libnvJitLink.so"
+SAID = {"cuda": "cuda", "hip": "hip", "xpu": "xpu", "git_version": "git"}
 OWN = ("libtorch", "libc10", "libshm", "libcaffe2")
 
 
@@ -58,10 +59,7 @@ def _copy(host: "Host", copies: "List[Facts]", place: str) -> "Facts":
         "version": version,
         "build": _build(str(version), accelerator, said),
         "path": place,
-        "cuda": said.get("cuda"),
-        "hip": said.get("hip"),
-        "xpu": said.get("xpu"),
-        "git": said.get("git_version"),
+        **{fact: None if said.get(name) is None else str(said[name]) for name, fact in SAID.items()},
         "debug": said.get("debug"),
         "accelerator": accelerator,
         "metadata_version": (record or {}).get("version"),

@@ -1,0 +1,133 @@
+"""The schema of facts: what a probe or a reader may say of a component, its type, its unit and its meaning.
+
+``facts.toml`` has one row for each fact, named by its path: ``fabric.state``, ``links[].active`` (of each member of a
+list), ``pins.*`` (of each name in a table). No command needs it to judge a machine; tests hold every fact to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component, JsonValue
+
+STEPS = re.compile(r"\[\]|[^.\[\]]+")
+EACH, ANY = "[]", "*"  # a member of a list, and a value in a table whose names are not known beforehand
+VERSION = re.compile(r"\d[\w.+:~!-]*")
+LENGTH = 60  # of a value that is shown
+
+
+class Kind(str, Enum):
+    """The type of a fact. ``limit`` is a whole number or the word unlimited; null is allowed for each."""
+
+    TEXT = "text"
+    VERSION = "version"
+    WHOLE = "whole"
+    NUMBER = "number"
+    FLAG = "flag"
+    LIMIT = "limit"
+
+    def holds(self, value: JsonValue) -> bool:
+        """Return whether a value is of this type."""
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if self is Kind.FLAG:
+            return isinstance(value, bool)
+        if self is Kind.NUMBER:
+            return whole or isinstance(value, float)
+        if self is Kind.VERSION:
+            return isinstance(value, str) and bool(VERSION.fullmatch(value))
+        return isinstance(value, str) if self is Kind.TEXT else whole or (self is Kind.LIMIT and value == "unlimited")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One fact of a component. ``informational``: no requirement and no rule reads it."""
+
+    component: str
+    path: str
+    kind: Kind
+    what: str
+    unit: str | None = None
+    informational: bool = False
+
+
+@dataclass(slots=True)
+class Node:
+    """What may stand at one place: a fact, or places below it by name, ``[]`` or ``*``."""
+
+    fact: Fact | None = None
+    below: dict[str, Node] = field(default_factory=dict)
+
+
+class Schema:
+    """Every fact of every component."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        """Read the table: a block is of the component that it is named after, or of those that ``of`` gives it."""
+        table = matrix.table("facts")
+        self.facts = tuple(
+            fact
+            for block, rows in table["facts"].items()
+            for component in table["of"].get(block, (block,))
+            for fact in _facts(component, rows)
+        )
+        self._roots: dict[str, Node] = {}
+        for fact in self.facts:
+            node = self._roots.setdefault(fact.component, Node())
+            for step in STEPS.findall(fact.path):
+                node = node.below.setdefault(step, Node())
+            node.fact = fact
+
+    def at(self, component: str, *names: str) -> Fact | None:
+        """Return the fact that is at this place, ``[]`` being the name of each member of a list."""
+        node = self._roots.get(component)
+        for name in names:
+            node = (node.below.get(name) or node.below.get(ANY)) if node else None
+        return node.fact if node else None
+
+    def violations(self, component: Component) -> Iterator[str]:
+        """Yield one line for each fact that is not in the schema or of another type."""
+        root = self._roots.get(component.id)
+        if root is None:
+            yield f"{component.id}: no such component in facts.toml"
+            return
+        for held in (component, *component.instances):
+            named = {"version": held.version, "build": held.build, "path": held.path}
+            yield from _violations(root, {**named, **held.facts}, component.id, ())
+
+
+def _facts(component: str, rows: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Fact]:
+    for path, row in rows.items():
+        yield Fact(
+            component=component,
+            path=path,
+            kind=Kind(row["type"]),
+            what=str(row["what"]),
+            unit=str(row["unit"]) if "unit" in row else None,
+            informational=bool(row.get("informational")),
+        )
+
+
+def _violations(node: Node, value: JsonValue, component: str, at: tuple[str, ...]) -> Iterator[str]:
+    """Yield what is wrong with a value and all below it."""
+    if value is None:
+        return
+    place = f"{component}: {'.'.join(at).replace('.[]', '[]')}"
+    if isinstance(value, Mapping) and (ANY in node.below or set(node.below) - {EACH}):
+        for name, held in value.items():
+            below = node.below.get(name) or node.below.get(ANY)
+            if below:
+                yield from _violations(below, held, component, (*at, name))
+            else:
+                yield f"{place}{'.' if at else ''}{name}: no such fact in facts.toml"
+    elif isinstance(value, Sequence) and not isinstance(value, str) and EACH in node.below:
+        for held in value:
+            yield from _violations(node.below[EACH], held, component, (*at, EACH))
+    elif node.fact is None or not node.fact.kind.holds(value):
+        wanted = node.fact.kind.value if node.fact else "a table" if set(node.below) - {EACH} else "a list"
+        yield f"{place}: {wanted} in facts.toml, found {str(value)[:LENGTH]!r}"

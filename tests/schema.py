@@ -1,0 +1,84 @@
+"""Facts held to ``compat-matrix/facts.toml``: what a probe answers, what a reader reads, what was recorded."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import currently_in_test_context
+
+from gpustack import assets
+from gpustack.collect.probe_results import plain
+from gpustack.matrix import Matrix
+from gpustack.matrix.facts import Schema
+from gpustack.model.facts import Component, Instance, Layer, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from gpustack.model.facts import Facts
+
+MATRIX = Matrix()
+SCHEMA = Schema(MATRIX)
+OWN = frozenset({"key", "status"})  # of an instance itself, as its version, build and path are
+SYSTEMS: list[dict[str, Any]] = json.loads((assets.PROBES / "catalogue.json").read_text("utf-8"))["systems"]
+IDS = frozenset(one["id"] for one in SYSTEMS)
+
+
+def violations(facts: Facts) -> Iterator[str]:
+    """Yield one line for each fact of a machine that the schema has not, or has as another type."""
+    for component in facts.components:
+        yield from SCHEMA.violations(component)
+
+
+def hold(facts: Facts) -> None:
+    """Raise AssertionError with the first violation."""
+    wrong = next(violations(facts), None)
+    assert wrong is None, wrong
+
+
+def answering(program: str, function: str, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a probe's function that holds what it answers to the schema of its row's component.
+
+    Without a row, it is one of those that the program serves; a row that a test made up proves nothing.
+    """
+
+    @functools.wraps(ask)
+    def asked(host: Any) -> Any:  # noqa: ANN401 - a told host, and a probe's answer
+        answer = ask(host)
+        row = getattr(host, "row", None) or {}
+        served = _served(program, function) if "id" not in row else [row["id"]] if row["id"] in IDS else []
+        copies = [_placed(copy, row, function) for copy in (answer if isinstance(answer, list) else [answer])]
+        wrong = [_wrong(one, [copy for copy in copies if isinstance(copy, dict)]) for one in served]
+        assert not (wrong and all(wrong)), wrong[0]
+        return answer
+
+    return asked
+
+
+def _served(program: str, function: str) -> Sequence[str]:
+    if program == "image.py":
+        return ["image"]
+    key = "probe" if function == "probe" else "exercise"
+    return [one["id"] for one in SYSTEMS if one.get(key, one["probe"]) == program]
+
+
+def _placed(copy: object, row: Mapping[str, str], function: str) -> object:
+    """Return a copy's facts as they are kept: what came of running it below its own, an image's libcuda likewise."""
+    if function == "exercise" and isinstance(copy, dict):
+        return {"exercise": {name: held for name, held in copy.items() if name not in OWN}}
+    return {"about": copy, "libcuda": {"libcuda": copy}}.get(row["place"]) if "place" in row else copy
+
+
+def _wrong(component: str, copies: list[dict[str, Any]]) -> str | None:
+    """Return the first violation of the facts of these copies."""
+    instances = (
+        Instance(key="", facts=held)
+        for held in (plain({name: value for name, value in copy.items() if name not in OWN}) for copy in copies)
+        if isinstance(held, dict)
+    )
+    status = Status.PRESENT
+    seen = Component(id=component, layer=Layer.DRIVER, vendor="", status=status, instances=tuple(instances))
+    odd = currently_in_test_context()  # what is drawn at random is no version, wherever a probe finds one
+    return next((one for one in SCHEMA.violations(seen) if not (odd and ": version in facts.toml" in one)), None)
