@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpustack import selftest, snapshots
 from gpustack.collect import probing
 from gpustack.matrix.facts import Kind, Schema
-from gpustack.model.facts import Component, Facts, Instance, Layer, Status
+from gpustack.model.facts import Component, Instance, Layer, Status
 from tests.build import report
+from tests.drawn import RECORDED, recorded
 from tests.recorded import facts_of
 from tests.schema import MATRIX, SCHEMA, SYSTEMS, answering, violations
 from tools import cases
 
-ROOT = Path(__file__).parent
-RECORDED = sorted([*(ROOT / "hosts").glob("*.json"), *(ROOT.parent / "examples").glob("*.json")])
-
-
-def recorded(path: Path) -> Facts:
-    said = json.loads(path.read_text("utf-8"))
-    return snapshots.take({"schema": snapshots.SCHEMA, **said.get("facts", said)}, path.name)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def of(component: str, **facts: object) -> Component:

@@ -76,23 +76,23 @@ class Schema:
             for component in table["of"].get(block, (block,))
             for fact in _facts(component, rows)
         )
-        self._roots: dict[str, Node] = {}
+        self.roots: dict[str, Node] = {}
         for fact in self.facts:
-            node = self._roots.setdefault(fact.component, Node())
+            node = self.roots.setdefault(fact.component, Node())
             for step in STEPS.findall(fact.path):
                 node = node.below.setdefault(step, Node())
             node.fact = fact
 
     def at(self, component: str, *names: str) -> Fact | None:
         """Return the fact that is at this place, ``[]`` being the name of each member of a list."""
-        node = self._roots.get(component)
+        node = self.roots.get(component)
         for name in names:
             node = (node.below.get(name) or node.below.get(ANY)) if node else None
         return node.fact if node else None
 
     def violations(self, component: Component) -> Iterator[str]:
         """Yield one line for each fact that is not in the schema or of another type."""
-        root = self._roots.get(component.id)
+        root = self.roots.get(component.id)
         if root is None:
             yield f"{component.id}: no such component in facts.toml"
             return

@@ -9,7 +9,7 @@ from gpustack.model.facts import Facts, Status
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
-    from gpustack.model.facts import Instance, JsonValue
+    from gpustack.model.facts import Component, Instance, JsonValue
 
 HERE = frozenset({Status.PRESENT, Status.FAILED})
 
@@ -58,6 +58,11 @@ def table(held: JsonValue, *names: str) -> Mapping[str, JsonValue]:
     return value if isinstance(value, Mapping) else {}
 
 
+def everything(copy: Instance | Component) -> Mapping[str, JsonValue]:
+    """Return version, build, path and facts of one copy, or of a component without copies."""
+    return {"version": copy.version, "build": copy.build, "path": copy.path, **copy.facts}
+
+
 def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:
     """Give version, build, path and facts of the copy in use, or of the first that failed; nothing where none is."""
     seen = facts.find(component)
@@ -65,7 +70,7 @@ def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:
         return {}
     copy = next((copy for copy in seen.instances if copy.status is Status.PRESENT), None)
     used = copy or next((copy for copy in seen.instances if copy.status is Status.FAILED), seen)
-    return {"version": used.version, "build": used.build, "path": used.path, **used.facts}
+    return everything(used)
 
 
 def status(facts: Facts, component: str) -> Status | None:
@@ -95,7 +100,5 @@ def because(facts: Facts, component: str, *names: str) -> Because:
 def because_of(facts: Facts, component: str, copy: Instance, *names: str) -> Because:
     """Give a fact of one copy, as the ground of a finding."""
     seen = facts.find(component)
-    held = {"version": copy.version, "build": copy.build, "path": copy.path, **copy.facts}
-    return Because(
-        component=component, fact=".".join(names), value=at(held, *names), source=seen.source if seen else ""
-    )
+    value = at(everything(copy), *names)
+    return Because(component=component, fact=".".join(names), value=value, source=seen.source if seen else "")

@@ -1,0 +1,94 @@
+"""Facts that write down which of them are asked for, so that a test can say what no rule reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpustack.diagnose import engine
+from gpustack.diagnose.rules import reading
+from tests.schema import MATRIX, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import ItemsView, Iterable, Mapping, ValuesView
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.facts import Fact
+    from gpustack.model.facts import Component, Facts, Instance, JsonValue
+
+# A list or a table of plain values is read as a whole, by its own name.
+WHOLE = ((), ("[]",), ("*",), ("[]", "[]"), ("*", "[]"), ("*", "*"))
+
+
+class Asked(dict[str, "JsonValue"]):
+    """A table of facts that notes every name that it is asked for."""
+
+    def __init__(self, held: dict[str, JsonValue], component: str, at: tuple[str, ...], into: set[Fact]) -> None:
+        """Hold these facts of a component, which stand at this place."""
+        self.component, self.at, self.into = component, at, into
+        super().__init__({name: asked(value, component, (*at, name), into) for name, value in dict.items(held)})
+
+    def note(self, *names: str) -> None:
+        """Write down that these were asked for."""
+        for name in names:
+            found = (SCHEMA.at(self.component, *self.at, name, *more) for more in WHOLE)
+            self.into.update(fact for fact in found if fact)
+
+    def __getitem__(self, name: str) -> JsonValue:
+        """Return one fact."""
+        self.note(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as a dictionary does
+        """Return one fact, or the default."""
+        self.note(name)
+        return super().get(name, default)
+
+    def items(self) -> ItemsView[str, JsonValue]:
+        """Return all, which asks for each."""
+        self.note(*self)
+        return super().items()
+
+    def values(self) -> ValuesView[JsonValue]:
+        """Return all, which asks for each."""
+        self.note(*self)
+        return super().values()
+
+
+def asked(value: JsonValue, component: str, at: tuple[str, ...], into: set[Fact]) -> JsonValue:
+    """Return a value whose tables, at any depth, note what they are asked for."""
+    if isinstance(value, dict):
+        return Asked(value, component, at, into)
+    return tuple(asked(one, component, (*at, "[]"), into) for one in value) if isinstance(value, tuple) else value
+
+
+def noting(facts: Facts, into: set[Fact]) -> Facts:
+    """Return a machine that notes which of its facts are asked for."""
+    return replace(facts, components=tuple(_component(one, into) for one in facts.components))
+
+
+def _component(one: Component, into: set[Fact]) -> Component:
+    copies = tuple(replace(copy, facts=Asked(dict(copy.facts), one.id, (), into)) for copy in one.instances)
+    return replace(one, facts=Asked(dict(one.facts), one.id, (), into), instances=copies)
+
+
+def read(machines: Iterable[Facts]) -> frozenset[Fact]:
+    """Return the facts that the rules ask for when these machines are judged."""
+    into: set[Fact] = set()
+    complete, everything = engine.complete, reading.everything
+
+    def completed(facts: Facts, matrix: Matrix) -> Facts:
+        return noting(complete(facts, matrix), into)
+
+    def whole(copy: Instance | Component) -> Mapping[str, JsonValue]:
+        held, facts = everything(copy), copy.facts
+        return Asked(dict(held), facts.component, (), into) if isinstance(facts, Asked) else held
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "complete", completed)
+        patch.setattr(reading, "everything", whole)
+        for facts in machines:
+            engine.judge(noting(facts, into), MATRIX)
+    return frozenset(into)

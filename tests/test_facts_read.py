@@ -1,0 +1,253 @@
+"""What no rule reads: a fact has to be read, be marked informational, or be named here with what it could show."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.diagnose import rules
+from gpustack.diagnose.rules.reading import copies, flag, items, number
+from gpustack.matrix.facts import ANY, EACH, STEPS
+from tests import asked, drawn
+from tests.recorded import facts_of
+from tests.schema import MATRIX, SCHEMA
+from tools import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpustack.matrix.facts import Fact
+
+ROOT = Path(__file__).parent
+RULES = Path(rules.__file__).parent
+# Read where several things come together, which few machines show: block and path, and the module that reads it.
+BY_SOURCE: Mapping[tuple[str, str], str] = {
+    ("every", "answer"): "component_not_seen.py",
+    ("cudnn", "parts.*"): "cudnn_two_copies.py",
+    ("dkms", "log_tail"): "dkms_build_failed.py",
+    ("kernel-log", "iommu_faults[]"): "iommu_acs_p2p.py",
+    ("iommu", "bridges[].pci"): "iommu_acs_p2p.py",
+    ("libcuda-copies", "copies[].path"): "compat.py",
+    ("libcuda-copies", "copies[].note.drivers[]"): "compat.py",
+    ("cuda-toolkit", "also_told"): "ptx_newer_than_driver.py",
+    ("linux-kernel", "cmdline[]"): "told_peers.py",
+    ("linux-kernel", "dxg"): "seen.py",
+    ("onnxruntime", "cuda"): "seen.py",
+    ("onnxruntime", "search.*[].path"): "libraries.py",
+    ("shared-library", "found_by[]"): "libraries.py",
+}
+# What could show a fault and is judged by nobody yet: what it would show, and by block the paths of the facts.
+UNREAD: Mapping[str, Mapping[str, str]] = {
+    "memory that no process holds, and who holds it": {
+        "gpu": (
+            "memory.total_mib memory.used_mib memory.free_mib memory.reserved_mib processes[].pid "
+            "processes[].kind processes[].used_mib processes[].name pids_unreliable"
+        ),
+    },
+    "PCI Express errors, and what both ends can": {
+        "gpu": (
+            "pcie.generation pcie.max_generation pcie.device_max_generation pcie.replays pcie.correctable_errors "
+            "pcie.nonfatal_errors pcie.fatal_errors"
+        ),
+        "pci-display": (
+            "link.speed link.max_speed bridges[].speed bridges[].width bridges[].max_speed aer.correctable "
+            "aer.nonfatal aer.fatal"
+        ),
+        "amd-gpu": "link.speed link.width link.max_speed link.max_width link.slot.speed link.slot.width link.replays",
+        "intel-gpu": "link.at link.switch link.speed link.width link.max_speed link.max_width",
+    },
+    "a window onto the GPU's memory without room": {
+        "pci-display": "bars[].bytes bars[].assigned",
+    },
+    "temperatures against their limits and margins": {
+        "gpu": (
+            "temperature.memory_c temperature.margin_c temperature.shutdown_c temperature.slowdown_margin_c "
+            "temperature.shutdown_margin_c temperature.gpu_max_margin_c temperature.memory_max_margin_c"
+        ),
+        "amd-gpu": "temperature.edge_shutdown_c temperature.junction_shutdown_c temperature.memory_shutdown_c",
+    },
+    "what has slowed the GPU since the driver was loaded": {
+        "gpu": (
+            "throttle.since_load_hw_power_brake_slowdown throttle.since_load_hw_therm_slowdown "
+            "throttle.since_load_sw_power_cap throttle.since_load_sw_therm_slowdown "
+            "throttle.since_load_sync_boost throttle_ns.power throttle_ns.thermal throttle_ns.sync_boost "
+            "throttle_ns.board_limit throttle_ns.reliability"
+        ),
+        "intel-gpu": "clocks[].throttled",
+    },
+    "siblings of one kind that differ, and settings that are not the default": {
+        "gpu": (
+            "vbios gsp_firmware compute_mode performance_state power.limit_watts power.default_limit_watts "
+            "power.min_limit_watts power.max_limit_watts clocks.sm_mhz clocks.memory_mhz clocks.max_sm_mhz "
+            "clocks.max_memory_mhz"
+        ),
+        "pci-display": "subsystem[]",
+        "amd-gpu": (
+            "vbios clocks.core_mhz clocks.max_core_mhz clocks.memory_mhz clocks.max_memory_mhz power.watts "
+            "power.limit_watts"
+        ),
+    },
+    "memory errors: corrected, in the GPU's life, and the spare rows that are left": {
+        "gpu": (
+            "ecc.enabled ecc.pending ecc.corrected_volatile ecc.corrected_aggregate ecc.uncorrected_aggregate "
+            "ecc.sram_uncorrected_volatile ecc.sram_uncorrected_aggregate remap.correctable remap.banks.max "
+            "remap.banks.high remap.banks.partial remap.banks.low"
+        ),
+        "amd-gpu": "ras.corrected",
+    },
+    "MIG: pending, and instances": {
+        "gpu": (
+            "mig.pending mig.max_instances mig.instances[].index mig.instances[].uuid mig.instances[].name "
+            "mig.instances[].gpu_instance mig.instances[].compute_instance mig.instances[].sms "
+            "mig.instances[].memory_mib mig.instances[].unavailable.*"
+        ),
+    },
+    "GPUs passed on to virtual machines": {
+        "gpu": "virtualisation_mode",
+        "pci-display": "virtual_function",
+    },
+    "NVLink: links, errors, topology": {
+        "gpu": "nvlinks",
+        "nvlink": (
+            "active total links[].link links[].active links[].version links[].speed_gbps links[].remote.type "
+            "links[].remote.pci links[].errors.replay links[].errors.recovery links[].errors.crc_flit "
+            "links[].errors.crc_data links[].errors.receive links[].errors.malformed_packet "
+            "links[].errors.buffer_overrun links[].errors.integrity links[].errors.recovery_succeeded "
+            "links[].errors.recovery_failed links[].errors.symbol links[].errors.effective "
+            "links[].errors.effective_ber topology.*.path topology.*.read topology.*.write topology.*.nvlink "
+            "topology.*.nvlinks topology.*.unavailable.*"
+        ),
+        "infinity-fabric": "gpus links[].from links[].to links[].weight links[].min_mbs links[].max_mbs hives[][] cut",
+    },
+    "the fabric: status, health, clique; its manager and switches": {
+        "gpu": (
+            "fabric.status fabric.clique fabric.cluster fabric.health_mask fabric.health.degraded_bandwidth "
+            "fabric.health.route_recovery fabric.health.route_unhealthy fabric.health.access_timeout "
+            "fabric.health.incorrect_configuration"
+        ),
+        "nvswitch": (
+            "on_bus device_id driver numa_node listed listed[] nodes[].path nodes[].mode nodes[].readable "
+            "nodes[].writable"
+        ),
+        "daemon": "enabled needed replaced settings.*",
+    },
+    "events: SXids, and the MIG instance of an Xid": {
+        "kernel-log": (
+            "xids[].instance sxids[].pci sxids[].code sxids[].text sxids[].pid sxids[].process sxids[].instance "
+            "sxids[].seconds"
+        ),
+    },
+    "what taints the kernel: machine checks": {
+        "linux-kernel": "taint_flags[]",
+    },
+    "GPUs that the administrator excluded, and parameters of the module": {
+        "nvidia.ko": "gpus[].excluded",
+        "nvidia-module": "parameters.*",
+    },
+    "firmware of another release than the module": {
+        "nvidia-driver": "firmware[]",
+        "nvidia.ko": "gpus[].firmware",
+        "intel-gpu": "firmware.unread firmware.*.file firmware.*.state firmware.*.version",
+    },
+    "nearness of GPUs, network cards and processors": {
+        "pci-display": "numa_node",
+    },
+    "limits that training needs": {
+        "limits": "open_files",
+    },
+    "descriptions and engines that name another driver, or no runtime": {
+        "nvidia-container-toolkit": "cdi[].drivers[] engines.*.runtime engines.*.default engines.*.cdi no_cgroups",
+    },
+    "a rule reads the same from messages alone": {
+        "cuda-toolkit": "host_compiler.version host_compiler.kind host_compiler.error",
+        "python": "libstdcxx.path libstdcxx.glibcxx",
+        "opencl": "icds[].loads",
+    },
+    "wheels: a free-threaded Python, musl, copies left behind or shadowed": {
+        "python": "gil musl leftovers[]",
+        "distribution": "shadowed_by built_for.*[]",
+        "packages": "duplicates.*[]",
+    },
+    "modules that a text names": {
+        "other-module": "loaded",
+        "intel-module": "loaded",
+        "nvidia-module": "flavour_on_disk",
+    },
+    "builds of TensorFlow, ONNX Runtime and FlashAttention": {
+        "tensorflow": "cuda cudnn archs[]",
+        "onnxruntime": "providers[] cudnn",
+        "flash-attention": "cuda torch cxx11abi",
+        "listed": "accelerator cuda",
+    },
+    "a setting that leads nowhere": {
+        "triton": "ptxas_path_exists",
+        "torch-compile": "floor assembler",
+    },
+}
+
+
+def blocks() -> Iterator[tuple[str, str, bool, frozenset[str]]]:
+    """Yield block and path of each row, whether it is marked informational, and the components that it is of."""
+    table = MATRIX.table("facts")
+    for block, rows in table["facts"].items():
+        for path, row in rows.items():
+            yield block, path, row.get("informational", False), frozenset(table["of"].get(block, (block,)))
+
+
+@cache
+def read() -> frozenset[tuple[str, str]]:
+    """Return the rows that some rule reads, by block and path."""
+    first = {case.root_cause: case for case in reversed(cases.every())}
+    found = asked.read([*drawn.known(), *drawn.machines(10), *map(facts_of, first.values())])
+    held = {(fact.component, fact.path) for fact in found}
+    rows = {(block, path) for block, path, _, components in blocks() if {(one, path) for one in components} & held}
+    return frozenset({*rows, *BY_SOURCE})
+
+
+def test_a_fact_that_no_rule_reads_is_marked_informational_or_named_with_the_reason() -> None:
+    """When this fails: let a rule read what can show a fault, and mark ``informational`` what cannot."""
+    unread = {(block, path) for block, path, marked, _ in blocks() if not marked} - read()
+    assert sorted(unread - set(named())) == []
+
+
+def test_a_fact_that_is_named_as_unread_is_not_read() -> None:
+    """When this fails, a rule has come to read it: take it out of ``UNREAD``."""
+    assert sorted(set(named()) & read()) == []
+    assert sorted(set(named()) - {(block, path) for block, path, marked, _ in blocks() if not marked}) == []
+
+
+def test_no_fact_that_is_marked_informational_is_read() -> None:
+    """When this fails, a rule has come to read it: take the mark off its row in ``facts.toml``."""
+    assert sorted({(block, path) for block, path, marked, _ in blocks() if marked} & read()) == []
+
+
+@pytest.mark.parametrize(("row", "module"), BY_SOURCE.items(), ids=str)
+def test_what_few_machines_make_a_rule_read_is_named_in_its_source(row: tuple[str, str], module: str) -> None:
+    source = (RULES / module).read_text("utf-8")
+    assert [step for step in STEPS.findall(row[1]) if step not in {EACH, ANY} and f'"{step}"' not in source] == []
+
+
+def test_a_fact_that_is_asked_for_is_noted_at_any_depth() -> None:
+    def of(*names: str) -> set[Fact]:
+        found = SCHEMA.at(*names)
+        assert found
+        return {found}
+
+    into: set[Fact] = set()
+    facts = asked.noting(drawn.recorded(ROOT / "hosts" / "recorded-h200-x2.json"), into)
+    (nvlink, *_), (gpu, *_) = copies(facts, "nvlink"), copies(facts, "gpu")
+    assert into == set()
+    assert number(gpu.facts, "pcie", "width") == 16
+    assert into == of("gpu", "pcie", "width")
+    assert all(flag(link, "active") for link in items(nvlink.facts, "links"))
+    assert into == of("gpu", "pcie", "width") | of("nvlink", "links", "[]", "active")
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """Yield block and path of each fact that is known to be unread."""
+    for held in UNREAD.values():
+        for block, paths in held.items():
+            yield from ((block, path) for path in paths.split())
