@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack.diagnose import engine
-from gpustack.diagnose.rules import reading
+from gpustack.diagnose.rules import completing, reading
 from tests.schema import MATRIX, SCHEMA
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class Asked(dict[str, "JsonValue"]):
         self.note(name)
         return super().get(name, default)
 
-    def items(self) -> ItemsView[str, JsonValue]:
+    def items(self) -> ItemsView[str, JsonValue]:  # type: ignore[override]  # a dictionary's own type has no name
         """Return all, which asks for each."""
         self.note(*self)
         return super().items()
 
-    def values(self) -> ValuesView[JsonValue]:
+    def values(self) -> ValuesView[JsonValue]:  # type: ignore[override]  # as above
         """Return all, which asks for each."""
         self.note(*self)
         return super().values()
@@ -77,7 +77,7 @@ def _component(one: Component, into: set[Fact]) -> Component:
 def read(machines: Iterable[Facts]) -> frozenset[Fact]:
     """Return the facts that the rules ask for when these machines are judged."""
     into: set[Fact] = set()
-    complete, everything = engine.complete, reading.everything
+    complete, everything = completing.complete, reading.everything
 
     def completed(facts: Facts, matrix: Matrix) -> Facts:
         return noting(complete(facts, matrix), into)

@@ -30,6 +30,7 @@ USUAL: Mapping[Kind, tuple[JsonValue, ...]] = {
     Kind.LIMIT: (1024, "unlimited"),
 }
 NAMES = ("a", "b", "libcudnn.so.9", "torch", "CUDA_VISIBLE_DEVICES", "0-1", "nvidia-cudnn-cu13")  # in tables by name
+NAMED = ("version", "build", "path")
 STATES = (*[Status.PRESENT] * 6, Status.ABSENT)
 COPIES = (*[Status.PRESENT] * 4, Status.FAILED)
 
@@ -101,8 +102,9 @@ def _component(name: str, node: Node, draw: random.Random) -> Component:
 def _copy(number: int, node: Node, draw: random.Random) -> Instance:
     held = _value(node, draw)
     assert isinstance(held, dict)
-    named = {name: None if held.get(name) is None else str(held.pop(name)) for name in ("version", "build", "path")}
-    return Instance(key=f"copy {number}", status=draw.choice(COPIES), facts=held, **named)
+    version, build, path = (None if (one := held.pop(name, None)) is None else str(one) for name in NAMED)
+    status = draw.choice(COPIES)
+    return Instance(key=f"copy {number}", version=version, build=build, path=path, status=status, facts=held)
 
 
 def _value(node: Node, draw: random.Random) -> JsonValue:

@@ -46,7 +46,16 @@ def test_a_machine_says_what_it_is_and_whether_it_was_real(path: Path) -> None:
     told = said["facts"]
     assert isinstance(told, dict)
     pythons = [{"found": False, **one} for one in told["environments"]]
-    assert plain(facts) == {"messages": [], **told, "environments": pythons}  # recorded before these were kept
+    components = [
+        {**one, "instances": [{"strengths": {}, **copy} for copy in one["instances"]]} for one in told["components"]
+    ]
+    kept = {
+        "messages": [],
+        **told,
+        "environments": pythons,
+        "components": components,
+    }  # recorded before these were kept
+    assert plain(facts) == kept
 
 
 def test_there_are_machines_for_every_verdict() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
 from gpustack.diagnose import deep_messages, requirements
+from gpustack.diagnose.evidence import weighed
 from gpustack.diagnose.rulebook import asked, load
 from gpustack.diagnose.rules import IN_ONE_PYTHON, amd, another_environment_works, intel, tried
 from gpustack.diagnose.rules.alone import alone, each, inside
@@ -98,7 +99,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         host=facts.host,
         components=whole(facts, matrix),
         contracts=contracts,
-        findings=findings,
+        findings=tuple(weighed(one, facts) for one in findings),
         not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures))),
         environments=tuple(
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])

@@ -102,7 +102,7 @@ def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts
         from gpustack.imports.texts import take  # noqa: PLC0415 - a snapshot need not pay for the readers' expressions
 
         read, unrecognised = take(sorted(given.told), matrix, until)  # the same whatever order they were named in
-        facts = replace(_joined(facts, read) if given.recorded else read, not_seen=(*facts.not_seen, *read.not_seen))
+        facts = _joined(facts, read) if given.recorded else read
         given.left_out[:0] = map(_unrecognised, unrecognised)
     return replace(facts, not_seen=(*facts.not_seen, *given.left_out)), snapshot
 
@@ -112,10 +112,19 @@ def _too_late(given: Sorted) -> bool:
 
 
 def _joined(snapshot: Facts, told: Facts) -> Facts:
-    """Give a snapshot with what texts tell of the same machine: what was recorded stands, the rest is added."""
-    known = {one.id for one in snapshot.components}
-    more = tuple(one for one in told.components if one.id not in known)
-    return replace(snapshot, components=(*snapshot.components, *more), messages=(*snapshot.messages, *told.messages))
+    """Return a snapshot with what texts tell of the same machine: what was measured stands, the rest is added.
+
+    What could not be looked at there is taken from the texts; where both speak and disagree, that is ``not_seen``.
+    """
+    from gpustack.imports import joining  # noqa: PLC0415 - few snapshots come with texts
+
+    components, conflicts = joining.join(snapshot.components, told.components)
+    return replace(
+        snapshot,
+        components=components,
+        messages=(*snapshot.messages, *told.messages),
+        not_seen=(*snapshot.not_seen, *told.not_seen, *conflicts),
+    )
 
 
 def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:

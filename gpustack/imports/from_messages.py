@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.imports import platforms
 from gpustack.imports.gathered import HERE
-from gpustack.model.facts import Status
+from gpustack.model.facts import Status, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,11 +47,14 @@ def told(message: Message) -> bool:
 
 def read(messages: tuple[Message, ...], into: Gathered) -> None:
     """Take in the facts that stand in messages."""
+    messages = tuple(replace(one, strength=Strength.STATED) if told(one) else one for one in messages)
     into.messages = (*into.messages, *messages)
     for message in messages:
         take = TAKERS.get(message.kind)
         if take:
+            into.strength = message.strength
             take(message.origin, message.values, into)
+    into.strength = Strength.MESSAGE
     xids: list[JsonValue] = [_xid(one) for one in messages if one.kind == "xid"]
     kernel = [one.line for one in messages if one.kind in KERNEL]
     if xids or kernel:
@@ -61,6 +65,7 @@ def read(messages: tuple[Message, ...], into: Gathered) -> None:
     for message in messages:
         if message.kind in NVML_FAILS and not into.knows("nvml"):
             into.tell("nvml", message.origin, status=Status.FAILED, code=int(message.values.get("code", "999")[:9]))
+    into.strength = Strength.PRINTED
 
 
 def _xid(message: Message) -> JsonValue:

@@ -100,7 +100,8 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
     silent = tuple(text.origin for text in texts if not heard[text.origin] and text.origin not in late)
     cut = (Unseen(what=text.origin, why=CUT, enable_by=SHORTER) for text in texts if text.cut)
     missed = map(unread, late)
-    return replace(into.facts(), not_seen=(*cut, *missed)), silent
+    facts = into.facts()
+    return replace(facts, not_seen=(*facts.not_seen, *cut, *missed)), silent
 
 
 def _in_words(line: str, written: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Component, JsonValue
+    from gpustack.model.facts import Component, Instance, JsonValue
 
 STEPS = re.compile(r"\[\]|[^.\[\]]+")
 EACH, ANY = "[]", "*"  # a member of a list, and a value in a table whose names are not known beforehand
@@ -96,7 +96,8 @@ class Schema:
         if root is None:
             yield f"{component.id}: no such component in facts.toml"
             return
-        for held in (component, *component.instances):
+        copies: tuple[Component | Instance, ...] = (component, *component.instances)
+        for held in copies:
             named = {"version": held.version, "build": held.build, "path": held.path}
             yield from _violations(root, {**named, **held.facts}, component.id, ())
 

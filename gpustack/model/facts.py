@@ -42,6 +42,23 @@ class Status(str, Enum):
     UNKNOWN = "unknown"
 
 
+class Strength(str, Enum):
+    """How a fact was learnt, the strongest first: a probe measured it, a tool printed it, a message implies it.
+
+    What is ``stated`` a person wrote in words.
+    """
+
+    MEASURED = "measured"
+    PRINTED = "printed"
+    MESSAGE = "message"
+    STATED = "stated"
+
+    def beats(self, other: Strength) -> bool:
+        """Return whether a fact learnt in this way is taken before one that was learnt in the other."""
+        order = tuple(Strength)
+        return order.index(self) < order.index(other)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One question to a vendor's library or to the system, what came of it, and how long it took."""
@@ -53,7 +70,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One copy of a component: a GPU, a library file, a wheel in one Python. ``environment`` is that Python's path."""
+    """One copy of a component: a GPU, a library file, a wheel in one Python. ``environment`` is that Python's path.
+
+    ``strengths`` are of the facts that no probe measured, by their names; version, build and path are among them.
+    """
 
     key: str
     version: str | None = None
@@ -62,6 +82,7 @@ class Instance:
     environment: str | None = None
     status: Status = Status.PRESENT
     facts: Mapping[str, JsonValue] = field(default_factory=dict)
+    strengths: Mapping[str, Strength] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +155,7 @@ class Message:
     line: str
     origin: str
     values: Mapping[str, str] = field(default_factory=dict)
+    strength: Strength = Strength.MESSAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

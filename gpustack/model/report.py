@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from gpustack.model.command import Command, blanks
-from gpustack.model.facts import Component, Host, JsonValue, Layer, Unseen
+from gpustack.model.facts import Component, Host, JsonValue, Layer, Strength, Unseen
 
 
 class Severity(str, Enum):
@@ -57,12 +57,13 @@ class Purpose(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Because:
-    """One fact that a finding rests on, and where it was read."""
+    """One fact that a finding rests on, where it was read, and how it was learnt."""
 
     component: str
     fact: str
     value: JsonValue
     source: str = ""
+    strength: Strength = Strength.MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

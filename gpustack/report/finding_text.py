@@ -42,7 +42,7 @@ def _body(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]
     if others:
         yield from _list("The same holds for:", _others(others, page), page)
     if finding.because or finding.row:
-        yield from _list("How we know:", reasons(finding), page)
+        yield from _list("How we know:", reasons(finding, strengths=page.verbose), page)
     if finding.fix:
         yield from fix(finding.fix, page)
     if follow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from gpustack.model.facts import Strength
 from gpustack.report.summary import few
 
 if TYPE_CHECKING:
@@ -60,9 +61,14 @@ def paragraphs(finding: Finding) -> list[str]:
     return [line for line in map(str.strip, finding.detail.splitlines()) if line]
 
 
-def reasons(finding: Finding) -> Iterator[str]:
-    """Give how we know: each fact that the finding rests on with its source, and the row of the matrix."""
-    yield from map(_because, finding.because)
+def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
+    """Return how we know: each fact that the finding rests on with its source, and the row of the matrix.
+
+    With ``strengths``, a fact that was not measured says how it was learnt.
+    """
+    for one in finding.because:
+        weaker = strengths and one.strength is not Strength.MEASURED
+        yield _because(one) + (f" ({one.strength.value})" if weaker else "")
     if finding.row:
         row = finding.row
         yield f"Rule: {row.text} ({row.source}, checked {row.checked})"

@@ -19,6 +19,7 @@ from gpustack.model.facts import (
     Layer,
     Message,
     Status,
+    Strength,
     Unseen,
 )
 
@@ -160,6 +161,7 @@ def _instance(said: Mapping[str, Any]) -> Instance:
         environment=_text(said, "environment"),
         status=Status(said.get("status", "present")),
         facts=_frozen_object(said.get("facts", {})),
+        strengths={name: Strength(how) for name, how in _object(said.get("strengths", {})).items()},
     )
 
 
@@ -188,6 +190,7 @@ def _message(said: Mapping[str, Any]) -> Message:
         line=_text(said, "line") or "",
         origin=_text(said, "origin") or "",
         values={name: _name(values, name) for name in values},
+        strength=Strength(said.get("strength", Strength.MESSAGE)),
     )
 
 

@@ -48,7 +48,7 @@ def test_every_promised_key_is_there(name: str) -> None:
         assert all(set(row) >= promised for row in said[key])
     for component in said["components"]:
         for copy in component["instances"]:
-            assert set(copy) == {"key", "version", "build", "path", "environment", "status", "facts"}
+            assert set(copy) == {"key", "version", "build", "path", "environment", "status", "facts", "strengths"}
 
 
 def test_a_finding_tells_its_key_its_reasons_and_its_fix() -> None:
@@ -56,7 +56,7 @@ def test_a_finding_tells_its_key_its_reasons_and_its_fix() -> None:
     assert (said["id"], said["key"], said["instance"]) == ("pcie-link-degraded", "pcie-link-degraded@GPU-1", "GPU-1")
     said = read(reports.driver_too_old())["findings"][0]
     assert said["key"] == said["id"] == "driver-too-old-for-cuda-build"
-    assert set(said["because"][0]) == {"component", "fact", "value", "source"}
+    assert set(said["because"][0]) == {"component", "fact", "value", "source", "strength"}
     assert set(said["fix"]) == {"text", "commands", "needs_root", "needs_reboot", "verify"}
     assert (said["row"]["source"], said["confidence"], said["caused_by"]) == (
         reports.DRIVER_ROW.source,

@@ -1,0 +1,46 @@
+"""A snapshot and texts of one machine: what a probe measured is taken before what a tool printed or a person wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.imports.gathered import SETTLED, Learnt, conflict
+from gpustack.model.facts import Status, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.model.facts import Component, Instance, Unseen
+
+MEASURED = "the snapshot"
+
+
+def join(
+    measured: tuple[Component, ...], told: tuple[Component, ...]
+) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
+    """Return the components of both, each once, and where they disagree."""
+    texts = {one.id: one for one in told}
+    kept = tuple(texts.get(one.id, one) if one.status is Status.UNKNOWN else one for one in measured)
+    known = {one.id for one in kept}
+    conflicts = tuple(found for one in kept if one.id in texts for found in _conflicts(one, texts[one.id]))
+    return (*kept, *(one for one in told if one.id not in known)), conflicts
+
+
+def _conflicts(measured: Component, told: Component) -> Iterator[Unseen]:
+    """Yield each settled fact of a text that no copy of the snapshot agrees with."""
+    copies = [_settled(copy, MEASURED) for copy in measured.instances]
+    none = [Learnt("none", Strength.MEASURED, MEASURED)] if measured.status is Status.ABSENT else []
+    for copy in told.instances:
+        for name, said in _settled(copy, told.source).items():
+            known = [held[name] for held in copies if name in held] if measured.instances else none
+            if known and all(one.differs(said) and one.strength.beats(said.strength) for one in known):
+                yield conflict(measured.id, name, known[0], said)
+
+
+def _settled(copy: Instance, source: str) -> dict[str, Learnt]:
+    held = {"version": copy.version, **copy.facts}
+    return {
+        name: Learnt(value, copy.strengths.get(name, Strength.MEASURED), source)
+        for name, value in held.items()
+        if name in SETTLED and value is not None
+    }
