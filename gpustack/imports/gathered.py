@@ -61,7 +61,7 @@ def conflict(component: str, name: str, used: Learnt, other: Learnt) -> Unseen:
     """Return that two sources disagree on a fact, and which of them is used."""
     why = f"{other.source} has {other.value} ({other.strength.value})"
     why += f"; {used.source} has {used.value} ({used.strength.value}), which is stronger evidence and is used"
-    return Unseen(what=f"{component} {name}, according to {other.source}", why=why)
+    return Unseen(what=f"{component} {name}", why=why)
 
 
 @dataclass
