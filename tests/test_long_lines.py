@@ -9,7 +9,6 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from gpustack.imports import lines, load
 from gpustack.imports.deadline import LATE, OutOfTime, judged, within
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
+from gpustack.report import renderer
 from gpustack.report.parts import Told
 from tests.patience import in_time
 from tests.test_linear import LETTERS, MEGABYTE, MOST_SECONDS, ODD, READS, WORDS, seconds
@@ -69,8 +69,7 @@ def quoting(text: str) -> Report:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_line_of_one_megabyte_takes_every_form_of_output_two_seconds_at_most(form: str) -> None:
-    name = {"json": "plain", "text": "text"}.get(form, f"report_{form}")
-    render = import_module(f"gpustack.report.{name}").render
+    render = renderer(form)
     more = () if form in {"json", "text"} else (Told(),)
     took = {piece: seconds(partial(render, quoting(long(piece)), *more)) for piece in QUOTED}
     assert {piece: one for piece, one in took.items() if one > 2 * MOST_SECONDS} == {}  # two lines

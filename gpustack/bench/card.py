@@ -164,7 +164,7 @@ class Card:
         """Tell whether there is such a kernel: some are for newer architectures alone."""
         try:
             self.kernel(file, name)
-        except Exception as error:  # cuda.core's own error has no public name
+        except Exception as error:
             if NOT_FOUND not in str(error):
                 raise
             return False

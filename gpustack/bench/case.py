@@ -11,8 +11,8 @@ from gpustack.model.bench import TIMES
 
 if TYPE_CHECKING:
     from gpustack.bench.ceilings import Ceiling
-    from gpustack.bench.probed import Part
     from gpustack.bench.spread import Spread
+    from gpustack.bench.suite import Part
     from gpustack.model.bench import Advice, Device, Telemetry
     from gpustack.model.facts import JsonValue
     from gpustack.model.rows import Architecture

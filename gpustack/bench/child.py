@@ -24,13 +24,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack.bench import probed, suite
+from gpustack.bench import suite
 from gpustack.bench.burn import burn
 from gpustack.bench.lab import Lab, SkipError
-from gpustack.bench.numa import near
-from gpustack.bench.payload import payload
-from gpustack.bench.sustain import Wishes, follow
-from gpustack.bench.timing import SLOTS, Plan, Timer, fitting, gather, sample, settle
+from gpustack.bench.numa import near, payload
+from gpustack.bench.timing import SLOTS, Plan, Timer, Wishes, fitting, follow, gather, sample, settle
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
@@ -189,7 +187,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
         "gated": timer.gated and job.gated,
         "method": {"way": job.label, **job.method, **known, **_between(bench, desk), **_gate(job, timer)},
         "tried": tried,
-        "probed": probed.rates(desk.lab) if bench.limit.startswith("compute.") else {},
+        "probed": suite.rates(desk.lab) if bench.limit.startswith("compute.") else {},
         "readings": watch.window(samples.begun, samples.ended),
         "before": before,
         "after": after,

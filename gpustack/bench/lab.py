@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gpustack.bench import calls
+from gpustack.bench.burn import Duplex
 from gpustack.bench.cublaslt import CublasLt, CublasLtError, Order, Product
-from gpustack.bench.duplex import Duplex
-from gpustack.bench.libraries import found_here
-from gpustack.bench.numa import processor
-from gpustack.bench.pageable import Pageable, held
-from gpustack.bench.several import Several
+from gpustack.bench.numa import Pageable, held, processor
+from gpustack.bench.setting import Several, found_here
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -1,14 +1,32 @@
-"""Readings of NVML, summed up over the window of one measurement."""
+"""Answers of the child read: what was measured, and the figures beside a burst."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpustack.model.bench import Clocks, Ecc, Hop, Link, NvLink, Power, Span, Telemetry, Temperature, Throttle
+from gpustack.bench.spread import spread
+from gpustack.model.bench import (
+    Clocks,
+    Ecc,
+    Hop,
+    Link,
+    NvLink,
+    Power,
+    Span,
+    Sustained,
+    Telemetry,
+    Temperature,
+    Throttle,
+    Zeros,
+)
+
+if TYPE_CHECKING:
+    from gpustack.bench.ceilings import Ceiling
+    from gpustack.bench.spread import Spread
 
 # NVML's bits of clock event reasons; new ones may come, so the mask is kept beside the names. Source: nvml.h.
 REASONS = {
@@ -22,8 +40,6 @@ REASONS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-
-
 OURS = frozenset({"at", "hops"})  # what a reading has from elsewhere than NVML
 
 
@@ -140,3 +156,44 @@ def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]
 def _grown(said: Mapping[str, Any], name: str) -> int | None:
     before, after = said["before"][name], said["after"][name]
     return int(after) - int(before) if before is not None and after is not None else None
+
+
+def sustained(
+    said: Mapping[str, Any], amount: float, limits: Mapping[str, Any], limit: Callable[[Telemetry], Ceiling]
+) -> Sustained | None:
+    """Give the figure of the work without rest, where there is one; ``amount`` is that of one run in the unit."""
+    if "sustained" not in said:
+        return None
+    line = said["sustained"]
+    figures, telemetry = _figures(line, amount), summed(line, limits, ())
+    ceiling = limit(telemetry)
+    return Sustained(
+        value=figures.median,
+        interval=figures.interval,
+        steady=figures.steady,
+        samples=tuple(amount / float(each) for each in line["seconds"]),
+        seconds=float(line["asked"]),
+        ratio=figures.median / ceiling.best if ceiling.best else None,
+        ceiling_held=ceiling.held,
+        ratio_held=figures.median / ceiling.held if ceiling.held else None,
+        telemetry=telemetry,
+    )
+
+
+def zeros(said: Mapping[str, Any], amount: float, burst: float, limits: Mapping[str, Any]) -> Zeros | None:
+    """Give the figure of the burst with zeros, where there is one, beside that of random data."""
+    if "zeros" not in said:
+        return None
+    line = said["zeros"]
+    figures = _figures(line, amount)
+    return Zeros(
+        value=figures.median,
+        interval=figures.interval,
+        samples=tuple(amount / float(each) for each in line["seconds"]),
+        sensitivity=figures.median / burst - 1,
+        telemetry=summed(line, limits, ()),
+    )
+
+
+def _figures(line: Mapping[str, Any], amount: float) -> Spread:
+    return spread([amount / float(each) for each in line["seconds"]])

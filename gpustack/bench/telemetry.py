@@ -16,7 +16,7 @@ from typing import Any
 
 import pynvml
 
-from gpustack.bench import hops
+from gpustack.bench import routes
 from gpustack.matrix.subjects import spans
 
 PERIOD = 0.025
@@ -42,8 +42,8 @@ class Telemetry:
     def __init__(self, handle: object, pci: str = "", own: frozenset[int] = frozenset()) -> None:
         """Begin to read this card at a PCI address; ``own`` are the numbers that NVML gives our own process."""
         self._handle = handle
-        self._chain = hops.chain(pci) if pci else ()
-        self._hops: list[hops.Hop] = []
+        self._chain = routes.chain(pci) if pci else ()
+        self._hops: list[routes.Hop] = []
         self._own = own or frozenset({os.getpid()})
         self._driver = str(_told(pynvml.nvmlSystemGetDriverVersion))
         self._asked = time.time()
@@ -130,9 +130,9 @@ class Telemetry:
             "hops": self._changed() if len(self._readings) % HOPS_EVERY == 0 else None,
         }
 
-    def _changed(self) -> list[hops.Hop] | None:
+    def _changed(self) -> list[routes.Hop] | None:
         """Give the links up to the root where they are others than at the last reading."""
-        now = hops.look(self._chain)
+        now = routes.look(self._chain)
         changed, self._hops = now != self._hops, now
         return now if changed else None
 

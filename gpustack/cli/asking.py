@@ -10,7 +10,7 @@ import typer
 
 from gpustack.cli.examining import read, taken
 from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
-from gpustack.cli.results import look, renderer, write
+from gpustack.cli.results import rendered, write
 
 if TYPE_CHECKING:
     from gpustack.ask.given import Given
@@ -158,5 +158,4 @@ def _machine(
 def _leave(
     answer: MatrixAnswer | MatrixTables | MatrixUpdate, written: Format, output: Path | None, *, verbose: bool
 ) -> None:
-    render = renderer(written, "matrix_text")
-    write(render(answer, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
+    write(rendered(answer, written, "matrix", output, verbose=verbose), output)

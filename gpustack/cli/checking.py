@@ -29,7 +29,7 @@ from gpustack.cli.options import (
     writable,
 )
 from gpustack.cli.outputs import How, deliver, places
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, look, renderer, write
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, rendered, write
 from gpustack.collect import isolation
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.model import writing
@@ -150,9 +150,8 @@ def diff(
     matrix = Matrix()
     seen = (without_secrets(read([one], matrix), wanted=redacted, here=False) for one in (before, after))
     then, now = (judge(facts, matrix) for facts in seen)
-    render = renderer(written, "diff_text")
     found = compare(then, now, (before, after))
-    write(render(found, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
+    write(rendered(found, written, "diff", output, verbose=verbose), output)
 
 
 def _checked(asked: Asked, named: Path | None) -> CheckReport:

@@ -27,8 +27,9 @@ from gpustack.cli.options import (
     Verbose,
 )
 from gpustack.cli.outputs import How, deliver, places, prepare
-from gpustack.cli.results import Counted, counts, look, renderer, standard_input, write
+from gpustack.cli.results import Counted, counts, rendered, standard_input, write
 from gpustack.errors import UsageError
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -143,10 +144,12 @@ def stack(
     matrix = Matrix()
     alone({"--from": origins, "--all-envs": everywhere})
     facts = read(origins, matrix, timeout) if origins else taken(pythons, timeout, deep=False, everywhere=everywhere)
-    render = renderer(written, f"map_{written}")
     hide = written == "html" if redacted is None else redacted
     drawn = chart(without_secrets(facts, wanted=hide, here=not origins), matrix)
-    write(render(drawn, **({**look(output), "verbose": verbose} if written == "text" else {})), output)
+    text = (
+        renderer("map-html")(drawn) if written == "html" else rendered(drawn, written, "map", output, verbose=verbose)
+    )
+    write(text, output)
 
 
 def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Facts:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gpustack.cli.options import Formats, Output
-from gpustack.cli.results import look, write
+from gpustack.cli.results import rendered, write
 
 
 def explain(
@@ -22,13 +22,10 @@ def explain(
     written: Formats = "text",
     output: Output = None,
 ) -> None:
-    """Say what a finding, an error, a system or a term of the stack means, how to see it here and how to mend it."""
-    from importlib import import_module
-
+    """Say what a finding, an error, a system or a term of the stack means, how to see it here and how to fix it."""
     from gpustack import explain
     from gpustack.matrix import Matrix
 
     explanation = explain.explain(words, Matrix())
-    render = import_module(f"gpustack.report.{'plain' if written == 'json' else 'explain_text'}").render
-    write(render(explanation, **({} if written == "json" else look(output))), output)
+    write(rendered(explanation, written, "explanation", output, verbose=False), output)
     raise typer.Exit(0 if explanation.known else 1)

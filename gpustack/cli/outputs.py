@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +15,9 @@ from gpustack.cli.results import shown, write
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
 from gpustack.model import writing
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import typer
 
     from gpustack.cli.options import Shape, Threshold
@@ -105,7 +103,7 @@ def _apart(found: list[Place]) -> list[Place]:
 def prepare(wanted: Iterable[Place]) -> None:
     """Import what will write these results, which is most of the work, while something else is waited for."""
     for place in wanted:
-        _module(place)
+        renderer(place.written)
 
 
 def deliver(wanted: Iterable[Place], make: Callable[[bool], Made], how: How) -> Made:
@@ -145,17 +143,10 @@ def summarise(reported: Report | BenchReport, summary: Path) -> None:
     writing.append(summary, said + b"\n")
 
 
-def _module(place: Place) -> ModuleType:
-    """Give the module that writes this form; that of the text depends on what is written, and is found there."""
-    names = {"json": "plain", "text": "text"}
-    return import_module(f"gpustack.report.{names.get(place.written, f'report_{place.written}')}")
-
-
 def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
     if place.written in {"text", "json"}:
         return shown(reported, "json" if place.written == "json" else "text", place.output, verbose=how.verbose)
-    text: str = _module(place).render(reported, _told(reported, place, how))
-    return text
+    return renderer(place.written)(reported, _told(reported, place, how))
 
 
 def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import typer
 
 from gpustack.cli.options import Formats, Output, Verbose
-from gpustack.cli.results import look, write
+from gpustack.cli.results import rendered, write
 
 
 def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbose = False) -> None:
     """Prove on this machine that each check can fire, and that sick probes are stopped."""
-    from importlib import import_module
-
     from gpustack.matrix import Matrix
     from gpustack.selftest import prove
 
     tested = prove(Matrix())
-    render = import_module(f"gpustack.report.{'plain' if written == 'json' else 'selftest_text'}").render
-    write(render(tested, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
+    write(rendered(tested, written, "selftest", output, verbose=verbose), output)
     raise typer.Exit(0 if tested.held else 1)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from gpustack.errors import OutputError
 from gpustack.model import writing
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from gpustack.cli.options import Drawn, Format, Threshold
+    from gpustack.cli.options import Format, Threshold
     from gpustack.model.bench import BenchReport
     from gpustack.model.report import Finding, Report
 
@@ -25,11 +26,16 @@ OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
     """Give a report as text or JSON, as wide and as coloured as its place can be."""
     measured = hasattr(report, "results")
-    render = renderer(written, "bench_text" if measured else "check_text" if hasattr(report, "policy") else "text")
-    if written == "json":
-        return render(report)
     more = {} if measured else {"example": example()}
-    return render(report, verbose=verbose, **look(output), **more)
+    form = "bench" if measured else "check" if hasattr(report, "policy") else "text"
+    return rendered(report, written, form, output, verbose=verbose, **more)
+
+
+def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: bool, **more: str) -> str:
+    """Return a result as JSON, or as text of this form for its place."""
+    if written == "json":
+        return renderer("json")(made)
+    return renderer(form)(made, verbose=verbose, **look(output), **more)
 
 
 def example() -> str:
@@ -38,14 +44,6 @@ def example() -> str:
 
     near = Path("examples", "driver-too-old.json")
     return str(near if near.is_file() else EXAMPLES / near.name)
-
-
-def renderer(written: Drawn, text: str) -> Callable[..., str]:
-    """Give the function that writes such a report; importing it is most of the work, and can be done early."""
-    from importlib import import_module
-
-    render: Callable[..., str] = import_module(f"gpustack.report.{'plain' if written == 'json' else text}").render
-    return render
 
 
 def look(output: Path | None) -> dict[str, int | bool]:

@@ -15,12 +15,13 @@ from gpustack.cli.options import Origins, Outputs, Pythons, Timeout
 from gpustack.cli.outputs import places
 from gpustack.cli.results import INTERRUPTED, look, write
 from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
     from gpustack.cli.outputs import Place
     from gpustack.model.report import Report
     from gpustack.model.trace import Trace
-    from gpustack.trace.asked import Asked, Progress
+    from gpustack.trace.steps import Asked, Progress
 
 Named: TypeAlias = Literal["mlp", "convnet", "transformer"]
 Sized: TypeAlias = Literal["small", "medium", "large"]
@@ -39,7 +40,6 @@ class Traced(str, Enum):
     PERFETTO = "perfetto"
 
 
-RENDERERS = {"text": "trace_text", "json": "plain", "html": "trace_html", "perfetto": "trace_perfetto"}
 FOR_OTHERS = frozenset({"html", "perfetto"})
 
 
@@ -84,7 +84,7 @@ def trace(
     ] = False,
 ) -> None:
     """Follow a small model through the seven steps of a GPU running it: what each does, how long, how near a limit."""
-    from gpustack.trace.asked import Asked
+    from gpustack.trace.steps import Asked
 
     wanted = places(context, written, outputs)
     _refuse({"--from": origins, "--framework": framework, "--onnx": onnx, "--cpu": cpu, "--python": pythons})
@@ -185,7 +185,7 @@ def _beside(asked: Asked, progress: Progress) -> Trace:
         found = _on_gpu(replace(asked, batches=batches), progress)
     except NothingSeenError as error:
         return beside.alone(following.follow(asked, progress), str(error))
-    return beside.joined(found, asked, progress)
+    return beside.beside_joined(found, asked, progress)
 
 
 def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose: bool) -> None:  # noqa: FBT001 - the flag
@@ -204,14 +204,12 @@ def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose
 
 
 def _rendered(made: Trace, place: Place, *, verbose: bool) -> str:
-    from importlib import import_module
-
-    render = import_module(f"gpustack.report.{RENDERERS[place.written]}").render
-    text: str = render(made, **({**look(place.output), "verbose": verbose} if place.written == "text" else {}))
-    return text
+    if place.written == "text":
+        return renderer("trace")(made, verbose=verbose, **look(place.output))
+    return renderer("json" if place.written == "json" else f"trace-{place.written}")(made)
 
 
 def _progress() -> Progress:
-    from gpustack.trace.telling import Live, Silent
+    from gpustack.trace.steps import Live, Silent
 
     return Live(sys.stderr) if sys.stderr.isatty() else Silent()

@@ -12,14 +12,14 @@ from gpustack.model.check import CheckReport, HealthClass
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_text import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, bar, number
-from gpustack.report.finding_text import block
-from gpustack.report.findings import alike
-from gpustack.report.lines import Line, draw, write
-from gpustack.report.page import DEFAULT_WIDTH, Page
+from gpustack.report.lines import Line, renderer, write
+from gpustack.report.summary import alike
+from gpustack.report.text import block
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
     from gpustack.model.check import Held
+    from gpustack.report.page import Page
 
 CLASSES = {
     HealthClass.OK: ("ok", "OK", "good", ""),
@@ -33,20 +33,6 @@ CLASSES = {
 }
 ROWS = {True: ("ok", "good"), False: ("bad", "error"), None: ("none", "dim")}
 ORDER = (False, None, True)
-
-
-def render(
-    report: CheckReport,
-    *,
-    width: int = DEFAULT_WIDTH,
-    colour: bool = False,
-    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
-    verbose: bool = False,
-    example: str | None = None,
-) -> str:
-    """Give the text of a health check; ``example`` is a recorded machine to offer where there is no GPU."""
-    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
-    return draw(lines(report, page, example=example), page)
 
 
 def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Iterator[Line]:
@@ -107,3 +93,6 @@ def _figure(one: Result, page: Page, *, several: bool) -> Line:
         lead=write(page, (f"{name:<{ID_COLUMNS}}", "head")),
         body=write(page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state),
     )
+
+
+render = renderer(lines)

@@ -1,4 +1,4 @@
-"""What changed between two machines, for people: findings that came and went, what is behind them, the rest."""
+"""What changed between two snapshots, and what the self-test proved, as text."""
 
 from __future__ import annotations
 
@@ -9,31 +9,24 @@ from rich.text import Text
 
 from gpustack.model.difference import Difference, Turn
 from gpustack.model.report import Severity
-from gpustack.report.lines import Line, draw, indent, write
-from gpustack.report.page import DEFAULT_WIDTH, Page
+from gpustack.model.selftest import Part
+from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.summary import few, listed
 
 if TYPE_CHECKING:
     from gpustack.model.difference import Changed, Side, Told
+    from gpustack.model.selftest import SelfTest
+    from gpustack.report.page import Page
 
 MARKS = {Turn.NEW: ("bad", "error"), Turn.GONE: ("ok", "good"), Turn.CHANGED: ("warn", "warning")}
 HEADS = {Turn.NEW: "new", Turn.GONE: "gone", Turn.CHANGED: "weighs otherwise"}
 SECTIONS = ("WHAT IT MEANS", "CHANGES THAT MATTER", "OTHER CHANGES", "PACKAGES")
 DISTRIBUTION = "distribution"
 MOST_PACKAGES = 12
-
-
-def render(
-    found: Difference,
-    *,
-    width: int = DEFAULT_WIDTH,
-    colour: bool = False,
-    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
-    verbose: bool = False,
-) -> str:
-    """Give the text of a difference."""
-    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
-    return draw(lines(found, page), page)
+NAMES = {
+    Part.RULE: "checks fire on a machine that has what they look for",
+    Part.GUARD: "sick probes are stopped and told, and cost no other its answer",
+}
 
 
 def lines(found: Difference, page: Page) -> Iterator[Line]:
@@ -130,3 +123,24 @@ def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
     told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
     if told:
         yield Line(lead=Text("- "), body=write(page, few(told, len(told) if page.verbose else MOST_PACKAGES)))
+
+
+def _text(tested: SelfTest, page: Page) -> Iterator[Line]:
+    for part, name in NAMES.items():
+        proofs = [proof for proof in tested.proofs if proof.part is part]
+        held = sum(proof.held for proof in proofs)
+        mark = ("ok", "good") if held == len(proofs) else ("bad", "error")
+        yield Line(
+            lead=write(page, (f"{page.mark(mark[0])} ", mark[1])), body=write(page, f"{held} of {len(proofs)} {name}")
+        )
+        for proof in proofs:
+            if not proof.held or page.verbose:
+                shown = ("ok", "good") if proof.held else ("bad", "error")
+                lead = write(page, f"  {page.mark(shown[0])} ")
+                yield Line(lead=lead, body=write(page, (proof.name, shown[1]), f": {proof.says}"))
+    end = "All held" if tested.held else "Not all held: do not trust this installation; install it anew"
+    yield Line(body=write(page, f"{end} ({tested.seconds:.1f} s)."))
+
+
+render_diff = renderer(lines)
+render_selftest = renderer(_text)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
-from gpustack.report.findings import families
-from gpustack.report.summary import listed
+from gpustack.report.summary import families, listed
 
 if TYPE_CHECKING:
-    from gpustack.report.findings import Family
+    from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)

@@ -9,8 +9,8 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 from gpustack.model.bench import Mark
+from gpustack.report.bench_charts import Roofline, roofline
 from gpustack.report.page import clean
-from gpustack.report.roofline import Roofline, roofline
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result

@@ -7,28 +7,12 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
-from gpustack.report.html import safe, tag
+from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, limit, three
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Trace
 
-STYLE = """
-.chart svg{display:block;width:100%;height:auto}
-.chart text{font:13px system-ui,sans-serif;fill:var(--soft)}
-.chart .axis{stroke:var(--line);stroke-width:1}
-.chart .roof{stroke:var(--ink);stroke-width:2;fill:none}
-.chart .point{stroke:var(--card);stroke-width:1.5}
-.chart .memory{fill:var(--link);stroke:var(--link)}.chart .compute{fill:var(--good);stroke:var(--good)}
-.chart .launch{fill:var(--warn);stroke:var(--warn)}
-.chart polyline.cpu,.chart polyline.gpu{fill:none;stroke-width:2.5}
-.chart .cpu{fill:var(--warn);stroke:var(--warn)}.chart .gpu{fill:var(--link);stroke:var(--link)}
-.key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.4rem 0 0;padding:0;list-style:none;font-size:.88rem}
-.key i{display:inline-block;width:.75rem;height:.75rem;border-radius:50%;margin-right:.4rem}
-.key .memory i,.key .gpu i{background:var(--link)}.key .compute i{background:var(--good)}
-.key .launch i,.key .cpu i{background:var(--warn)}
-@media (max-width:48rem){.chart text{font-size:22px}}
-"""
 WIDE, HIGH = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 44
 MOST_DECADES = 6

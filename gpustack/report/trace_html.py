@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
-from gpustack.report import finding_html, report_html, trace_charts, trace_picture
-from gpustack.report.html import document, safe, tag
+from gpustack.report import stack_html, trace_charts, trace_picture
+from gpustack.report.page import document, safe, tag
 from gpustack.report.trace_words import (
     BOUND,
     STATES,
@@ -35,25 +35,6 @@ from gpustack.report.trace_words import (
 if TYPE_CHECKING:
     from gpustack.model.trace import Step, Trace
 
-STYLE = """
-.steps{list-style:none;margin:0;padding:0}
-.steps>li{padding:.5rem 0;border-bottom:1px solid var(--line)}
-.steps>li:last-child{border-bottom:0}
-.step{display:grid;grid-template-columns:1.6rem minmax(0,19rem) minmax(4rem,1fr) 6rem 3.4rem;gap:.1rem .8rem;
-align-items:center}
-.step>b:first-child{color:var(--tone)}
-.step>.num{text-align:right;font-variant-numeric:tabular-nums}
-.meter{display:block;height:.75rem;border-radius:.2rem;background:var(--line);overflow:hidden}
-.meter>i{display:block;height:100%;background:var(--tone)}
-.tone-none .step>b:first-child{color:var(--soft)}
-.said{margin:.15rem 0 0 2.4rem;padding:0;list-style:none;font-size:.88rem;color:var(--soft)}
-.wide-rows{overflow-x:auto}
-.wide-rows .rows td,.wide-rows .rows th{white-space:nowrap}
-.wide-rows .rows td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:9rem}
-@media (max-width:48rem){.step{grid-template-columns:1.6rem minmax(0,1fr) auto}.step>.meter{grid-column:2/-1;order:2}
-.step>.part,.step>.none{display:none}.said{margin-left:2.4rem}
-.wide-rows .rows td,.wide-rows .rows th{white-space:normal}}
-"""
 TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")
 KERNEL = ("kernel", "grid", "block", "warps", "registers", "shared", "occupancy", "waves", "units", "time")
@@ -63,15 +44,22 @@ WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", Sta
 
 def render(trace: Trace) -> str:
     """Give the page."""
-    style = f"{finding_html.STYLE}{report_html.STYLE}{trace_picture.STYLE}{trace_charts.STYLE}{STYLE}"
-    return document(f"gpustack trace: {headline(trace)}", "\n".join(filter(None, _parts(trace))), style)
+    return document(
+        f"gpustack trace: {headline(trace)}",
+        "\n".join(filter(None, _parts(trace))),
+        "finding",
+        "report",
+        "picture",
+        "charts",
+        "trace",
+    )
 
 
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
     yield _section("The way through the machine", trace_picture.picture(trace))
     yield _section("The seven steps", _steps(trace))
-    yield _section("What was found", finding_html.blocks([(one, ()) for one in trace.findings]))
+    yield _section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield _section("Under the roofline", trace_charts.roofline(trace))
     yield _section("Layers, in the order in which they run", _layers(trace))
     yield _section("Kernels", _kernels(trace))

@@ -10,29 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
-from gpustack.report.html import safe, tag
+from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import SIZES, duration, limit, percent, scaled, shape, three
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Figure, Step, Trace
 
-STYLE = """
-.machine svg{display:block;width:100%;height:auto}
-.machine .tall{display:none}
-.machine text{font:13px system-ui,sans-serif;fill:var(--ink)}
-.machine .name{font-weight:600}
-.machine .soft{fill:var(--soft)}
-.machine .place{fill:var(--page);stroke:var(--line);stroke-width:1.5}
-.machine .gpu{fill:none;stroke:var(--soft);stroke-dasharray:5 4}
-.machine .unit{fill:var(--line)}.machine .busy{fill:var(--good)}
-.machine .way{stroke:var(--soft);stroke-width:2;fill:none}
-.machine .tip{fill:var(--soft)}
-.machine .failed .place{stroke:var(--bad);stroke-width:3}
-.machine .failed .way{stroke:var(--bad)}.machine .failed .tip{fill:var(--bad)}
-.machine .failed text{fill:var(--bad)}
-.machine .idle{opacity:.55}
-@media (max-width:48rem){.machine .wide{display:none}.machine .tall{display:block}}
-"""
 LINE = 17  # between two lines of words
 PAD = 12
 UNIT, GAP = 7, 2  # of the small squares that are multiprocessors

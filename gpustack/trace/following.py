@@ -18,20 +18,19 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
 from gpustack.model.trace_figures import BatchTime
-from gpustack.trace import checking, reference
+from gpustack.trace import failing, reference
 from gpustack.trace.counting import Roof, layer, place, subject, total
+from gpustack.trace.failing import wrong
 from gpustack.trace.models import Model, build
-from gpustack.trace.numbers import made
-from gpustack.trace.ops import outs
+from gpustack.trace.ops import made, outs
 from gpustack.trace.steps import NAMES, left_out, needing
-from gpustack.trace.wrong import wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpustack.model.trace_figures import Check
-    from gpustack.trace.asked import Asked, Progress
     from gpustack.trace.reference import Array
+    from gpustack.trace.steps import Asked, Progress
 
 USUAL = "fp32"
 SINGLE = 4  # bytes of a number in numpy, whatever the precision of the model
@@ -175,7 +174,7 @@ def checked(model: Model, values: Mapping[str, Array], answer: Array) -> Check:
     items = reference.sample(model)
     wanted = reference.truth(model, values, items)
     got = reference.part(answer, model, items)
-    return checking.compare(got, wanted, model.precision, what="output", rows=len(answer))
+    return failing.compare(got, wanted, model.precision, what="output", rows=len(answer))
 
 
 def batches(
@@ -288,7 +287,7 @@ def _numpy() -> Loaded:
 def _sixth(answer: Array, seconds: float, check: Check) -> Step:
     figures = (Figure(name="output", value=answer.nbytes / 1e6, unit="MB"),)
     status = State.DONE if check.passed else State.FAILED
-    return Step(number=6, name=NAMES[6], status=status, seconds=seconds, figures=figures, why=(checking.said(check),))
+    return Step(number=6, name=NAMES[6], status=status, seconds=seconds, figures=figures, why=(failing.said(check),))
 
 
 def _ceiling(name: str, value: float | None, unit: str, how: str) -> Figure | None:

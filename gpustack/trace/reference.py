@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.errors import NothingSeenError
 from gpustack.trace.counting import TAPS, total
 from gpustack.trace.models import Model, build
-from gpustack.trace.numbers import made
 from gpustack.trace.ops import (
     Activation,
     Bias,
@@ -26,6 +25,7 @@ from gpustack.trace.ops import (
     Residual,
     Softmax,
     SplitHeads,
+    made,
     outs,
     sources,
 )

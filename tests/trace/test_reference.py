@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack.errors import NothingSeenError
-from gpustack.trace import checking, reference
+from gpustack.trace import failing, reference
 from gpustack.trace.models import MODELS, PRECISIONS, build
 from gpustack.trace.ops import (
     Activation,
@@ -148,7 +148,7 @@ def test_the_run_on_the_cpu_is_right(name: str, precision: str) -> None:
     assert answer.dtype == np.float32
     items = reference.sample(model)
     assert items == tuple(range(model.batch))
-    check = checking.compare(
+    check = failing.compare(
         reference.part(answer, model, items), reference.truth(model, values, items), "fp32", what="output"
     )
     assert check.passed

@@ -1,16 +1,38 @@
-"""From the script down to the kernel: what was really loaded at each layer, from which file, in which version."""
+"""The way from the script down to the kernel: the libraries that a process mapped, and the units that kernels ran on.
+
+Kernels of CUTLASS, and those of cuBLAS and cuDNN that are made of it, name the class of their instructions: simt, or
+tensorop and wmma_tensorop (CUTLASS documentation, "Functionality"); older ones name the shape of the instruction, such
+as s16816; nvjet is the family of cuBLAS for the tensor cores of Hopper and later. What tells neither stays unknown.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Loaded
-from gpustack.trace.mapped import mapped, numbered
 
+MAPS = Path("/proc/self/maps")
+# By the name between lib and .so, top of the stack first: at which layer it is.
+LAYERS = {
+    "torch_cuda": Layer.FRAMEWORK,
+    "c10_cuda": Layer.FRAMEWORK,
+    "onnxruntime_providers_cuda": Layer.FRAMEWORK,
+    "cudnn": Layer.LIBRARY,
+    "cublas": Layer.LIBRARY,
+    "cublasLt": Layer.LIBRARY,
+    "nccl": Layer.LIBRARY,
+    "nvrtc": Layer.COMPILER,
+    "nvJitLink": Layer.COMPILER,
+    "cudart": Layer.RUNTIME,
+    "cuda": Layer.DRIVER,
+}
+WITHOUT_LIB = {"xla_cuda_plugin": Layer.FRAMEWORK}  # names of files that have no lib in front
+SONAME = re.compile(r"/(?:lib)?([\w-]+)\.so(?:\.([\d.]+))?$")
+ORDER = [*WITHOUT_LIB, *LAYERS]
 PROC_DRIVER, SYS_MODULE = "proc/driver/nvidia/version", "sys/module/nvidia"
 MODULE_VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+([\d.]+)")
 MODULES = ("updates/dkms", "extra", "kernel/drivers/video", "kernel/drivers/video/nvidia", "updates", "video")
@@ -23,6 +45,39 @@ LAYER_OF = {
     "libcudart": Layer.RUNTIME,
     "libcuda": Layer.DRIVER,
 }
+TENSOR = re.compile(
+    r"nvjet_|tensorop|_tensor\d+x\d+x\d+|wgmma|hmma|imma|[_:](?:[shi]|bf)(?:884|1688|16816|16832|161616)(?:gemm|fprop|cudnn|_)"
+)
+PLAIN = re.compile("simt|sgemm|dgemm|ffma")
+MATRICES = re.compile("gemm|flash|attention")
+
+
+def mapped(paths: Iterable[str] | None = None, versions: Mapping[str, str | None] | None = None) -> tuple[Loaded, ...]:
+    """Give the libraries of CUDA among these paths (else among what we have mapped ourselves), top first.
+
+    ``versions`` are those that are known, by the path or by the name between lib and .so.
+    """
+    known, found = dict(versions or {}), dict[str, Loaded]()
+    for path in dict.fromkeys(ours() if paths is None else paths):
+        match = SONAME.search(path.removesuffix(" (deleted)"))
+        layer = LAYERS.get(match[1]) or WITHOUT_LIB.get(match[1]) if match else None
+        if match and layer:
+            version = known.get(path) or known.get(match[1]) or numbered(path) or match[2]
+            name = f"lib{match[1]}" if match[1] in LAYERS else match[1]
+            found.setdefault(path, Loaded(layer=layer, name=name, file=path, version=version))
+    return tuple(sorted(found.values(), key=lambda one: ORDER.index(one.name.removeprefix("lib"))))
+
+
+def ours() -> list[str]:
+    """Give the files that our own process has mapped."""
+    lines = MAPS.read_text("utf-8", "replace").splitlines()
+    return [line[place:] for line in lines if (place := line.find("/")) >= 0]
+
+
+def numbered(path: str) -> str | None:
+    """Give the version that the name of the file behind the links tells: libcuda.so.580.159.04."""
+    match = SONAME.search(str(Path(path).resolve()))
+    return match[2] if match and match[2] and "." in match[2] else None
 
 
 def chain(
@@ -122,3 +177,11 @@ def _module(release: str, root: str) -> str | None:
             if path.exists():
                 return str(path)
     return f"/{SYS_MODULE}" if Path(root, SYS_MODULE).exists() else None
+
+
+def units(name: str) -> bool | None:
+    """Tell whether a kernel of this name computes on the tensor cores; None where its name does not say so."""
+    if TENSOR.search(name):
+        return True
+    _, native, rest = name.rpartition("at::native::")
+    return False if PLAIN.search(name) or (native and not MATRICES.search(rest)) else None

@@ -1,4 +1,4 @@
-"""The program in the child: opens one GPU, takes a model through the seven steps on it, and prints JSON lines.
+"""The child that takes a model through the GPU.
 
 There is a line for each thing that happens, as the bench's child says it; what is measured says what it is:
 

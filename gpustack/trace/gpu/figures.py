@@ -22,14 +22,13 @@ from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.overlap import chunks, overlap
 from gpustack.trace.gpu.story import checked, chosen, flow, timed
 from gpustack.trace.models import build
-from gpustack.trace.numbers import encode, made
+from gpustack.trace.ops import encode, made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpustack.bench.card import Memory
-    from gpustack.trace.gpu.device import Run
-    from gpustack.trace.gpu.stage import Stage
+    from gpustack.trace.gpu.device import Run, Stage
     from gpustack.trace.models import Model
 
 PASSES, REST = 15, 0.03  # with rests as long as the bench takes between its products: the power limit has no time

@@ -16,18 +16,18 @@ from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.model.versions import ComputeCapability
 from gpustack.snapshots.saved import made
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
+from gpustack.trace.failing import step_failed as failing
+from gpustack.trace.failing import wrong
 from gpustack.trace.models import build
 from gpustack.trace.steps import NAMES, failed, left_out, short
-from gpustack.trace.wrong import failed as failing
-from gpustack.trace.wrong import wrong
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Result
     from gpustack.model.report import Finding
-    from gpustack.trace.asked import Asked
     from gpustack.trace.models import Model
+    from gpustack.trace.steps import Asked
 
 LAST, FLOW = 7, 5
 # Which of the bench's measurements, and which limit, stands beside which figure.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cuda.core import Event, Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
 
     from gpustack.bench.card import Card, Memory
-    from gpustack.trace.gpu.stage import Stage
+    from gpustack.trace.gpu.device import Stage
 
 CHUNKS = (8, 4, 2)  # the first that divides the batch
 STREAMS = 2

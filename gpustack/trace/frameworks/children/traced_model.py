@@ -87,7 +87,7 @@ def main(asked: Dict[str, Any]) -> None:
     try:
         run = sibling("traced_onnx_file" if asked.get("onnx") else MODULES[asked["framework"]])
         run.follow(asked, teller, sibling)
-    except BaseException as error:  # what a framework raises at its import may be anything, SystemExit too
+    except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         said = [line for line in str(error).strip().splitlines() if line.strip()] or [""]

@@ -1,28 +1,39 @@
-"""Figures as a roofline: what bytes and operations limit, and where each product lies, as numbers and in letters."""
+"""Figures that belong together: a matrix of GPUs from each to each, and the roofline of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from gpustack.report.lines import Line, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.model.bench import Result
     from gpustack.model.facts import JsonValue
     from gpustack.report.page import Page
 
-BYTES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int32": 4.0}
+BYTES = {
+    "fp64": 8.0,
+    "fp32": 4.0,
+    "tf32": 4.0,
+    "fp16": 2.0,
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "int32": 4.0,
+}
 BYTES["fp4"] = 0.5 + 1 / 16  # with one scale of a byte for 16 numbers
 TRIAD = 2 / 24  # two operations on doubles for two that are read and one that is written
 MOST = {"GB/s": 1e-3, "TFLOP/s": 1.0, "TOP/s": 1.0}
 ROWS, LEAST_COLUMNS, MARGIN, SLOPE = 14, 100, 9, "/"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SPARE = 1.6  # room round what is drawn, as a factor
+CELL = 7
+LEAST = 1 << 20  # bytes of a sum: of smaller ones the time tells more than the rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +173,53 @@ def _foot(found: Roofline, columns: int, legend: list[tuple[str, Point]], page: 
     yield Line(body=write(page, (f"{SLOPE} memory {found.bandwidth:.4g} TB/s; roofs in TFLOP/s: {roofs}", "dim")))
     told = ", ".join(f"{letter} {point.name} {point.rate:.4g}" for letter, point in legend)
     yield Line(body=write(page, (told, "dim")))
+
+
+def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
+    """Give a matrix for each benchmark: a row for each first GPU, a column for each second one."""
+    for name in dict.fromkeys(one.id for one in pairs):
+        mine = [one for one in pairs if one.id == name]
+        gpus = sorted({gpu for one in mine for gpu in one.gpus})
+        values = {one.gpus: one.value for one in mine}
+        head = "".join(f"{gpu:>{CELL}}" for gpu in gpus)
+        yield Line(body=write(page, (f"{name}, {mine[0].unit}, from each row to each column", "head")))
+        yield Line(body=write(page, (f"{'':>{CELL}}{head}", "dim")), whole=True)
+        for first in gpus:
+            cells = "".join(f"{_cell(values.get((first, second))):>{CELL}}" for second in gpus)
+            yield Line(lead=Text(), body=write(page, f"{first:>{CELL}}{cells}"), whole=True)
+
+
+def besides(result: Result) -> Iterator[str]:
+    """Give the figures beside that of a pair, or of all GPUs."""
+    told = result.method
+    if "both_gb_s" in told:
+        yield f"both ways at once: {_number(told['both_gb_s'])} GB/s"
+    sizes = told.get("sizes")
+    if not result.gpus or not isinstance(sizes, Sequence) or isinstance(sizes, str):
+        return
+    yield "; ".join(_sum(row) for row in sizes if isinstance(row, Mapping))
+    yield f"NCCL {told.get('library_version')}: {told.get('library')}"
+
+
+def _sum(row: Mapping[str, object]) -> str:
+    """Give one size of a sum over GPUs: the time of a small one, the rate of a large one."""
+    size = row.get("bytes")
+    count = size if isinstance(size, int) else 0
+    large = count >= LEAST
+    said = f"{_number(row.get('bus_gb_s'))} GB/s" if large else f"{_number(row.get('us'))} µs"
+    return f"{_bytes(count)} {said}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count} B"
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _number(told: object) -> str:
+    return f"{told:.4g}" if isinstance(told, float | int) else "none"
