@@ -13,7 +13,7 @@ import pytest
 from benchmarks.costs import Ran, gpustack
 from gpustack import snapshots
 from gpustack.errors import InputError
-from gpustack.imports import pip_inspect
+from gpustack.imports import own_reports
 from gpustack.model import bounded
 
 REPO = Path(__file__).resolve().parent.parent
@@ -141,7 +141,7 @@ def test_json_within_a_text_is_read_at_any_length_up_to_the_bound() -> None:
         assert snapshots.first(text, 7, "origin") == (said, len(text) - len(" {after"))
         with pytest.raises(ValueError, match=r"Unterminated|delimiter|Expecting"):
             snapshots.first(text[: -len("]} {after")], 7, "origin")
-    assert "torch==2.11.0" in pip_inspect.told(
+    assert "torch==2.11.0" in own_reports.told(
         'x {"version": "1", "pip_version": "25", "installed": [{"metadata": {"name": "torch", "version": "2.11.0", '
         f'"summary": "{"s" * 100_000}"}}}}]}} y'
     )

@@ -11,7 +11,7 @@ from gpustack import assets
 from gpustack.explain import explain
 from gpustack.explain.rule_docs import ids
 from gpustack.explain.topics import carried
-from gpustack.imports.error_codes import mentioned
+from gpustack.imports.messages import mentioned
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.systems import systems
 from gpustack.matrix.subjects.terms import terms

@@ -13,7 +13,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rules.saying import MESSAGE
 from gpustack.explain import rule_docs, topics
 from gpustack.imports import messages
-from gpustack.imports.error_codes import mentioned
+from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
 from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.messages import patterns

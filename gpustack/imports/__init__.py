@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
 from gpustack.errors import InputError
-from gpustack.imports import folders
+from gpustack.imports import deadline
 from gpustack.imports.deadline import LATE, OutOfTime, halfway, unread, within
 from gpustack.model.bounded import MOST_BYTES
 from gpustack.model.facts import Facts, Host, Unseen
@@ -127,9 +127,9 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     try:
         said = snapshots.decode(text, origin)
     except InputError:
-        from gpustack.imports import own_reports, pip_inspect  # noqa: PLC0415 - most inputs need neither
+        from gpustack.imports import own_reports  # noqa: PLC0415 - most inputs do not need it
 
-        if own_reports.OURS.match(text.lstrip()) or pip_inspect.BEGIN.match(text.lstrip()):
+        if own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
             return None
         raise
     schema = said.get("schema")
@@ -151,9 +151,9 @@ def _listed(data: bytes) -> bytes:
     """Give a text in which what ``pip inspect`` prints is a plain list."""
     if b'"pip_version"' not in data:
         return data
-    from gpustack.imports import pip_inspect  # noqa: PLC0415 - few inputs are of it
+    from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs are of it
 
-    return pip_inspect.told(data.decode("utf-8", "replace")).encode("utf-8", "replace")
+    return own_reports.told(data.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def _own(origin: str) -> Unseen:
@@ -188,7 +188,7 @@ def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, byte
     if path == STANDARD_INPUT:
         yield PIPED, _full(PIPED, _piped(stdin, left))
     elif _is_folder(Path(path)):
-        yield from folders.contents(Path(path), left)
+        yield from deadline.contents(Path(path), left)
     else:
         yield path, _full(path, _bytes(Path(path), left))
 

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import nvidia_smi_query, platforms
+from gpustack.imports import gathered, nvidia_smi_query
 from gpustack.model.facts import Status
 from gpustack.model.versions import CudaVersion
 
@@ -80,9 +80,9 @@ def _differs(smi: str, release: str) -> bool:
 
 def _listed(origin: str, text: str, into: Gathered) -> None:
     for match in islice(LISTED.finditer(text), MOST):
-        platforms.gpu(origin, match["name"], into, match["index"], platforms.uuid(match["uuid"]))
+        gathered.gpu(origin, match["name"], into, match["index"], gathered.uuid(match["uuid"]))
         instances: tuple[JsonValue, ...] = tuple(
-            {"name": f"MIG {one['profile']}", "uuid": platforms.uuid(one["uuid"])}
+            {"name": f"MIG {one['profile']}", "uuid": gathered.uuid(one["uuid"])}
             for one in INSTANCE.finditer(match["below"])
         )
         if instances and match["index"] in into.copies.get("gpu", {}):
@@ -97,9 +97,9 @@ def _rows(origin: str, text: str, into: Gathered) -> None:
         if name.startswith("ERR!"):
             into.tell("gpu", origin, match["index"], status=Status.FAILED, index=int(match["index"]), error="ERR!")
         elif not name.endswith("...") or match["index"] not in known:
-            platforms.gpu(origin, _uncut(name), into, match["index"])
+            gathered.gpu(origin, _uncut(name), into, match["index"])
         if match["index"] in into.copies.get("gpu", {}):
-            into.tell("gpu", origin, match["index"], pci=platforms.pci(match["pci"]), also=_state(match, devices))
+            into.tell("gpu", origin, match["index"], pci=gathered.pci(match["pci"]), also=_state(match, devices))
 
 
 def _uncut(name: str) -> str:
@@ -163,10 +163,10 @@ def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> 
         into.tell("nvidia-driver", origin, version=driver)
         into.tell("nvml", origin, version=driver, code=0)
     if name and index.isdecimal():
-        platforms.gpu(origin, name, into, index, platforms.uuid(said.get("uuid") or said.get("gpu_uuid")))
+        gathered.gpu(origin, name, into, index, gathered.uuid(said.get("uuid") or said.get("gpu_uuid")))
     if index in into.copies.get("gpu", {}):
         pci, cc = said.get("pci.bus_id") or said.get("gpu_bus_id"), said.get("compute_cap", "")
         total = re.match(r"(\d{1,7}) MiB", said.get("memory.total", ""))
         memory: dict[str, JsonValue] = {"memory": {"total_mib": int(total[1])}} if total else {}
         cc_known = cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None
-        into.tell("gpu", origin, index, cc=cc_known, pci=platforms.pci(pci) if pci else None, also=memory | _link(said))
+        into.tell("gpu", origin, index, cc=cc_known, pci=gathered.pci(pci) if pci else None, also=memory | _link(said))

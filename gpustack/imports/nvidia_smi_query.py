@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _gpu(origin: str, pci: str, index: int, said: Mapping[str, str], into: Gathe
         str(index),
         index=index,
         name=_told(said.get("product name", "")),
-        pci=platforms.pci(pci),
-        uuid=platforms.uuid(said.get("gpu uuid")),
+        pci=gathered.pci(pci),
+        uuid=gathered.uuid(said.get("gpu uuid")),
         architecture=_told(said.get("product architecture", "")),
         vbios=_told(said.get("vbios version", "")),
         gsp_firmware=_told(said.get("gsp firmware version", "")),

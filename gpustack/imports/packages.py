@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.imports import system_packages, torch_build
+from gpustack.imports import devices, system_packages
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _component(origin: str, package: Package, into: Gathered) -> None:
     component = COMPONENTS.get(name) or (name if name in SYSTEMS else None)
     if component is None:
         return
-    tag = torch_build.named(version)
+    tag = devices.named(version)
     accelerator = tag.accelerator
     cuda = CONDA_CUDA.search(build or "")
     number = _dotted(cuda["cuda"]) if cuda else tag.cuda

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -163,6 +163,6 @@ def _device(origin: str, asked: str, answer: str, into: Gathered) -> None:
     capability = CAPABILITY.search(answer) if "get_device_capability" in asked else None
     name = re.search(r"['\"]?(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD|Radeon)[^'\"\n)]{2,60})", answer)
     if "get_device_name" in asked and name:
-        platforms.gpu(origin, name["name"], into, "0")
+        gathered.gpu(origin, name["name"], into, "0")
     if capability:
         into.tell("gpu", origin, "0", cc=f"{capability[1]}.{capability[2]}")

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 
 if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
@@ -133,15 +133,15 @@ def read(origin: str, text: str, into: Gathered) -> None:
 def _machine(origin: str, text: str, into: Gathered) -> None:
     uname, system, secure = UNAME.search(text), OS.search(text), SECURE.search(text)
     if uname:
-        platforms.kernel(origin, uname["release"], into)
+        gathered.kernel(origin, uname["release"], into)
         into.machine(machine=uname["machine"])
     release, booted = RELEASE.search(text), COMMAND_LINE.search(text)
     if release:
-        platforms.kernel(origin, release["release"], into)
+        gathered.kernel(origin, release["release"], into)
     if booted:
         into.tell("linux-kernel", origin, cmdline=tuple(word for word in booted["words"].split() if BOOTED.match(word)))
     if system:
-        platforms.system(origin, system["os"], into)
+        gathered.system(origin, system["os"], into)
     if secure:
         into.tell("linux-kernel", origin, secure_boot=(secure["state"] or secure["words"]).lower() in {"enabled", "on"})
     if lockdown := LOCKDOWN.search(text):
@@ -229,7 +229,7 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
         into.tell(
             "pci-display",
             origin,
-            platforms.pci(match["pci"]) if match["pci"] else f"device {number}",
+            gathered.pci(match["pci"]) if match["pci"] else f"device {number}",
             vendor=vendor,
             device_id=f"0x{device}" if device else None,
             name=name.strip(),

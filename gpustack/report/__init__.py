@@ -22,8 +22,8 @@ RENDERERS = {
     "html": "report.report_html:render",
     "junit": "report.report_junit:render",
     "markdown": "report.report_markdown:render",
-    "github": "report.annotations:render_github",
-    "sarif": "report.annotations:render_sarif",
+    "github": "report.for_github:render_github",
+    "sarif": "report.for_github:render_sarif",
     "nagios": "report.monitoring:render_nagios",
     "prometheus": "report.monitoring:render_prometheus",
 }

@@ -15,7 +15,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError
 from gpustack.imports import load
 from gpustack.model import plain
-from gpustack.report import annotations, monitoring, report_html, report_junit, report_markdown, text
+from gpustack.report import for_github, monitoring, report_html, report_junit, report_markdown, text
 from tests.imports.reading import MATRIX, given, version
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ FORMS = {
     "json": plain.render,
     "markdown": report_markdown.render,
     "html": report_html.render,
-    "sarif": annotations.render_sarif,
+    "sarif": for_github.render_sarif,
     "junit": report_junit.render,
-    "github": annotations.render_github,
+    "github": for_github.render_github,
     "nagios": monitoring.render_nagios,
     "prometheus": monitoring.render_prometheus,
 }
