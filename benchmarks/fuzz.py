@@ -40,8 +40,9 @@ from gpustack.imports.texts import take as take_text  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
 from gpustack.model import plain, versions  # noqa: E402
 from gpustack.model.facts import Facts, Host  # noqa: E402
-from gpustack.redaction import redact, secret_shapes  # noqa: E402
-from gpustack.snapshots import rewriting, saved  # noqa: E402
+from gpustack.redaction import redact  # noqa: E402
+from gpustack.redaction.forms import tokens  # noqa: E402
+from gpustack.snapshots import saved  # noqa: E402
 from tests.bench import lines  # noqa: E402
 from tests.faults.tree import FILES as KERNEL  # noqa: E402
 from tests.told import ToldHost, load  # noqa: E402
@@ -111,7 +112,7 @@ def eat_snapshot(dice: random.Random) -> object:
     """Read a snapshot, and where it is one, judge and write it."""
     said = swapped(dice, dice.choice(SNAPSHOTS), dice.choice((0.0002, 0.001, 0.01)))
     facts = snapshots.take(said, "x") if isinstance(said, dict) else snapshots.read(json.dumps(said))
-    again = rewriting.render(*redact((facts, rewriting.unknown(said, facts))))
+    again = saved.render(*redact((facts, saved.unknown(said, facts))))
     if dice.random() > 0.8:  # noqa: PLR2004
         return plain.render(compare(judge(facts, MATRIX), judge(snapshots.read(again), MATRIX)))
     return again
@@ -204,7 +205,7 @@ def targets() -> tuple[Target, ...]:
         Target("versions", lambda dice: [parse(spoilt(dice, "580.159.04+cu128")) for parse in parse_all], 10),
         Target("snapshots", eat_snapshot, 6),
         Target("snapshots as text", lambda dice: snapshots.read(spoilt(dice, json.dumps(SNAPSHOTS[0]))), 4),
-        Target("secrets", lambda dice: secret_shapes.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
+        Target("secrets", lambda dice: tokens.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
         Target("policies", lambda dice: policy.read(spoilt(dice, POLICY)), 4),
         Target("saved figures", eat_figures, 3),
         Target("lines of the bench", lambda dice: listening._line(bent(dice, said)), 4),  # noqa: SLF001 - what reads them

@@ -15,8 +15,8 @@ from gpustack.diagnose.rules import AFTERWARDS, RULES, nouveau_loaded
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
 from gpustack.model import plain
+from gpustack.model.explanation import Part, Proof, SelfTest
 from gpustack.model.report import Tool
-from gpustack.model.selftest import Part, Proof, SelfTest
 from gpustack.report.diff_text import render_selftest
 from tests.faults import command
 from tests.test_schemas import validator

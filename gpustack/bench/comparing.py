@@ -12,7 +12,7 @@ from gpustack.bench.spread import interval
 from gpustack.errors import InputError
 from gpustack.model import bounded
 from gpustack.model.bench import BenchReport, Mark
-from gpustack.model.comparison import Change, Comparison, Outcome
+from gpustack.model.difference import Change, Comparison, Outcome
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Result

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, explaining, measuring, proving, tracing
+from gpustack.cli import asking, checking, examining, measuring, tracing
 from gpustack.cli.outputs import Ordered
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.errors import GpustackError, OutputError
@@ -61,8 +61,8 @@ for command in (
     measuring.bench,
     measuring.stress,
     tracing.trace,
-    explaining.explain,
-    proving.selftest,
+    asking.explain,
+    asking.selftest,
 ):
     app.command(cls=Ordered)(command)
 app.add_typer(asking.matrix)

@@ -37,7 +37,7 @@ from gpustack.model import writing
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
-    from gpustack.model.check import CheckReport
+    from gpustack.model.policy import CheckReport
     from gpustack.model.report import Report
     from gpustack.policy import Written
     from gpustack.policy.checking import Unmeasured

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
-    from gpustack.model.check import CheckReport
     from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.policy import CheckReport
     from gpustack.model.report import Report
 
 WORDS = {"--from": "recorded", "--container": "unpacked"}
@@ -165,11 +165,11 @@ def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
     from gpustack.matrix import Matrix
-    from gpustack.snapshots import rewriting
+    from gpustack.snapshots import saved
 
     facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
-    more = rewriting.unknown(said, facts)
-    return rewriting.render(*without_secrets((facts, more), wanted=redacted, here=False))
+    more = saved.unknown(said, facts)
+    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False))
 
 
 def taken(

@@ -1,18 +1,45 @@
-"""Which probe asks after which system, and where it runs: ``probes/catalogue.json`` as types."""
+"""The catalogue of probes, and the host library that they are given."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpustack import assets
 from gpustack.errors import BrokenError
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Component, Environment, Host, JsonValue, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def describe(components: Sequence[Component]) -> Host:
+    """Give the machine in a few words; what no probe saw is None."""
+    kernel = next((seen for seen in components if seen.id == "linux-kernel"), None)
+    facts = kernel.facts if kernel else {}
+    return Host(
+        hostname=_text(facts.get("hostname")),
+        os=_text(facts.get("os")),
+        kernel=kernel.version if kernel else None,
+        machine=_text(facts.get("machine")),
+        virtualisation=_text(facts.get("virtualisation")),
+        container=_text(facts.get("container")),
+        wsl=facts.get("wsl") is True,
+    )
+
+
+def versions(environments: Sequence[Environment], components: Sequence[Component]) -> tuple[Environment, ...]:
+    """Give the environments with the versions that their own Pythons told."""
+    python = next((seen for seen in components if seen.id == "python"), None)
+    told = {copy.environment: copy.version for copy in python.instances} if python else {}
+    return tuple(replace(one, version=told.get(one.python)) for one in environments)
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

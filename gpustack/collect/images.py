@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack import assets
-from gpustack.collect import catalogue, host, isolation, targets
-from gpustack.collect.environments import MOST, sort_out
+from gpustack.collect import catalogue, isolation, targets
 from gpustack.collect.libcuda import taken_over
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
+from gpustack.collect.targets import MOST, sort_out
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
 from gpustack.model.facts import Component, Facts, Layer, Status, Unseen
@@ -65,9 +65,9 @@ def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door:
     joined = taken_over(components, libcuda.facts)
     return Facts(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        host=replace(host.describe(joined), container=root.name or str(root), os=_text(image, "os")),
+        host=replace(catalogue.describe(joined), container=root.name or str(root), os=_text(image, "os")),
         components=(*joined, image),
-        environments=host.versions(kept, joined),
+        environments=catalogue.versions(kept, joined),
         not_seen=(*(() if variables else (UNTOLD,)), *not_seen, *dict.fromkeys((*denied, *unseen))),
         seconds=round(door.now() - begun, 3),
     )

@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
 from gpustack import assets
-from gpustack.collect import catalogue, host, isolation, targets
-from gpustack.collect import environments as surroundings
-from gpustack.collect.environments import Surroundings
+from gpustack.collect import catalogue, isolation, targets
+from gpustack.collect import targets as surroundings
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
+from gpustack.collect.targets import Surroundings
 from gpustack.collect.workers import MOST_CHILDREN, Task, ask
 from gpustack.model.facts import Facts, Layer
 
@@ -70,9 +70,9 @@ def look(
     components = surroundings.noted(components, around.kernels)
     return Facts(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        host=host.describe(components),
+        host=catalogue.describe(components),
         components=components,
-        environments=host.versions(environments, components),
+        environments=catalogue.versions(environments, components),
         not_seen=(*around.not_seen, *unseen),
         deep=deep,
         seconds=round(door.now() - begun, 3),

@@ -9,9 +9,9 @@ from gpustack.diagnose.rules.cards import whole
 from gpustack.diagnose.rules.completing import complete
 from gpustack.diagnose.rules.contracts import draw
 from gpustack.matrix.subjects import systems
+from gpustack.model.explanation import StackMap
 from gpustack.model.facts import Component, Status
 from gpustack.model.report import Tool
-from gpustack.model.stack_map import StackMap
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from gpustack.model.command import Command
-from gpustack.model.comparison import Comparison
+from gpustack.model.difference import Comparison
 from gpustack.model.facts import JsonValue
 from gpustack.model.report import Finding, Tool
 

@@ -1,4 +1,4 @@
-"""What words mean: a finding, a number, a message, a component, a layer or a term of the stack, explained."""
+"""Answers that are no diagnosis: explanations, the map of the stack, and the self-test."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpustack.model.command import Command
-from gpustack.model.facts import Layer
-from gpustack.model.report import Row
+from gpustack.model.facts import Component, Environment, Host, Layer, Unseen
+from gpustack.model.report import Contract, Row, Tool
 
 
 class Kind(str, Enum):
@@ -74,3 +74,48 @@ class Explanation:
     def known(self) -> bool:
         """Whether anything is known."""
         return bool(self.meanings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackMap:
+    """What is here of the stack and what goes with what; ``known``: the ids that every map has, bottom layer first.
+
+    ``components`` begin with these, in this order; other things that were seen follow.
+    """
+
+    tool: Tool
+    host: Host
+    components: tuple[Component, ...]
+    contracts: tuple[Contract, ...]
+    environments: tuple[Environment, ...] = ()
+    not_seen: tuple[Unseen, ...] = ()
+    known: tuple[str, ...] = ()
+    taken: str = ""
+    seconds: float = 0.0
+
+
+class Part(str, Enum):
+    """What is proved: that a rule fires on facts that are sick, or that a guard stops a probe that is."""
+
+    RULE = "rule"
+    GUARD = "guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """One thing that was tried: the rule's id or the guard's name, whether it held, and what came of it."""
+
+    name: str
+    part: Part
+    held: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """All that was tried. ``held`` is true where everything held."""
+
+    tool: Tool
+    held: bool
+    proofs: tuple[Proof, ...]
+    seconds: float

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from gpustack.compare import fingerprint
 from gpustack.compare.difference import changes
 from gpustack.matrix.subjects.pep440 import specifiers, version_of
-from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Status
-from gpustack.model.policy import ALSO, PRESENT
+from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held
 from gpustack.model.report import Health, Severity
-from gpustack.policy import faults
+from gpustack.policy import suppress
 from gpustack.policy.suppress import fits, in_force
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def components(report: Report, written: Written) -> Iterator[Held]:
             wanted=wanted,
             found=found,
             ok=ok,
-            whose=faults.of_layer(seen.layer) if seen else OURS,
+            whose=suppress.of_layer(seen.layer) if seen else OURS,
             place=written.place("components", name),
         )
 
@@ -49,7 +48,7 @@ def components(report: Report, written: Written) -> Iterator[Held]:
 def frameworks(report: Report, written: Written) -> Iterator[Held]:
     """Give a row for each framework that must be able to use the GPU, in the chosen Python."""
     roots = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
-    hosts = any(faults.whose(one) is HOST for one in roots)
+    hosts = any(suppress.whose(one) is HOST for one in roots)
     for name in written.policy.frameworks:
         unseen = _unseen(report, name)
         works = report.verdict.works.get(name, None if unseen else False)
@@ -129,7 +128,7 @@ def drift(
             wanted=_told(part.before for part in parts),
             found=_told(f"{part.what} {part.after or 'gone'}" for part in parts) + (", which may differ" * allowed),
             ok=allowed,
-            whose=faults.of_layer(parts[0].layer),
+            whose=suppress.of_layer(parts[0].layer),
             place=written.place("golden", "may-differ") if allowed else place,
         )
     same = len({one.id for one in report.components} & {one.id for one in golden.components} - set(by_component))

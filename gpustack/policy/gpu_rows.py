@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import flag, number, text
 from gpustack.matrix.subjects.pep440 import specifiers, version_of
-from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Status
+from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Health
 from gpustack.model.versions import ComputeCapability
 

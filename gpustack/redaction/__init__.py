@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from gpustack.model.report import Because
 from gpustack.redaction.forms.form import PLACEHOLDER, Found
 from gpustack.redaction.forms.people import SHARED
-from gpustack.redaction.secret_shapes import find, learn, named, visible
+from gpustack.redaction.forms.tokens import find, learn, named, visible
 
 if TYPE_CHECKING:
     from pwd import struct_passwd

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
-from gpustack.model.comparison import Outcome
+from gpustack.model.difference import Outcome
 from gpustack.report.page import safe, tag
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result, Span
-    from gpustack.model.comparison import Change, Comparison
+    from gpustack.model.difference import Change, Comparison
 
 TONE = {Mark.OK: "good", Mark.LOW: "warn", Mark.UNSTEADY: "ask", Mark.FAILED: "bad", Mark.SKIPPED: "none"}
 OUTCOME = {

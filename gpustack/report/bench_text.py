@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
-from gpustack.model.comparison import Outcome
+from gpustack.model.difference import Outcome
 from gpustack.model.report import Severity
 from gpustack.report.bench_charts import besides, drawn, matrices, roofline
 from gpustack.report.lines import Line, indent, renderer, write
@@ -18,7 +18,7 @@ from gpustack.report.summary import alike, listed
 from gpustack.report.text import block
 
 if TYPE_CHECKING:
-    from gpustack.model.comparison import Change, Comparison
+    from gpustack.model.difference import Change, Comparison
     from gpustack.report.page import Page
 
 STYLES = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.bench import Mark
-from gpustack.model.check import CheckReport, HealthClass
+from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_text import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, bar, number
@@ -18,7 +18,7 @@ from gpustack.report.text import block
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.check import Held
+    from gpustack.model.policy import Held
     from gpustack.report.page import Page
 
 CLASSES = {

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.difference import Difference, Turn
+from gpustack.model.explanation import Part
 from gpustack.model.report import Severity
-from gpustack.model.selftest import Part
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.summary import few, listed
 
 if TYPE_CHECKING:
     from gpustack.model.difference import Changed, Side, Told
-    from gpustack.model.selftest import SelfTest
+    from gpustack.model.explanation import SelfTest
     from gpustack.report.page import Page
 
 MARKS = {Turn.NEW: ("bad", "error"), Turn.GONE: ("ok", "good"), Turn.CHANGED: ("warn", "warning")}

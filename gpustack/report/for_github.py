@@ -10,14 +10,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
 
-from gpustack.model.check import CheckReport
+from gpustack.model.policy import CheckReport
 from gpustack.model.report import Confidence, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, ordered, unkept
 from gpustack.report.summary import alike, sentences
 
 if TYPE_CHECKING:
-    from gpustack.model.check import Held
+    from gpustack.model.policy import Held
     from gpustack.model.report import Finding
 
 POLICY = "gpustack.toml"  # where a reader can do something about what has no file of its own

@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import TIMES, Mark
-from gpustack.model.check import CheckReport, HealthClass
 from gpustack.model.facts import Status
+from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Health, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import (

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.check import CheckReport, HealthClass, Held
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
 from gpustack.report.summary import families, listed
 

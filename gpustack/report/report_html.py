@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpustack.model.check import CheckReport
+from gpustack.model.policy import CheckReport
 from gpustack.model.report import Severity
 from gpustack.report import bench_html, stack_html
 from gpustack.report.page import document, safe, tag

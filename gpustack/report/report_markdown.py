@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
-from gpustack.model.check import CheckReport
+from gpustack.model.policy import CheckReport
 from gpustack.model.report import Confidence, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import (
@@ -31,9 +31,9 @@ from gpustack.report.summary import alike, heading, one_line, paragraphs, reason
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result
-    from gpustack.model.check import Held
-    from gpustack.model.comparison import Change, Comparison
+    from gpustack.model.difference import Change, Comparison
     from gpustack.model.facts import Unseen
+    from gpustack.model.policy import Held
     from gpustack.model.report import Finding, Report
     from gpustack.report.parts import Reported
 

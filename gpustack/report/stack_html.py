@@ -16,9 +16,9 @@ from gpustack.report.summary import alike, entries, heading, one_line, paragraph
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpustack.model.check import Held
+    from gpustack.model.explanation import StackMap
+    from gpustack.model.policy import Held
     from gpustack.model.report import Finding, Fix
-    from gpustack.model.stack_map import StackMap
     from gpustack.report.summary import Family
 
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}

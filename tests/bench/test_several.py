@@ -15,7 +15,7 @@ from gpustack import bench
 from gpustack.bench import comparing
 from gpustack.model import plain
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.comparison import Outcome
+from gpustack.model.difference import Outcome
 from gpustack.report import bench_text
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpustack.model.check import HealthClass, Held
 from gpustack.model.command import sh
 from gpustack.model.facts import Host
+from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Fix, Severity
 from gpustack.report import renderer
 from gpustack.report.page import clean
