@@ -151,12 +151,12 @@ def test_a_python_whose_base_is_gone_or_too_old_is_told_once_with_what_to_do(tmp
         Unseen(
             what=f"{tmp_path}/venv/bin/python",
             why=f"the Python it was made from, {tmp_path}/removed/python3.9, is gone",
-            enable_by=f"make it anew: python3 -m venv --clear {tmp_path}/venv",
+            enable_by=f"make it again: python3 -m venv --clear {tmp_path}/venv",
         ),
         Unseen(
             what=f"{tmp_path}/.local/share/pipx/venvs/old/bin/python",
             why=f"the Python it was made from, {tmp_path}/removed/python3.9, is gone",
-            enable_by="make it anew: pipx reinstall-all",
+            enable_by="make it again: pipx reinstall-all",
         ),
     ]
 

@@ -25,7 +25,7 @@ DATA = ("random", "zeros", "both")
 
 
 def listed() -> tuple[str, ...]:
-    """Give the id of every benchmark, in the order in which they are run."""
+    """Return the id of every benchmark, in the order in which they are run."""
     return tuple(bench.id for bench in suite.listed())
 
 
@@ -46,7 +46,7 @@ def measure(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> BenchReport:
-    """Give what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
+    """Return what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
 
     Where no GPUs are named it is the first, and all that CUDA shows for what takes several. Products are made by the
     cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at ``cublaslt``, and sums over GPUs

@@ -99,20 +99,20 @@ class Duplex:
         self._inward.more, self._outward.more = (more, 1) if inward > outward else (1, more)
 
     def rates(self) -> tuple[float, float]:
-        """Give the bytes a second of each direction in the last run, from the common start to its own end."""
+        """Return the bytes a second of each direction in the last run, from the common start to its own end."""
         for event in self._ends:
             self._card.wait(event, WAIT)
         first, second = (max(self._card.seconds(self._start, end), 1e-9) for end in self._ends)
         return PIECES * self._size / first, PIECES * self._size / second
 
     def take(self, timer: Timer) -> Train:
-        """Give one sample: the seconds in which both directions move what is timed, each at its own rate."""
+        """Return one sample: the seconds in which both directions move what is timed, each at its own rate."""
         train = timer.train(self.run, 1)
         self._seen.append(self.rates())
         return Train(self.moved / sum(self._seen[-1]), train.clock_mhz)
 
     def told(self) -> Mapping[str, object]:
-        """Give the middle of each direction's rates."""
+        """Return the middle of each direction's rates."""
         inward, outward = (median(rates) / 1e9 for rates in zip(*self._seen, strict=True))
         return {"h2d_gb_s": round(inward, 2), "d2h_gb_s": round(outward, 2)}
 
@@ -127,11 +127,11 @@ class Ring:
     runs: tuple[Callable[[], None], ...]
 
     def sums(self) -> tuple[tuple[int, int], ...]:
-        """Give the sums over the operands and over the first result."""
+        """Return the sums over the operands and over the first result."""
         return tuple(self.lab.sums(one) for one in (*self.load.data, self.load.result))
 
     def compare(self, count: int) -> tuple[int, int, int | None]:
-        """Give how many bits and words of so many results are not what they must be, and at which byte the first is."""
+        """Return how many bits and words of so many results are wrong, and at which byte the first is."""
         each = self.load.size // UNIT
         units, apart = ctypes.c_uint64(count * each), ctypes.c_uint64(each)
         with self.lab.memory(FOUND.size) as found:
@@ -214,7 +214,7 @@ def _round(desk: Desk, ring: Ring, runs: int, until: float) -> list[tuple[int, T
 
 
 def _in_turn(runs: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Give a function that runs the next of these each time, round and round."""
+    """Return a function that runs the next of these each time, round and round."""
     turns = cycle(runs)
 
     def run() -> None:

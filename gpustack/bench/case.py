@@ -116,7 +116,7 @@ class Case:
         return f"{self.telemetry.clocks.held:.0f} of {self.device.clock_mhz:.0f} MHz held"
 
     def _part_of(self, limit: float | None) -> float | None:
-        """Give the part of a limit; of a time it is the limit that is the smaller."""
+        """Return the part of a limit; of a time it is the limit that is the smaller."""
         if not limit or not self.figures.median:
             return None
         return limit / self.figures.median if self.unit in TIMES else self.figures.median / limit

@@ -60,7 +60,7 @@ class Ceiling:
 
 
 def memory(device: Device, held_mhz: float | None) -> Ceiling:
-    """Give the limit of the device memory: two transfers a clock over the whole width of the bus, in GB/s."""
+    """Return the limit of the device memory: two transfers a clock over the whole width of the bus, in GB/s."""
     clock, bits = device.memory_clock_mhz, device.bus_bits
     if not clock or not bits:
         return Ceiling(best=None, held=None, source="the card does not tell its memory clock and bus width")
@@ -74,7 +74,7 @@ def _memory(clock_mhz: float, bits: int) -> float:
 
 
 def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
-    """Give the limit of one direction of the link: rate x lanes x encoding x payload efficiency, in GB/s."""
+    """Return the limit of one direction of the link: rate x lanes x encoding x payload efficiency, in GB/s."""
     generation, width = link.max_generation or link.generation, link.max_width or link.width
     if generation not in PCIE or not width:
         return Ceiling(best=None, held=None, source="nobody told the generation and width of the link")
@@ -92,7 +92,7 @@ def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
 
 
 def link(seen: Link, payload: int | None, which: str) -> Ceiling:
-    """Give the limit of a direction of the link, h2d or d2h, or of both at once, bidir: their sum."""
+    """Return the limit of a direction of the link, h2d or d2h, or of both at once, bidir: their sum."""
     inward = pcie(seen, payload, overhead=COMPLETION_OVERHEAD)
     outward = pcie(seen, payload, overhead=WRITE_OVERHEAD)
     if which != "bidir" or inward.best is None or outward.best is None:
@@ -107,12 +107,12 @@ def _pcie(generation: int, width: int) -> float:
 
 
 def shared(device: Device, held_mhz: float | None) -> Ceiling:
-    """Give the limit of shared memory: multiprocessors x banks x clock, in GB/s."""
+    """Return the limit of shared memory: multiprocessors x banks x clock, in GB/s."""
     return _clocked(device, held_mhz, BANKS, "32 banks of 4 bytes a clock")
 
 
 def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) -> Ceiling:
-    """Give the limit of the second-level cache in GB/s: its own where a row states it, else what can be taken of it."""
+    """Return the limit of the second-level cache in GB/s: its own where a row states it, else what it can give."""
     units, clock = device.multiprocessors, device.clock_mhz
     if not bytes_a_clock or not units or not clock:
         why = "assumed: no row tells what the cache of this architecture gives"
@@ -137,7 +137,7 @@ def _clocked(device: Device, held_mhz: float | None, each: float, what: str) -> 
 
 
 def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: float | None) -> Ceiling:
-    """Give the limit of matrix products: multiprocessors x operations a clock x clock, in TFLOP/s."""
+    """Return the limit of matrix products: multiprocessors x operations a clock x clock, in TFLOP/s."""
     rate, units, clock = rates.get(dtype), device.multiprocessors, device.clock_mhz
     if not rate:
         source = f"no row tells the {dtype} rate of compute capability {device.compute_capability}"
@@ -164,13 +164,13 @@ class End:
 
 
 def ends(method: Mapping[str, Any]) -> tuple[End, ...]:
-    """Give the ends that a method tells of; none where NVML told nothing."""
+    """Return the ends that a method tells of; none where NVML told nothing."""
     told = method.get("nvlinks")
     return tuple(End(**one) for one in told) if isinstance(told, Sequence) and not isinstance(told, str) else ()
 
 
 def limit(kind: str, method: Mapping[str, Any], link: Link, payload: int | None) -> tuple[str, Ceiling]:
-    """Give which limit it is, and the limit: of one direction, in GB/s, by the links that there are and that are up.
+    """Return which limit it is, and the limit: of one direction, in GB/s, by the links that there are and that are up.
 
     Without NVLinks between two GPUs it is that of the PCIe link, and none where the host takes part.
     """
@@ -191,7 +191,7 @@ def limit(kind: str, method: Mapping[str, Any], link: Link, payload: int | None)
 
 
 def _straight(known: Sequence[End]) -> int | None:
-    """Give how many links go from one of two GPUs to the other, where they go there without a switch."""
+    """Return how many links go from one of two GPUs to the other, where they go there without a switch."""
     if len(known) != 2:  # noqa: PLR2004 - a pair
         return None
     return known[0].straight.get(str(known[1].gpu)) or None

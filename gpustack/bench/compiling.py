@@ -56,7 +56,7 @@ class Nvrtc:
         self.version = (major.value, minor.value)
 
     def architectures(self) -> frozenset[int]:
-        """Give the architectures that it compiles for, as 90 for sm_90."""
+        """Return the architectures that it compiles for, as 90 for sm_90."""
         count = ctypes.c_int()
         self._must(self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
         known = (ctypes.c_int * count.value)()
@@ -64,11 +64,11 @@ class Nvrtc:
         return frozenset(known)
 
     def ptx(self, source: str, name: str, options: Sequence[str]) -> str:
-        """Give the PTX of a source text; raises BrokenError with the compiler's words where it refuses it."""
+        """Return the PTX of a source text; raises BrokenError with the compiler's words where it refuses it."""
         return self._made(source, name, options, "PTX").rstrip(b"\0").decode("utf-8", "replace")
 
     def cubin(self, source: str, name: str, options: Sequence[str]) -> bytes:
-        """Give the machine code of a source text; raises BrokenError as ``ptx`` does."""
+        """Return the machine code of a source text; raises BrokenError as ``ptx`` does."""
         return self._made(source, name, options, "CUBIN")
 
     def _made(self, source: str, name: str, options: Sequence[str], what: str) -> bytes:
@@ -97,7 +97,7 @@ class Nvrtc:
 
 
 def copies(library: str | None, path: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple[int, Path]]:
-    """Give the copies that lie here with their major versions: beside this cuBLASLt, wheels on this path, toolkits."""
+    """Yield the copies that lie here with their major versions: beside this cuBLASLt, wheels on this path, toolkits."""
     for folder in _folders(library, path, environ):
         found = [(int(match[1]), each) for each in _files(folder) if (match := _NAME.fullmatch(each.name))]
         yield from sorted(found, reverse=True)
@@ -129,36 +129,36 @@ class Origin:
 
 
 def sources() -> tuple[Path, ...]:
-    """Give the files of kernels, in the order of their names."""
+    """Return the files of kernels, in the order of their names."""
     return tuple(sorted(assets.MICROBENCH.glob("*.cu")))
 
 
 def options(source: Path) -> tuple[str, ...]:
-    """Give what the compiler is told for this source."""
+    """Return what the compiler is given for this source."""
     return (f"--gpu-architecture={ARCHITECTURES.get(source.name, ARCHITECTURE)}", "--std=c++17")
 
 
 def expected(source: Path) -> Origin:
-    """Give what the head of the PTX of this source must say."""
+    """Return what the head of the PTX of this source must say."""
     compiler = f"NVRTC {COMPILER[0]}.{COMPILER[1]} {' '.join(options(source))}"
     return Origin(source=source.name, sha256=hashlib.sha256(source.read_bytes()).hexdigest(), compiler=compiler)
 
 
 def origin(text: str) -> Origin | None:
-    """Give what the head of a PTX text says of its origin, or None where it says nothing."""
+    """Return what the head of a PTX text says of its origin, or None where it says nothing."""
     match = _HEAD.match(text)
     return Origin(source=match[1], sha256=match[2], compiler=match[3]) if match else None
 
 
 def build(source: Path, nvrtc: Nvrtc) -> str:
-    """Give the PTX of this source with its head."""
+    """Return the PTX of this source with its head."""
     made = expected(source)
     head = f"// source {made.source} sha256 {made.sha256}\n// compiler {made.compiler}\n"
     return head + nvrtc.ptx(source.read_text("utf-8"), source.name, options(source))
 
 
 def find() -> Nvrtc:
-    """Give the compiler of the wheel installed beside us; raises NothingSeenError where there is no 12.0."""
+    """Return the compiler of the wheel installed beside us; raises NothingSeenError where there is no 12.0."""
     for folder in sys.path:
         path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
         if path.is_file():
@@ -207,12 +207,12 @@ class Kernels:
         return f"sm_{major}{minor}{'a' if major >= SPECIFIC else ''}"
 
     def code(self, file: str) -> Code:
-        """Give the code of ``microbench/FILE.cu``, compiled where that can be done."""
+        """Return the code of ``microbench/FILE.cu``, compiled where that can be done."""
         with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
             return apart.submit(self._code, file).result()
 
     def shipped(self, file: str, why: str) -> Code:
-        """Give the shipped PTX of a file, which the driver compiles itself."""
+        """Return the shipped PTX of a file, which the driver compiles itself."""
         data = (assets.MICROBENCH / f"{file}.ptx").read_bytes()
         return Code(data=data, compiled=False, how=f"shipped PTX: {why}")
 
@@ -260,7 +260,7 @@ class Kernels:
 
 
 def read(entry: Path) -> bytes | None:
-    """Give what is kept there, or None where there is nothing, or it is damaged."""
+    """Return what is kept there, or None where there is nothing, or it is damaged."""
     try:
         digest, data = (whole := entry.read_bytes())[:DIGEST], whole[DIGEST:]
     except OSError:

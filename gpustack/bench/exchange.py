@@ -35,7 +35,7 @@ class Pair:
     refused: str | None
 
     def room(self, wanted: int) -> int:
-        """Give how large a buffer may be on both: as wanted, but at most a quarter of what is free."""
+        """Return how large a buffer may be on both: as wanted, but at most a quarter of what is free."""
         return min(wanted, self.here.room(), self.there.room())
 
     def write(self, to: Memory, source: Memory) -> None:
@@ -43,12 +43,12 @@ class Pair:
         move(to, source, self.card.stream)
 
     def crossing(self, ours: tuple[Memory, Memory], theirs: tuple[Memory, Memory], *, both: bool) -> Crossing:
-        """Give what takes samples of the copies; see Crossing."""
+        """Return what takes samples of the copies; see Crossing."""
         return Crossing(self, ours, theirs, both=both)
 
 
 def paired(card: Card, other: int) -> Pair:
-    """Give this GPU and another one, each reaching the other's memory where the driver lets it."""
+    """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
     here, there = Site(card.ordinal), Site(other)
     return Pair(card=card, here=here, there=there, refused=here.reach(there) or there.reach(here))
 
@@ -76,7 +76,7 @@ class Crossing:
         self._pair.write(self._ours[1], self._theirs[1])
 
     def take(self, timer: Timer) -> Train:
-        """Give one sample of the copies to the other GPU; the first few times, take the figures beside it too."""
+        """Return one sample of the copies to the other GPU; the first few times, take the figures beside it too."""
         if self._pair.refused:
             timer = timer.open()  # the host has a part in them
         if not self._ready:
@@ -90,7 +90,7 @@ class Crossing:
         return timer.train(self.write, self.runs)
 
     def told(self) -> Mapping[str, object]:
-        """Give the middle of the rates beside the main one, in GB/s."""
+        """Return the middle of the rates beside the main one, in GB/s."""
         size = self._ours[0].size
         told: dict[str, object] = {"read_gb_s": round(size / median(self._read) / 1e9, 2)}
         if self._rates:
@@ -117,7 +117,7 @@ class Crossing:
         follow(card.stream, there.record())
 
     def _reached(self) -> tuple[float, float]:
-        """Give the bytes a second of each direction in the last exchange, from the common start to its own end."""
+        """Return the bytes a second of each direction in the last exchange, from the common start to its own end."""
         card = self._pair.card
         for event in self._ends:
             card.wait(event, WAIT)
@@ -134,12 +134,12 @@ class Gathering:
     ring: Ring
 
     def room(self, wanted: int) -> int:
-        """Give how large a buffer may be on each: as wanted, but at most a quarter of what is free."""
+        """Return how large a buffer may be on each: as wanted, but at most a quarter of what is free."""
         return min(wanted, *(site.room() for site in self.sites))
 
     @contextmanager
     def buffers(self, size: int) -> Iterator[list[tuple[Memory, Memory]]]:
-        """Give two memories of so many bytes on each GPU: the numbers, and where their sum goes."""
+        """Yield two memories of so many bytes on each GPU: the numbers, and where their sum goes."""
         with ExitStack() as stack:
             yield [
                 (stack.enter_context(site.memory(size)), stack.enter_context(site.memory(size))) for site in self.sites
@@ -163,7 +163,7 @@ class Gathering:
             site.settle()
 
     def sampler(self, sizes: Sequence[int], buffers: Sequence[tuple[Memory, Memory]]) -> Sizes:
-        """Give what takes samples of the sums of so many bytes each; the last is the one that counts."""
+        """Return what takes samples of the sums of so many bytes each; the last is the one that counts."""
         return Sizes(self, sizes, buffers)
 
     @property
@@ -195,7 +195,7 @@ class Sizes:
         self._counts: dict[int, int] = {}
 
     def take(self, timer: Timer) -> Train:
-        """Give one sample of the largest size."""
+        """Return one sample of the largest size."""
         if not self._counts:
             self._counts = {size: self._pilot(timer, size) for size in self._seen}
             self.runs = self._counts[self._most]
@@ -206,7 +206,7 @@ class Sizes:
         return train
 
     def told(self) -> Mapping[str, object]:
-        """Give the middle of each size: microseconds of one sum, and the bandwidth of the bus in GB/s."""
+        """Return the middle of each size: microseconds of one sum, and the bandwidth of the bus in GB/s."""
         share = self._gathering.share
         rows = [(size, median(seconds)) for size, seconds in self._seen.items()]
         return {

@@ -1,6 +1,6 @@
 """Memory of the host: which node it is on, pageable or pinned, and what is written to it.
 
-Only the process that measures is moved, and only while it measures. What cannot be had is told, and never an error:
+Only the process that measures is moved, and only while it measures. What cannot be had is reported, and never an error:
 containers refuse to set a memory policy, and many virtual machines know nothing of nodes.
 """
 
@@ -62,7 +62,7 @@ def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator
 
 
 def processors(node: int, root: str = "/sys") -> set[int]:
-    """Give the processors of a node; none where nobody tells."""
+    """Return the processors of a node; none where nobody tells."""
     try:
         text = Path(root, f"devices/system/node/node{node}/cpulist").read_text("ascii").strip()
         ends = [[int(end) for end in part.split("-")] for part in text.split(",") if part]
@@ -86,7 +86,7 @@ def prefer_node(node: int | None) -> None:
 
 
 def processor(root: str = "/proc") -> str:
-    """Give the name of the host's processor, as the kernel tells it."""
+    """Return the name of the host's processor, as the kernel tells it."""
     try:
         lines = Path(root, "cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -116,7 +116,7 @@ def _number(path: Path) -> int | None:
 
 
 def payload(pci: str, root: str = "/sys") -> int | None:
-    """Give the bytes, or None where nobody may read them: beyond 64 bytes the kernel shows the space to root alone."""
+    """Return the bytes, or None where nobody may read them: beyond 64 bytes the kernel shows them to root alone."""
     try:
         space = Path(root, "bus/pci/devices", pci, "config").read_bytes()
     except OSError:
@@ -157,7 +157,7 @@ class Pageable:
 
 @contextmanager
 def held(card: Card, size: int) -> Iterator[Pageable]:
-    """Give so many bytes, touched here first, so that they lie where this thread wants its memory."""
+    """Yield so many bytes, touched here first, so that they lie where this thread wants its memory."""
     with mmap.mmap(-1, size) as pages:
         first = ctypes.c_char.from_buffer(pages)
         address = ctypes.addressof(first)

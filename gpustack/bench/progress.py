@@ -15,7 +15,7 @@ EVERY = 10.0  # seconds between two lines of a log
 
 
 class Progress(Protocol):
-    """What is told while benchmarks run."""
+    """What is shown while benchmarks run."""
 
     def started(self, bench: str, number: int, of: int) -> None:
         """Say that this benchmark begins, so many of so many."""
@@ -67,7 +67,7 @@ class Live(Lines):
         self.moved(0.0)
 
     def moved(self, part: float) -> None:
-        """Draw the line anew."""
+        """Redraw the line."""
         bench, number, of = self._at
         done = (number - 1 + part) / of
         full = round(BAR * done)
@@ -100,12 +100,12 @@ class Silent(Lines):
 
 
 def shown_on(stream: TextIO) -> Progress:
-    """Give the progress that suits a stream."""
+    """Return the progress that suits a stream."""
     return Live(stream) if stream.isatty() else Lines(stream)
 
 
 def said(result: Result) -> str:
-    """Give a result in one line: figure, part of the limit, verdict and the first reason."""
+    """Return a result in one line: figure, part of the limit, verdict and the first reason."""
     figure = "" if result.value is None else f" {result.value:.4g} {result.unit}"
     part = "" if result.ratio is None else f", {result.ratio:.0%} of the limit"
     why = f" ({result.why[0]})" if result.why else ""
@@ -149,7 +149,7 @@ class Ticker:
 
 
 def _rate(state: Mapping[str, Any]) -> str:
-    """Give the rate, clock, power and temperature of one round."""
+    """Return the rate, clock, power and temperature of one round."""
     readings = state.get("readings") or ()
     last: Mapping[str, Any] = readings[-1] if readings else {}
     told = (

@@ -46,7 +46,7 @@ OURS = frozenset({"at", "hops"})  # what a reading has from elsewhere than NVML
 def summed(
     said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str, ...], payload: int | None = None
 ) -> Telemetry:
-    """Give what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
+    """Return what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
 
     ``others`` are the processes that were on the card before we began, where the line itself does not tell.
     """
@@ -93,7 +93,7 @@ def summed(
 
 
 def _events(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[int]:
-    """Give the bits of the reasons whose time grew: most are over before they are read."""
+    """Return the bits of the reasons whose time grew: most are over before they are read."""
     known = [bit for bit, spent in before.items() if spent is not None and after.get(bit) is not None]
     return [int(bit) for bit in known if after[bit] > before[bit]]
 
@@ -108,13 +108,13 @@ def _span(readings: Sequence[Mapping[str, Any]], name: str) -> Span | None:
 
 
 def _most(readings: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """Give the greatest reading: a link that rests between trains is not slow."""
+    """Return the greatest reading: a link that rests between trains is not slow."""
     values = _values(readings, name)
     return int(max(values)) if values else None
 
 
 def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...]:
-    """Give each link up to the root at its best under load, as a link that rests between trains is not slow."""
+    """Return each link up to the root at its best under load, as a link that rests between trains is not slow."""
     best: dict[str, Hop] = {}
     for address, generation, width, most, lanes in (hop for one in readings for hop in one.get("hops") or ()):
         now = Hop(
@@ -146,7 +146,7 @@ def _nvlink(said: Mapping[str, Any], limits: Mapping[str, Any]) -> NvLink | None
 
 
 def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the other processes that were there when the window began or ended, each once, at its latest."""
+    """Return the other processes that were there when the window began or ended, each once, at its latest."""
     if "others" not in said["after"]:
         return before
     named = {str(one).partition(",")[0]: str(one) for end in ("before", "after") for one in said[end]["others"]}
@@ -161,7 +161,7 @@ def _grown(said: Mapping[str, Any], name: str) -> int | None:
 def sustained(
     said: Mapping[str, Any], amount: float, limits: Mapping[str, Any], limit: Callable[[Telemetry], Ceiling]
 ) -> Sustained | None:
-    """Give the figure of the work without rest, where there is one; ``amount`` is that of one run in the unit."""
+    """Return the figure of the work without rest, where there is one; ``amount`` is that of one run in the unit."""
     if "sustained" not in said:
         return None
     line = said["sustained"]
@@ -181,7 +181,7 @@ def sustained(
 
 
 def zeros(said: Mapping[str, Any], amount: float, burst: float, limits: Mapping[str, Any]) -> Zeros | None:
-    """Give the figure of the burst with zeros, where there is one, beside that of random data."""
+    """Return the figure of the burst with zeros, where there is one, beside that of random data."""
     if "zeros" not in said:
         return None
     line = said["zeros"]

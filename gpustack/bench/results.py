@@ -36,7 +36,7 @@ class Opened:
 
 
 def opened(said: Mapping[str, Any], gpu: int) -> Opened:
-    """Give the GPU that was opened, and all; raises one of MALFORMED where the line is not what it must be."""
+    """Return the GPU that was opened, and all; raises one of MALFORMED where the line is not what it must be."""
     limits = {str(name): value for name, value in said["limits"].items()}
     more = {"driver": limits.get("driver"), "memory_mib": limits.get("memory_mib")}
     devices = tuple(Device(**{**row, **(more if row["index"] == gpu else {})}) for row in said["devices"])
@@ -50,7 +50,7 @@ def opened(said: Mapping[str, Any], gpu: int) -> Opened:
 
 
 def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: Architecture | None) -> Result:
-    """Give the result of one benchmark; samples that are none make it a failed one."""
+    """Return the result of one benchmark; samples that are none make it a failed one."""
     try:
         return _measured(said, bench, seen, architecture)
     except MALFORMED as error:
@@ -58,12 +58,12 @@ def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: 
 
 
 def failed(bench: Bench, device: int | None, reason: str) -> Result:
-    """Give the result of a benchmark that went wrong."""
+    """Return the result of a benchmark that went wrong."""
     return replace(skipped(bench, device, reason, None), verdict=Mark.FAILED)
 
 
 def skipped(bench: Bench, device: int | None, reason: str, remedy: str | None) -> Result:
-    """Give the result of a benchmark that cannot be run here."""
+    """Return the result of a benchmark that cannot be run here."""
     return Result(
         id=bench.id,
         device=None if bench.scope == "all" and bench.company else device,
@@ -137,7 +137,7 @@ def _gpus(bench: Bench, device: int | None) -> tuple[int, ...]:
 
 
 def _figure(unit: str, amount: float, seconds: float) -> float:
-    """Give the rate of so much work in so many seconds, or the time of one operation of it where the unit is a time."""
+    """Return the rate of so much work in so many seconds, or the time of one operation where the unit is a time."""
     return seconds / amount * PARTS[unit] if unit in PARTS else amount / seconds
 
 

@@ -23,7 +23,7 @@ End = dict[str, Any]
 
 
 def chain(pci: str, root: str = "/sys") -> tuple[Path, ...]:
-    """Give the folders of a device and of every bridge above it; nothing where the kernel does not know it."""
+    """Return the folders of a device and of every bridge above it; nothing where the kernel does not know it."""
     own = Path(root, "bus/pci/devices", pci)
     try:
         real = own.resolve(strict=True)
@@ -33,7 +33,7 @@ def chain(pci: str, root: str = "/sys") -> tuple[Path, ...]:
 
 
 def look(folders: Sequence[Path]) -> list[Hop]:
-    """Give what each link runs at and can do: address, generation, lanes, and the most of both."""
+    """Return what each link runs at and can do: address, generation, lanes, and the most of both."""
     return [(folder.name, *_numbers([_said(folder / name) for name in FILES])) for folder in folders]
 
 
@@ -47,7 +47,7 @@ def _generation(said: str) -> int | None:
 
 
 def _lanes(said: str) -> int | None:
-    """Give the lanes; root ports that are made up tell none, or 255."""
+    """Return the lanes; root ports that are made up tell none, or 255."""
     return int(said) if said.isdecimal() and 0 < int(said) <= MOST_LANES else None
 
 
@@ -67,7 +67,7 @@ class Routes:
         self._places = {int(row["index"]): str(row["pci"]).lower() for row in rows}
 
     def ends(self, gpus: Iterable[int]) -> list[End]:
-        """Give the links of each of these GPUs; nothing for one of which NVML tells nothing."""
+        """Return the links of each of these GPUs; nothing for one of which NVML tells nothing."""
         listed = list(gpus)
         return [end for gpu in listed if (end := self._end(gpu, [one for one in listed if one != gpu])) is not None]
 
@@ -89,7 +89,7 @@ class Routes:
 
 
 def _states(handle: object) -> list[int]:
-    """Give for each link whether it is up, as far as there are links."""
+    """Return for each link whether it is up, as far as there are links."""
     states: list[int] = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         told = _told(pynvml.nvmlDeviceGetNvLinkState, handle, link)
@@ -118,7 +118,7 @@ def _leads(handle: object, link: int, place: str | None) -> bool:
 
 
 def _told(ask: Callable[..., Any], *given: object) -> Any:  # noqa: ANN401 - NVML answers numbers and structures
-    """Give what NVML answers, or None."""
+    """Return what NVML answers, or None."""
     with suppress(pynvml.NVMLError, AttributeError, UnicodeDecodeError):
         return ask(*given)
     return None

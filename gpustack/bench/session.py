@@ -27,7 +27,7 @@ FEWEST = 2  # GPUs, for what goes on between them
 
 
 def tasks(several: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
-    """Give for each GPU what its child runs: the pairs whose first it is, and the first GPU's what takes all."""
+    """Return for each GPU what its child runs: the pairs whose first it is, and the first GPU's what takes all."""
     works = {
         gpu: [
             replace(bench, company=(other,))
@@ -44,7 +44,7 @@ def tasks(several: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench
 
 
 def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, str]:
-    """Give why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
+    """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
     if len(devices) > 1:
         named = " ".join(f"--gpu {device.index}" for device in devices)
         return "one GPU was named, and this takes two or more", f"{AGAIN} {named}"
@@ -158,7 +158,7 @@ class Session:
         return began and line.kind not in ANSWERS
 
     def _opened(self, line: Line, gpu: int) -> Opened:
-        """Give the GPU that was opened; raises NothingSeenError where none can be."""
+        """Return the GPU that was opened; raises NothingSeenError where none can be."""
         what: Any = line.what
         if line.kind == "opened":
             try:
@@ -172,7 +172,7 @@ class Session:
             count, highest = what.get("count"), self.asked["highest"]
             if isinstance(count, int) and isinstance(highest, int) and 0 < count <= highest:
                 raise UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-            raise NothingSeenError(f"{what.get('reason')}; to mend it: {what.get('remedy')}")
+            raise NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
         raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")
 
     def _answered(self, line: Line, bench: Bench, seen: Opened) -> None:

@@ -35,7 +35,7 @@ UNSUFFIXED = 13000  # from CUDA 13 on the wheel is that of 13
 
 
 def of_environment(prefixes: Sequence[str], name: str = "cublasLt", wheels: Sequence[str] = WHEELS) -> str | None:
-    """Give the youngest copy of a library in the first of these environments that has one: a wheel's, or in its lib."""
+    """Return the newest copy of a library in the first of these environments that has one, from a wheel or its lib."""
     whole = re.compile(rf"lib{name}\.so\.(\d+)")
     for prefix in map(Path, prefixes):
         folders = [folder / wheel for place in PLACES for folder in sorted(prefix.glob(place)) for wheel in wheels]
@@ -47,7 +47,7 @@ def of_environment(prefixes: Sequence[str], name: str = "cublasLt", wheels: Sequ
 
 
 def found_here(name: str = "cublasLt") -> str | None:
-    """Give the library that NVIDIA's own search finds for this process: wheels, conda, the loader, CUDA_PATH."""
+    """Return the library that NVIDIA's own search finds for this process: wheels, conda, the loader, CUDA_PATH."""
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib  # noqa: PLC0415 - only a child that measures products needs it
 
     try:
@@ -58,18 +58,18 @@ def found_here(name: str = "cublasLt") -> str | None:
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the environment of a child that measures: ours without what would falsify a figure."""
+    """Return the environment of a child that measures: ours without what would falsify a figure."""
     kept = {name: value for name, value in environ.items() if name not in UNSET}
     return {**UNLESS_SET, **kept, "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def library(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Give the cuBLASLt that a framework of the first of these Pythons would load, or None where it has none."""
+    """Return the cuBLASLt that a framework of the first of these Pythons would load, or None where it has none."""
     return of_environment(_prefixes(pythons, environ))
 
 
 def collective(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Give the NCCL that a framework of the first of these Pythons would load, or None where it has none."""
+    """Return the NCCL that a framework of the first of these Pythons would load, or None where it has none."""
     return of_environment(_prefixes(pythons, environ), "nccl", NCCL_WHEELS)
 
 
@@ -107,7 +107,7 @@ class Nccl:
         self.version = _version(number.value)
 
     def join(self, gpus: Sequence[int]) -> Ring:
-        """Give the communicators of these GPUs (CUDA's numbers); raises NcclError where they do not come about."""
+        """Return the communicators of these GPUs (CUDA's numbers); raises NcclError where they do not come about."""
         made = (ctypes.c_void_p * len(gpus))()
         self.must("ncclCommInitAll", made, ctypes.c_int(len(gpus)), (ctypes.c_int * len(gpus))(*gpus))
         return Ring(self, [ctypes.c_void_p(one) for one in made])
@@ -151,7 +151,7 @@ class Ring:
 
 
 def _version(number: int) -> str:
-    """Give a version as it is spoken of."""
+    """Return a version as people write it."""
     step = 10000 if number >= _WIDER else 1000
     return f"{number // step}.{number % step // 100}.{number % 100}"
 
@@ -165,13 +165,13 @@ class Several:
     skip: Callable[[str, str], NoReturn]
 
     def pair(self, other: int) -> Pair:
-        """Give this GPU and another one, each reaching the other's memory where the driver lets it."""
+        """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
         from gpustack.bench.exchange import paired  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         return paired(self.card, other)
 
     def gathering(self, others: Sequence[int]) -> tuple[AbstractContextManager[Gathering], Mapping[str, Any]]:
-        """Give this GPU and others joined by NCCL, and which copy of it that is; skips where it cannot be had."""
+        """Return this GPU and others joined by NCCL, and which copy of it that is; skips where it cannot be had."""
         from gpustack.bench.exchange import joined  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         path = self.library or found_here("nccl")

@@ -47,7 +47,7 @@ PAIR = Advice(
 
 
 def found(results: Sequence[Result]) -> tuple[Finding, ...]:
-    """Give a finding for every result that is not simply good."""
+    """Return a finding for every result that is not simply good."""
     return tuple(_finding(result) for result in results if result.verdict is not Mark.OK)
 
 
@@ -68,7 +68,7 @@ def _finding(result: Result) -> Finding:
 
 
 def _fix(result: Result) -> Fix | None:
-    """Give what to do: about the reasons, or to have the figure at all."""
+    """Return what to do: about the reasons, or to have the figure at all."""
     if result.remedy:
         return Fix(text="This would bring the figure.", commands=(result.remedy,))
     if not result.advice:
@@ -98,7 +98,7 @@ def _because(result: Result) -> Iterable[Because]:
 
 
 def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Result, ...]:
-    """Give the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
+    """Return the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
     names: dict[int | None, str] = {device.index: device.name for device in devices}
     hosts = {bench.id for bench in suite.listed() if bench.limit in WITHOUT}
     fit = [one for one in results if one.device in names and one.id not in hosts and _fit(one)]
@@ -142,7 +142,7 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
 
 
 def _where(others: Sequence[Result]) -> str:
-    """Give in words which GPUs or pairs the others are."""
+    """Return in words which GPUs or pairs the others are."""
     if others[0].gpus:
         named = ", ".join(one.name().rpartition(" ")[2] for one in others[:MOST_NAMED])
         return f"GPUs {named}" + (f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else "")

@@ -37,7 +37,7 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Give the statistics of samples, of which there must be at least one; they are in the order of their taking."""
+    """Return the statistics of samples, of which there must be at least one; they are in the order of their taking."""
     ordered = sorted(samples)
     return Spread(
         median=quantile(ordered, 0.5),
@@ -60,7 +60,7 @@ def settled(samples: Sequence[float], width: float = WIDTH) -> bool:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """Give the value below which this part of the ordered samples lies, between two of them by proportion."""
+    """Return the value below which this part of the ordered samples lies, between two of them by proportion."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -70,7 +70,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def interval(ordered: Sequence[float]) -> tuple[float, float]:
-    """Give the two samples between which the true median lies with 95 % confidence, whatever the distribution.
+    """Return the two samples between which the true median lies with 95 % confidence, whatever the distribution.
 
     Each sample is above the true median with probability one half, so the count of those below it is binomial.
     """
@@ -79,7 +79,7 @@ def interval(ordered: Sequence[float]) -> tuple[float, float]:
 
 
 def drift(samples: Sequence[float]) -> float:
-    """Give the change from the median of the first third to that of the last, relative to the median of all."""
+    """Return the change from the median of the first third to that of the last, relative to the median of all."""
     third = len(samples) // 3
     middle = quantile(sorted(samples), 0.5)
     if not third or not middle:
@@ -90,7 +90,7 @@ def drift(samples: Sequence[float]) -> float:
 
 @cache
 def _left_out(count: int) -> int:
-    """Give how many samples at each end may be left out and the rest still hold the median with our confidence."""
+    """Return how many samples at each end may be left out and the rest still hold the median with our confidence."""
     if count > MANY:
         return int((count - 1) / 2 - NORMAL * sqrt(count))
     out, ways, tail = 0, 1, 1
@@ -104,7 +104,7 @@ def _left_out(count: int) -> int:
 
 
 def merged(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Give one result for each benchmark and GPU, in the order in which they came first."""
+    """Return one result for each benchmark and GPU, in the order in which they came first."""
     groups: dict[tuple[str, int | None, tuple[int, ...]], list[Result]] = {}
     for result in results:
         groups.setdefault((result.id, result.device, result.gpus), []).append(result)
@@ -123,7 +123,7 @@ def _one(group: Sequence[Result]) -> Result:
 
 
 def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -> Result:
-    """Give the run in the middle with the figures of all; its verdict is the worst of theirs."""
+    """Return the run in the middle with the figures of all; its verdict is the worst of theirs."""
     samples = tuple(sample for one in runs for sample in one.samples)
     whole, value = spread(samples), median(values)
     apart = (max(values) - min(values)) / value if value else 0.0
@@ -153,7 +153,7 @@ def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -
 
 
 def _scaled(middle: Result, ratio: float | None, value: float) -> float | None:
-    """Give the part of the limit for the median of all runs, as that of the one in the middle is known."""
+    """Return the part of the limit for the median of all runs, as that of the one in the middle is known."""
     if ratio is None or not middle.value or not value:
         return None
     return ratio * (middle.value / value if middle.lower_is_better else value / middle.value)

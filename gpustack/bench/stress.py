@@ -38,7 +38,7 @@ WAIT = 0.5
 
 
 def bench(dtype: str = "bf16") -> Bench:
-    """Give the load as a benchmark: it is the product of that type, and has its limit."""
+    """Return the load as a benchmark: it is the product of that type, and has its limit."""
     product = next(one for one in listed() if one.id == f"gemm.{dtype}")
     return replace(product, id="stress", title=TITLE)
 
@@ -46,7 +46,7 @@ def bench(dtype: str = "bf16") -> Bench:
 def concluded(
     states: Sequence[Mapping[str, Any]], asked: float, seen: Opened, architecture: Architecture | None
 ) -> Result:
-    """Give the result of the rounds, of which there must be at least one; malformed ones make it a failed one."""
+    """Return the result of the rounds, of which there must be at least one; malformed ones make it a failed one."""
     try:
         return _concluded(states, asked, seen, architecture)
     except results.MALFORMED as error:
@@ -152,7 +152,7 @@ def stress(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> BenchReport:
-    """Give what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
+    """Return what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
 
     What was found by then is kept at Ctrl-C. Raises UsageError for a GPU or a Python that is not there, and
     NothingSeenError where no GPU can be opened.
@@ -262,11 +262,11 @@ def _nothing(patients: Sequence[Patient], highest: int) -> NothingSeenError | Us
     count = what.get("count")
     if isinstance(count, int) and 0 < count <= highest:
         return UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-    return NothingSeenError(f"{what.get('reason')}; to mend it: {what.get('remedy')}")
+    return NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
 
 
 def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
-    """Give the result of one GPU: what its rounds say, and how it ended where that was not as it should be."""
+    """Return the result of one GPU: what its rounds say, and how it ended where that was not as it should be."""
     line, seen = patient.trouble, patient.seen
     what: Any = line.what if line else "the load was ended before its first round was over"
     reason = str(what.get("reason")) if isinstance(what, dict) else str(what)

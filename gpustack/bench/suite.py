@@ -51,18 +51,18 @@ class Bench:
     company: tuple[int, ...] = ()
 
     def jobs(self, lab: Lab) -> AbstractContextManager[list[Job]]:
-        """Give the ways to do its work, one of which is to be measured."""
+        """Return the ways to do its work, one of which is to be measured."""
         return self.prepare(lab) if self.scope == "one" else self.prepare(lab, self.company)
 
 
 @cache
 def listed() -> tuple[Bench, ...]:
-    """Give every benchmark, in the order in which they are run; raises BrokenError where a file is damaged."""
+    """Return every benchmark, in the order in which they are run; raises BrokenError where a file is damaged."""
     return tuple(bench for family in FAMILIES for bench in _family(family))
 
 
 def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
-    """Give the benchmarks of these ids and patterns, all where there are none; raises UsageError for an unknown one."""
+    """Return the benchmarks of these ids and patterns, all if there are none; raises UsageError for an unknown one."""
     for name in names:
         if not any(fnmatchcase(bench.id, name) for bench in listed()):
             known = ", ".join(bench.id for bench in listed())
@@ -71,13 +71,13 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
 
 
 def picked(names: Sequence[str], company: Sequence[Sequence[int]]) -> tuple[Bench, ...]:
-    """Give just these benchmarks, each with the GPUs beside the first."""
+    """Return just these benchmarks, each with the GPUs beside the first."""
     known = {bench.id: bench for bench in listed()}
     return tuple(replace(known[name], company=tuple(gpus)) for name, gpus in zip(names, company, strict=True))
 
 
 def loaded(name: str) -> ModuleType:
-    """Give a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
+    """Return a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
     path = assets.MICROBENCH / f"{name}.py"
     module = ModuleType(f"_microbench_{name}")
     try:
@@ -106,7 +106,7 @@ class Part:
 
 @cache
 def rates(lab: Lab) -> Mapping[str, Mapping[str, object]]:
-    """Give what the probe measures on this card by data type; nothing where it cannot run."""
+    """Return what the probe measures on this card by data type; nothing where it cannot run."""
     try:
         found: Mapping[str, Mapping[str, object]] = loaded("probe").rates(lab)
     except BrokenError:
@@ -117,7 +117,7 @@ def rates(lab: Lab) -> Mapping[str, Mapping[str, object]]:
 
 
 def part(dtype: str, product: str, said: Mapping[str, Any], architecture: Architecture | None) -> Part | None:
-    """Give the rate of this part in one data type; None where no row states one, or the probe says what it says."""
+    """Return the rate of this part in one data type; None where no row states one, or the probe says what it says."""
     row = architecture.rates_of(product).get(dtype) if architecture else None
     probed = said.get(dtype)
     if not architecture or not row or not probed:

@@ -91,19 +91,19 @@ class Timer:
         self._card.wait(self._done, WAIT)
 
     def open(self) -> Timer:
-        """Give the same timer without the gate: for work in which the host has a part."""
+        """Return the same timer without the gate: for work in which the host has a part."""
         other = copy(self)
         other.gated = False
         return other
 
     def closed(self) -> Timer:
-        """Give the same timer with the gate again: where it gave up once, the host may only have been held up."""
+        """Return the same timer with the gate again: where it gave up once, the host may only have been held up."""
         other = copy(self)
         other.gated = True
         return other
 
     def train(self, run: Callable[[], None], runs: int) -> Train:
-        """Give what so many runs took; from the first time on that the gate gave up, without it."""
+        """Return what so many runs took; from the first time on that the gate gave up, without it."""
         if self.gated:
             taken = self._take(run, runs, self._gate)
             self.gated = not self._flag[1]
@@ -131,7 +131,7 @@ class Timer:
         return Train(card.seconds(self._begin, self._end) / runs, self._clock())
 
     def _clock(self) -> float | None:
-        """Give the middle of the clocks that the multiprocessors held between the two stamps, in MHz."""
+        """Return the middle of the clocks that the multiprocessors held between the two stamps, in MHz."""
         layout = struct.Struct(f"{2 * SLOTS}Q")
         before, after = (layout.unpack(ctypes.string_at(note.address, layout.size)) for note in self._notes)
         held = sorted(
@@ -143,7 +143,7 @@ class Timer:
 
 
 def sample(timer: Timer, run: Callable[[], None], plan: Plan, progress: Callable[[float], None]) -> Samples:
-    """Give the samples of some work, taken when it is warm, until they have settled or the budget is out."""
+    """Return the samples of some work, taken when it is warm, until they have settled or the budget is out."""
     runs = pilot(timer, run, plan.train)
     runs = warm_up(timer, run, runs, plan)
     return gather(lambda: timer.train(run, runs), runs, plan, progress)
@@ -176,13 +176,13 @@ def enough(samples: Samples, plan: Plan) -> bool:
 
 
 def pilot(timer: Timer, run: Callable[[], None], seconds: float) -> int:
-    """Give how many runs make a train of so many seconds, as far as a single one tells."""
+    """Return how many runs make a train of so many seconds, as far as a single one tells."""
     timer.first(run)
     return fitting(seconds, timer.train(run, 1).seconds)
 
 
 def fitting(seconds: float, each: float) -> int:
-    """Give how many runs of so long each make a train of so many seconds."""
+    """Return how many runs of so long each make a train of so many seconds."""
     return max(1, min(MOST_RUNS, math.ceil(seconds / max(each, 1e-9))))
 
 
@@ -211,7 +211,7 @@ class Wishes:
 def follow(
     job: Job, wishes: Wishes, *, plan: Plan, timer: Timer, watch: Telemetry, told: Callable[[float], None]
 ) -> dict[str, Any]:
-    """Give the lines of all that was wished for; raises ArithmeticError where a result is wrong."""
+    """Return the lines of all that was wished for; raises ArithmeticError where a result is wrong."""
     said: dict[str, Any] = {}
     if wishes.sustain:
         said["sustained"] = hold(job, wishes.sustain, timer, watch, told)

@@ -56,7 +56,7 @@ def show(
 
 
 def _question(name: str) -> Callable[..., None]:
-    """Give the command of this name (a function of ``gpustack.asking.answering``), with all that can be given to it."""
+    """Return the command of this name (a function of ``gpustack.asking.answering``), with all that it can take."""
 
     def command(
         subjects: Subjects,
@@ -137,7 +137,7 @@ def update(
 def _machine(
     subjects: list[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
-    """Give the facts of the machine that is asked about: recorded, this one, or None where all that counts is given."""
+    """Return the facts of the machine asked about: recorded, this one, or None where all that counts is given."""
     from gpustack.ask.given import checked
     from gpustack.ask.subjects import parse
     from gpustack.errors import UsageError

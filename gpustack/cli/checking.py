@@ -64,7 +64,7 @@ class Asked:
     until: float
 
     def left(self) -> float:
-        """Give the seconds that are left for looking and measuring."""
+        """Return the seconds that are left for looking and measuring."""
         return self.until - time.monotonic()
 
 
@@ -179,7 +179,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
 
 
 def _policy(named: Path | None) -> Written | None:
-    """Give the policy that is named, else the nearest; its path as it is seen from here."""
+    """Return the policy that is named, else the nearest; its path as it is seen from here."""
     from gpustack.policy import find, load
 
     here = isolation.here()
@@ -204,7 +204,7 @@ def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
 
 
 def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport | None, Unmeasured | None]:
-    """Give the quick bench, or why there is none."""
+    """Return the quick bench, or why there is none."""
     from gpustack.policy.checking import Unmeasured, unmeasurable
 
     if asked.saved:
@@ -235,7 +235,7 @@ def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport
 
 
 def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport | None:
-    """Give the bench with its comparison, where the policy names a baseline."""
+    """Return the bench with its comparison, where the policy names a baseline."""
     if bench is None or written is None or not (name := written.policy.bench.baseline):
         return bench
     from gpustack.bench import comparing
@@ -248,7 +248,7 @@ def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport |
 
 
 def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Report | None, str]:
-    """Give the golden machine, judged, and where it was read."""
+    """Return the golden machine, judged, and where it was read."""
     from gpustack.diagnose.engine import judge
 
     named = written.policy.golden.snapshot if written else None
@@ -264,7 +264,7 @@ def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Repo
 
 
 def _code(report: CheckReport, fail_on: str, style: Style) -> int:
-    """Give the exit code: ours, Nagios' by the class, or that of the node problem detector."""
+    """Return the exit code: ours, Nagios' by the class, or that of the node problem detector."""
     from gpustack.policy.checking import failed
 
     if report.bench and report.bench.interrupted == "Ctrl-C":

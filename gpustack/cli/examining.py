@@ -68,7 +68,7 @@ def doctor(
     timeout: Timeout = None,
     verbose: Verbose = False,
 ) -> None:
-    """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that mend it."""
+    """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that fix it."""
     from gpustack.diagnose.engine import judge, ready
     from gpustack.imports.deadline import judged as in_time
     from gpustack.imports.deadline import to_judge
@@ -114,7 +114,7 @@ def snapshot(
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
 
-    With --from, what was recorded elsewhere is written anew: redacted, and as a snapshot of today.
+    With --from, what was recorded elsewhere is written again: redacted, and as a snapshot of today.
     """
     from gpustack.model.plain import render
 
@@ -153,7 +153,7 @@ def stack(
 
 
 def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Facts:
-    """Give the facts of the machine that these files speak of, as far as there is time."""
+    """Return the facts of the machine that these files speak of, as far as there is time."""
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
@@ -161,7 +161,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
-    """Give a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
+    """Return a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
     from gpustack.matrix import Matrix
@@ -180,7 +180,7 @@ def taken(
     everywhere: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Facts:
-    """Give the facts of this machine, taken here and now."""
+    """Return the facts of this machine, taken here and now."""
     from gpustack.collect.probing import look
 
     seconds = timeout or (DEEP_SECONDS if deep else EVERYWHERE_SECONDS if everywhere else DOCTOR_SECONDS)
@@ -202,7 +202,7 @@ def taken(
 
 
 def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:
-    """Give the facts of an unpacked image on this machine."""
+    """Return the facts of an unpacked image on this machine."""
     from gpustack.collect.images import look
 
     return look(image, variables or (), timeout=timeout or DOCTOR_SECONDS)
@@ -220,7 +220,7 @@ def alone(given: Mapping[str, object]) -> None:
 
 
 def without_secrets(thing: Thing, *, wanted: bool, here: bool = True) -> Thing:
-    """Give facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
+    """Return facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
     if not wanted:
         return thing
     from gpustack.redaction import ourselves, redact

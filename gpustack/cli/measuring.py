@@ -49,7 +49,7 @@ class Wanted:
 
 
 def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path | None) -> Wanted:
-    """Give what is to be done; raises for a file that cannot be read, and for a picture of no kind here."""
+    """Return what is to be done; raises for a file that cannot be read, and for a picture of no kind here."""
     from gpustack.bench import comparing
     from gpustack.report import plot as drawing
 
@@ -66,7 +66,7 @@ def wanted(save: Path | None, compare: Path | None, tolerance: float, plot: Path
 
 
 def compared(report: BenchReport, asked: Wanted) -> BenchReport:
-    """Give the report with its comparison, where one was asked for."""
+    """Return the report with its comparison, where one was asked for."""
     from gpustack.bench import comparing
 
     if asked.older is None:

@@ -66,7 +66,7 @@ class Ordered(TyperCommand):
 def places(
     context: typer.Context, written: Sequence[Shape | Traced] | None, outputs: Sequence[Path] | None
 ) -> list[Place]:
-    """Give the results that are asked for: an -o belongs to the --format before it, the first one else to the next."""
+    """Return the results asked for: an -o belongs to the --format before it, the first one else to the next."""
     forms, files = iter(written or ()), iter(outputs or ())
     found: list[Place] = []
     early: Path | None = None
@@ -91,7 +91,7 @@ def _standard(place: Place) -> Place:
 
 
 def _apart(found: list[Place]) -> list[Place]:
-    """Give the places, no two of them one."""
+    """Return the places, no two of them one."""
     for number, one in enumerate(found):
         for other in found[:number]:
             if one.output == other.output:
@@ -107,7 +107,7 @@ def prepare(wanted: Iterable[Place]) -> None:
 
 
 def deliver(wanted: Iterable[Place], make: Callable[[bool], Made], how: How) -> Made:
-    """Write each result and give the report; what cannot be written is told at the end, when the others are.
+    """Write each result and give the report; what cannot be written is reported at the end, when the others are.
 
     ``make`` gives the report, with names, serials and addresses taken out where it is asked with true.
     """
@@ -150,7 +150,7 @@ def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
 
 
 def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
-    """Give what a form needs beside the report."""
+    """Return what a form needs beside the report."""
     from gpustack.model.report import Severity
     from gpustack.report.parts import Told, every
 
@@ -168,7 +168,7 @@ def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
 
 
 def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
-    """Give what a given path is called in a report, with the path as readers know it: that from here, where it can."""
+    """Yield what a given path is called in a report, with the path as readers know it: that from here, where it can."""
     path, here, home = Path(origin), isolation.here(), str(Path.home())
     outside = path.is_absolute() and not (here and path.is_relative_to(here))
     shown = path.name if outside and hidden else origin if outside or not here else os.path.relpath(path, here)

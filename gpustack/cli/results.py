@@ -24,7 +24,7 @@ OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 
 
 def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
-    """Give a report as text or JSON, as wide and as coloured as its place can be."""
+    """Return a report as text or JSON, as wide and as coloured as its place can be."""
     measured = hasattr(report, "results")
     more = {} if measured else {"example": example()}
     form = "bench" if measured else "check" if hasattr(report, "policy") else "text"
@@ -39,7 +39,7 @@ def rendered(made: object, written: Format, form: str, output: Path | None, *, v
 
 
 def example() -> str:
-    """Give a recorded broken machine, by the path that can be typed here."""
+    """Return a recorded broken machine, by the path that can be typed here."""
     from gpustack.assets import EXAMPLES
 
     near = Path("examples", "driver-too-old.json")
@@ -47,7 +47,7 @@ def example() -> str:
 
 
 def look(output: Path | None) -> dict[str, int | bool]:
-    """Give how wide, with which letters and whether in colour text may be written."""
+    """Return how wide, with which letters and whether in colour text may be written."""
     import shutil
 
     terminal = output is None and sys.stdout.isatty()
@@ -88,7 +88,7 @@ class Counted:
 
 
 def standard_input() -> BinaryIO:
-    """Give what is piped in; nothing where somebody closed it before we were started."""
+    """Return what is piped in; nothing where somebody closed it before we were started."""
     return sys.stdin.buffer if sys.stdin else BytesIO()
 
 

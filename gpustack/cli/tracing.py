@@ -127,12 +127,12 @@ def _refuse(given: dict[str, object]) -> None:
 
 
 def _typed(context: typer.Context, *names: str) -> str | None:
-    """Give the first of these options that was given on the command line."""
+    """Return the first of these options that was given on the command line."""
     return next((one for one in names if str(context.get_parameter_source(one)).endswith("COMMANDLINE")), None)
 
 
 def _judged(words: str) -> Report:
-    """Give what is behind the words in which a framework refused a step."""
+    """Return what is behind the words in which a framework refused a step."""
     from gpustack.diagnose.engine import judge
     from gpustack.imports.texts import take
     from gpustack.matrix import Matrix
@@ -143,7 +143,7 @@ def _judged(words: str) -> Report:
 
 
 def _recorded(origins: list[str], asked: Asked) -> Trace:
-    """Give at which step the recorded machine would fail."""
+    """Return at which step the recorded machine would fail."""
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
     from gpustack.trace.counting import subject
@@ -156,7 +156,7 @@ def _recorded(origins: list[str], asked: Asked) -> Trace:
 
 
 def _followed(asked: Asked, *, cpu: bool) -> Trace:
-    """Give the trace of a run here: in a framework, on the GPU, on both, or on the CPU alone."""
+    """Return the trace of a run here: in a framework, on the GPU, on both, or on the CPU alone."""
     progress = _progress()
     try:
         if asked.framework:
@@ -175,7 +175,7 @@ def _on_gpu(asked: Asked, progress: Progress) -> Trace:
 
 
 def _beside(asked: Asked, progress: Progress) -> Trace:
-    """Give the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
+    """Return the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
     from gpustack.trace import beside, following, reference
     from gpustack.trace.models import build
 
@@ -189,7 +189,7 @@ def _beside(asked: Asked, progress: Progress) -> Trace:
 
 
 def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose: bool) -> None:  # noqa: FBT001 - the flag
-    """Write each result; what cannot be written is told at the end, when the others are."""
+    """Write each result; what cannot be written is reported at the end, when the others are."""
     from gpustack.redaction import redact
 
     failed = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def describe(components: Sequence[Component]) -> Host:
-    """Give the machine in a few words; what no probe saw is None."""
+    """Return the machine in a few words; what no probe saw is None."""
     kernel = next((seen for seen in components if seen.id == "linux-kernel"), None)
     facts = kernel.facts if kernel else {}
     return Host(
@@ -32,7 +32,7 @@ def describe(components: Sequence[Component]) -> Host:
 
 
 def versions(environments: Sequence[Environment], components: Sequence[Component]) -> tuple[Environment, ...]:
-    """Give the environments with the versions that their own Pythons told."""
+    """Return the environments with the versions that their own Pythons told."""
     python = next((seen for seen in components if seen.id == "python"), None)
     told = {copy.environment: copy.version for copy in python.instances} if python else {}
     return tuple(replace(one, version=told.get(one.python)) for one in environments)
@@ -60,7 +60,7 @@ class System:
 
 @cache
 def load() -> tuple[System, ...]:
-    """Give every row, in the order of the file."""
+    """Return every row, in the order of the file."""
     path = assets.PROBES / "catalogue.json"
     try:
         rows = json.loads(path.read_text("utf-8"))["systems"]
@@ -71,7 +71,7 @@ def load() -> tuple[System, ...]:
 
 
 def question(name: str, seconds: float, **data: object) -> System:
-    """Give a question of our own, asked here as those about systems are, with what its program gets."""
+    """Return a question of our own, asked here as those about systems are, with what its program gets."""
     return System(
         id=name,
         layer=Layer.ENVIRONMENT,

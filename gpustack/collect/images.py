@@ -44,7 +44,7 @@ UNTOLD = Unseen(
 
 
 def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door: Door | None = None) -> Facts:
-    """Give the facts of an image on this machine; raises UsageError for a folder that is no root of a file system."""
+    """Return the facts of an image on this machine; raises UsageError for a folder that is no root of a file system."""
     root = _root(folder)
     door = door or Door()
     begun = door.now()
@@ -74,7 +74,7 @@ def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door:
 
 
 def _root(folder: Path) -> Path:
-    """Give the folder, absolute, where it looks like the root of a file system."""
+    """Return the folder, absolute, where it looks like the root of a file system."""
     try:
         names = {path.name for path in folder.iterdir()}
     except OSError as error:
@@ -87,14 +87,14 @@ def _root(folder: Path) -> Path:
 
 
 def _image(about: Component, libcuda: Component, root: Path) -> Component:
-    """Give what is known of the image as a whole, with the copies of libcuda that it brings."""
+    """Return what is known of the image as a whole, with the copies of libcuda that it brings."""
     facts = {**about.facts, "libcuda": libcuda.facts}
     instances = tuple(replace(one, path=str(root), facts=facts) for one in about.instances)
     return replace(about, path=str(root), facts=facts, instances=instances)
 
 
 def _told(variables: Sequence[str]) -> dict[str, str]:
-    """Give the variables by name; raises UsageError for one without a name or an equals sign."""
+    """Return the variables by name; raises UsageError for one without a name or an equals sign."""
     for one in variables:
         if "=" not in one or one.startswith("=") or "\0" in one:
             message = f"--container-env {one}: KEY=VALUE is wanted"
@@ -108,7 +108,7 @@ def _system(name: str) -> System:
 
 
 def _here() -> list[Task]:
-    """Give the children that look at this machine: what is under every container."""
+    """Return the children that look at this machine: what is under every container."""
     systems = [one for one in catalogue.load() if one.here and _under(one)]
     argv, path = _argv(), tuple(isolation.path())
     environ = targets.environment_of(os.environ)
@@ -125,7 +125,7 @@ def _inside(
     environments: Sequence[Environment],
     interpreters: Mapping[str, Mapping[str, Any]],
 ) -> list[Task]:
-    """Give the children that read the image: one for its system, and one for each of its Pythons."""
+    """Return the children that read the image: one for its system, and one for each of its Pythons."""
     above = [one for one in catalogue.load() if not _under(one) and one.id not in RUNNING]
     tasks = [_task(root, told, [one for one in above if one.here and one.layer is not Layer.APPLICATION], bare)]
     tasks += [

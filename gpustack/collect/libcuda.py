@@ -22,7 +22,7 @@ ASKED = ("cu_init", "cu_init_name", "driver_cuda", "kind")  # what the machine's
 
 
 def taken_over(components: Sequence[Component], brought: Mapping[str, JsonValue]) -> tuple[Component, ...]:
-    """Give the components with libcuda as programs of the image meet it; ``brought`` tells which copies it holds."""
+    """Return the components with libcuda as programs of the image meet it; ``brought`` tells which copies it holds."""
     release = next((DriverRelease.parse(one.version) for one in components if one.id == "nvidia-driver"), None)
     folder, stubs = brought.get("compat_folder"), brought.get("stub_on_path")
     found = [copy for copy in _list(brought.get("copies")) if isinstance(copy, Mapping)]
@@ -45,7 +45,7 @@ def _changed(libcuda: Component, copies: Sequence[Mapping[str, JsonValue]], stub
 
 
 def _placed(copy: Mapping[str, JsonValue], folder: JsonValue, driver: DriverRelease | None) -> Mapping[str, JsonValue]:
-    """Give a copy of the image with how programs would come to it."""
+    """Return a copy of the image with how programs would come to it."""
     real, release, note = copy.get("real"), copy.get("release"), copy.get("note")
     own = DriverRelease.parse(release) if isinstance(release, str) else None
     branches = _list(note.get("drivers")) if isinstance(note, Mapping) else ()
@@ -56,14 +56,14 @@ def _placed(copy: Mapping[str, JsonValue], folder: JsonValue, driver: DriverRele
 
 
 def _late(copy: Mapping[str, JsonValue]) -> int:
-    """Give the place of a copy: LD_LIBRARY_PATH, what the toolkit puts first into the loader's list, that list."""
+    """Return the place of a copy: LD_LIBRARY_PATH, what the toolkit puts first into the loader's list, that list."""
     order = ("LD_LIBRARY_PATH", TOOLKIT)
     by = copy.get("found_by")
     return order.index(by) if by in order else len(order) + (by == ELSEWHERE)
 
 
 def _seen(machine: Instance, copies: Sequence[Mapping[str, JsonValue]], stubs: JsonValue) -> Instance:
-    """Give the machine's libcuda among the image's copies; what it answered holds where no other comes first."""
+    """Return the machine's libcuda among the image's copies; what it answered holds where no other comes first."""
     facts = {**machine.facts, "copies": (*copies, *_list(machine.facts.get("copies")))}
     if isinstance(stubs, Mapping):
         facts["stub_on_path"] = stubs

@@ -44,7 +44,7 @@ PLACES = (
 TELLING = """WORKON_HOME PIPX_HOME UV_TOOL_DIR UV_PYTHON_INSTALL_DIR PYENV_ROOT MAMBA_ROOT_PREFIX JUPYTER_PATH HOME PATH
 CONDA_EXE CONDA_ENVS_PATH CONDA_ENVS_DIRS XDG_DATA_HOME""".split()  # noqa: SIM905 - words read better than a column of quotes
 GUESS = re.compile(r"(?:/\.?venv)?/(?:pyvenv\.cfg|conda-meta)$|/\.?venv$")
-ANEW = {
+AGAIN = {
     "pipx": "pipx reinstall-all",
     "uv tool": "uv tool install --reinstall NAME",
     "conda": "conda install --prefix {prefix} python",
@@ -71,7 +71,7 @@ class Surroundings:
 def look(
     chosen: Sequence[Environment], environ: Mapping[str, str], folder: str | None, door: Door, deadline: float
 ) -> Surroundings:
-    """Give every Python but the chosen ones, each once; ``folder`` is where somebody is, None where it is deleted."""
+    """Return every Python but the chosen ones, each once; ``folder`` is where somebody is, None where it is deleted."""
     pythons = [one.python for one in chosen]
     systems = tuple(
         question(name, SECONDS, probe="pythons.py", place=place, folder=folder, pythons=list(pythons))
@@ -95,7 +95,7 @@ def look(
 
 
 def sort_out(copies: Sequence[Instance]) -> tuple[list[Environment], list[Unseen]]:
-    """Give the Pythons that can be looked at, and why the others cannot, each once."""
+    """Return the Pythons that can be looked at, and why the others cannot, each once."""
     environments, not_seen = [], []
     for copy in copies:
         why = _why_not(copy)
@@ -110,7 +110,7 @@ def sort_out(copies: Sequence[Instance]) -> tuple[list[Environment], list[Unseen
 
 
 def doubles(components: Sequence[Component], found: AbstractSet[str]) -> set[str]:
-    """Give those of the Pythons found that turn out to be a chosen one, which a script such as pyenv's started."""
+    """Return those of the Pythons found that turn out to be a chosen one, which a script such as pyenv's started."""
     python = next((one for one in components if one.id == "python"), None)
     copies = python.instances if python else ()
     marks = {copy.environment or "": (copy.facts.get("prefix"), copy.version) for copy in copies}
@@ -119,7 +119,7 @@ def doubles(components: Sequence[Component], found: AbstractSet[str]) -> set[str
 
 
 def noted(components: Sequence[Component], kernels: Mapping[str, tuple[str, ...]]) -> tuple[Component, ...]:
-    """Give the components with the Jupyter kernels of each Python among what is known of it."""
+    """Return the components with the Jupyter kernels of each Python among what is known of it."""
     return tuple(
         replace(one, instances=tuple(_with_kernels(copy, kernels) for copy in one.instances))
         if one.id == "python" and kernels
@@ -129,17 +129,17 @@ def noted(components: Sequence[Component], kernels: Mapping[str, tuple[str, ...]
 
 
 def _why_not(copy: Instance) -> Unseen | None:
-    """Give why a Python cannot be looked at: its base is gone, or it is too old for our probes."""
+    """Return why a Python cannot be looked at: its base is gone, or it is too old for our probes."""
     kind, broken = str(copy.facts.get("kind")), copy.facts.get("broken")
     python, prefix = copy.path or copy.key, str(copy.facts.get("prefix"))
     if broken and kind.startswith("jupyter kernel"):
         name = kind.removeprefix("jupyter kernel ")
-        again = f"install the kernel anew: python3 -m ipykernel install --user --name {name}"
+        again = f"reinstall the kernel: python3 -m ipykernel install --user --name {name}"
         return Unseen(what=kind, why=f"there is no Python at {broken}", enable_by=again)
     if broken:
-        again = ANEW.get(kind, "python3 -m venv --clear {prefix}").format(prefix=prefix)
+        again = AGAIN.get(kind, "python3 -m venv --clear {prefix}").format(prefix=prefix)
         return Unseen(
-            what=python, why=f"the Python it was made from, {broken}, is gone", enable_by=f"make it anew: {again}"
+            what=python, why=f"the Python it was made from, {broken}, is gone", enable_by=f"make it again: {again}"
         )
     release = numbers(copy.version)[:2]
     if release and release < OLDEST:
@@ -148,7 +148,7 @@ def _why_not(copy: Instance) -> Unseen | None:
 
 
 def denied(unseen: Sequence[Unseen]) -> Iterator[Unseen]:
-    """Give what could not be seen, each folder once: what was guessed to lie in it is not told."""
+    """Yield what could not be seen, each folder once: what was guessed to lie in it is not told."""
     told = (replace(one, what=GUESS.sub("", one.what) or "/") for one in unseen)
     yield from dict.fromkeys(told)
 
@@ -164,7 +164,7 @@ def _left_out(more: Sequence[Environment]) -> Iterator[Unseen]:
 
 
 def _kernels(copies: Sequence[Instance], chosen: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Give the kernels of each Python: those in its own folder, and those elsewhere that start it."""
+    """Return the kernels of each Python: those in its own folder, and those elsewhere that start it."""
     programs: dict[str, str] = {}
     found: dict[str, list[str]] = {}
     for copy in copies:
@@ -182,7 +182,7 @@ def _with_kernels(copy: Instance, kernels: Mapping[str, tuple[str, ...]]) -> Ins
 
 
 def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environment, ...]:
-    """Give the Pythons to look at, the chosen one first; raises UsageError for a name that is no program."""
+    """Return the Pythons to look at, the chosen one first; raises UsageError for a name that is no program."""
     if named:
         return tuple(dict.fromkeys(_named(name) for name in named))
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
@@ -194,19 +194,19 @@ def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environmen
 
 
 def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give what of our environment a probe gets to see: what changes a GPU stack, and no secret by another name."""
+    """Return what of our environment a probe gets to see: what changes a GPU stack, and no secret by another name."""
     ours = {name: value for name, value in environ.items() if name in WHOLE or name.startswith(BEGUN)}
     kept = {name: value for name, value in ours.items() if not SECRET.search(name)}
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
 
 
 def _command(name: str, environ: Mapping[str, str]) -> str | None:
-    """Give where a command is, on PATH but never in the working folder."""
+    """Return where a command is, on PATH but never in the working folder."""
     return shutil.which(name, path=isolation.absolute(environ).get("PATH", os.defpath))
 
 
 def _program(name: str) -> str | None:
-    """Give the program that is meant: a word is a command or a folder with a Python, a path may be a file as well."""
+    """Return the program that is meant: a word is a command or a folder with a Python, a path may be a file as well."""
     found = None if os.sep in name else _command(name, os.environ)
     if found or not name:
         return found
@@ -214,7 +214,7 @@ def _program(name: str) -> str | None:
 
 
 def _named(name: str) -> Environment:
-    """Give the environment of a Python named by path or command, or of a folder that holds one."""
+    """Return the environment of a Python named by path or command, or of a folder that holds one."""
     python = _program(name)
     if python is None or not os.access(python, os.X_OK) or Path(python).is_dir():
         message = f"--python {name}: there is no program to run there"

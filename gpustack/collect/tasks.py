@@ -19,7 +19,7 @@ class Task:
     """Systems to ask after in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
 
     ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may ask; ``more`` is
-    what else the runner of probes is told (the root of an image, and what is known of it).
+    what else the runner of probes is given (the root of an image, and what is known of it).
     """
 
     argv: tuple[str, ...]
@@ -46,7 +46,7 @@ class Reply:
 
 
 def question(task: Task, systems: Sequence[System]) -> str:
-    """Give what a child is asked: these systems of the task, with the time that what they start may take."""
+    """Return what a child is asked: these systems of the task, with the time that what they start may take."""
     most = max(system.seconds for system in systems)
     return json.dumps(
         {

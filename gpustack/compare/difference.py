@@ -26,7 +26,7 @@ IN_USE = ("version", "build", "path")
 
 
 def compare(before: Report, after: Report, paths: tuple[str, str] = ("", "")) -> Difference:
-    """Give what is not the same about two reports, what matters first; ``paths`` are where they were read."""
+    """Return what is not the same about two reports, what matters first; ``paths`` are where they were read."""
     changed = changes(before, after)
     parts = {one.component for one in changed}
     findings = tuple(_findings(before, after, parts))
@@ -43,7 +43,7 @@ def compare(before: Report, after: Report, paths: tuple[str, str] = ("", "")) ->
 
 
 def changes(before: Report, after: Report) -> tuple[Changed, ...]:
-    """Give everything that is not the same about two machines, the lowest layer first.
+    """Return everything that is not the same about two machines, the lowest layer first.
 
     What one of the two did not look at is not compared.
     """
@@ -73,7 +73,7 @@ def _side(report: Report, path: str) -> Side:
 
 
 def _findings(before: Report, after: Report, parts: set[str]) -> Iterator[Told]:
-    """Give the findings that are not in both, or weigh otherwise, the gravest first; those that are new before others.
+    """Return the findings that are not in both, or weigh otherwise, the gravest first; new ones before others.
 
     A finding is the same where only the folder of the chosen Python differs.
     """
@@ -122,7 +122,7 @@ def _hosts(before: Report, after: Report) -> Iterator[Changed]:
 
 
 def _component(then: Component, now: Component, reports: tuple[Report, Report]) -> Iterator[Changed]:
-    """Give what changed of one system."""
+    """Yield what changed of one system."""
     both = {then.status, now.status}
     if now.id == fingerprint.VARIABLES and Status.UNKNOWN not in both:
         yield from _facts(now, fingerprint.notable(then.id, then.facts), fingerprint.notable(now.id, now.facts), None)
@@ -141,7 +141,7 @@ def _component(then: Component, now: Component, reports: tuple[Report, Report]) 
 
 
 def _inside(then: Component, now: Component, reports: tuple[Report, Report]) -> Iterator[Changed]:
-    """Give what changed of a system that is there both times: of the copy in use, and then of the others."""
+    """Yield what changed of a system that is there both times: of the copy in use, and then of the others."""
     told: set[tuple[str, str | None, str | None]] = set()
     if now.id not in fingerprint.EACH:
         for what in IN_USE:
@@ -160,7 +160,7 @@ def _inside(then: Component, now: Component, reports: tuple[Report, Report]) -> 
 
 
 def _copies(component: Component, old: Instance | None, new: Instance | None) -> Iterator[Changed]:
-    """Give what became of one copy of a system."""
+    """Yield what became of one copy of a system."""
     copy = new or old
     if copy is None:
         return
@@ -179,7 +179,7 @@ def _copies(component: Component, old: Instance | None, new: Instance | None) ->
 
 
 def _facts(component: Component, then: dict[str, str], now: dict[str, str], where: str | None) -> Iterator[Changed]:
-    """Give the facts that are not the same; one that was told only once is mostly no change."""
+    """Yield the facts that are not the same; one that was reported only once is usually no change."""
     for what in dict.fromkeys((*then, *now)):
         told = (what in then and what in now) or what.startswith(fingerprint.SET)
         if told and then.get(what) != now.get(what):
@@ -187,7 +187,7 @@ def _facts(component: Component, then: dict[str, str], now: dict[str, str], wher
 
 
 def _packages(now: Component, reports: tuple[Report, Report]) -> Iterator[Changed]:
-    """Give the distributions of the chosen Python that came, went or changed."""
+    """Yield the distributions of the chosen Python that came, went or changed."""
     old, new = fingerprint.distributions(reports[0]), fingerprint.distributions(reports[1])
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
@@ -197,7 +197,7 @@ def _packages(now: Component, reports: tuple[Report, Report]) -> Iterator[Change
 def _paired(
     then: Sequence[Instance], now: Sequence[Instance], reports: tuple[Report, Report]
 ) -> Iterator[tuple[Instance | None, Instance | None]]:
-    """Give the copies in pairs: those of one name, then what is left of one Python; None where there is none."""
+    """Yield the copies in pairs: those of one name, then what is left of one Python; None where there is none."""
     left = dict(enumerate(then))
     unpaired: list[Instance] = []
     for copy in now:

@@ -21,7 +21,7 @@ BENCH = {
         are bound by this figure run as much slower as it is low.
 
         The finding names what held it back where that was seen: clocks held down by power or heat, a narrower PCIe
-        link, another process on the GPU. Mend that and measure again; measure on a GPU that nobody else uses.""",
+        link, another process on the GPU. Fix that and measure again; measure on a GPU that nobody else uses.""",
     "bench-unsteady": """A benchmark's figures vary too much for one of them to be believed.
 
         Nothing is said of the GPU by it. Mostly another program uses the GPU or the machine, or the clocks change while
@@ -52,11 +52,11 @@ TRACE = {
 
 
 def ids() -> tuple[str, ...]:
-    """Give the id of every finding that can be explained, in the order of the rules."""
+    """Return the id of every finding that can be explained, in the order of the rules."""
     return (*RULES, *AFTERWARDS, *BENCH, *TRACE)
 
 
 def text(finding: str) -> tuple[str, ...]:
-    """Give the paragraphs of a finding's text, the first its title; none where there is no such finding."""
+    """Return the paragraphs of a finding's text, the first its title; none where there is no such finding."""
     said = BENCH.get(finding) or TRACE.get(finding) or explain(finding) or ""
     return tuple(" ".join(part.split()) for part in cleandoc(said).split("\n\n") if part.strip())

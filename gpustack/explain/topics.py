@@ -30,7 +30,7 @@ WEIGHTS = {
     "ok": "It is no fault.",
     "info": "It is no fault by itself.",
     "warn": "The GPU is slower than it could be for as long as it lasts.",
-    "bad": "The GPU protects itself: something outside the program is to be mended.",
+    "bad": "The GPU protects itself: something outside the program has to be fixed.",
 }
 MOST_BEFORE = 6  # Xids that are named as what brings another; of more, none is
 ASK = "gpustack doctor, on the machine, says whether its stack is behind it; if not, the program is."
@@ -41,7 +41,7 @@ CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
 
 
 def of_finding(finding: str, matrix: Matrix) -> Meaning:
-    """Give what a finding means; its text says why it hurts and what to do."""
+    """Return what a finding means; its text says why it hurts and what to do."""
     title, *says = rule_docs.text(finding)
     place = place_of(matrix, finding)
     return Meaning(
@@ -57,7 +57,7 @@ def of_finding(finding: str, matrix: Matrix) -> Meaning:
 
 
 def of_judged(finding: Finding) -> Meaning:
-    """Give what a finding on a pasted line says of the machine that printed it."""
+    """Return what a finding on a pasted line says of the machine that printed it."""
     fix = finding.fix
     return Meaning(
         kind=Kind.FINDING,
@@ -74,7 +74,7 @@ def of_judged(finding: Finding) -> Meaning:
 
 
 def of_number(number: Number, matrix: Matrix) -> Meaning:
-    """Give what a number of a library or of the kernel log means."""
+    """Return what a number of a library or of the kernel log means."""
     family = number.family
     says = [f"Also called {' and '.join(number.also)}."] if number.also else []
     lead = leads(leads_of(matrix, family.id, number.number))
@@ -96,7 +96,7 @@ def of_number(number: Number, matrix: Matrix) -> Meaning:
 
 
 def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
-    """Give what it means that the clocks of a GPU are below their maximum for this reason."""
+    """Return what it means that the clocks of a GPU are below their maximum for this reason."""
     says = (
         f"A reason for lowered clocks: bit 0x{one.bit:x} of clocks_event_reasons.active of nvidia-smi, "
         f"clocks_throttle_reasons.active in older ones; NVML calls it {one.name}. {WEIGHTS[one.weight]}"
@@ -114,7 +114,7 @@ def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
 
 
 def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
-    """Give what a recognised message means, and the finding that it mostly leads to."""
+    """Return what a recognised message means, and the finding that it mostly leads to."""
     place = place_of(matrix, pattern.finding) if pattern.finding else None
     return Meaning(
         kind=Kind.MESSAGE,
@@ -129,7 +129,7 @@ def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
 
 
 def of_system(system: System, matrix: Matrix) -> Meaning:
-    """Give what a system of the stack is for, what it stands on and what stands on it."""
+    """Return what a system of the stack is for, what it stands on and what stands on it."""
     return Meaning(
         kind=Kind.SYSTEM,
         id=system.id,
@@ -145,7 +145,7 @@ def of_system(system: System, matrix: Matrix) -> Meaning:
 
 
 def of_term(term: Term, matrix: Matrix) -> Meaning:
-    """Give what a term means, what it stands on and what stands on it."""
+    """Return what a term means, what it stands on and what stands on it."""
     return Meaning(
         kind=Kind.TERM,
         id=term.name,
@@ -160,7 +160,7 @@ def of_term(term: Term, matrix: Matrix) -> Meaning:
 
 
 def of_layer(layer: LayerRow, matrix: Matrix) -> Meaning:
-    """Give what a layer is for, what is in it, and the layers below and above."""
+    """Return what a layer is for, what is in it, and the layers below and above."""
     stack = [one.layer.value for one in layers(matrix) if not one.beside]
     at = stack.index(layer.layer.value) if not layer.beside else None
     return Meaning(
@@ -177,7 +177,7 @@ def of_layer(layer: LayerRow, matrix: Matrix) -> Meaning:
 
 
 def of_architecture(one: Architecture) -> Meaning:
-    """Give what is known of a GPU architecture: its GPUs, who compiles for it, who runs it."""
+    """Return what is known of a GPU architecture: its GPUs, who compiles for it, who runs it."""
     return Meaning(
         kind=Kind.ARCHITECTURE,
         id=f"sm_{one.capability.major}{one.capability.minor}",
@@ -192,19 +192,19 @@ def of_architecture(one: Architecture) -> Meaning:
 
 
 def carried(name: str, matrix: Matrix) -> tuple[str, ...]:
-    """Give the systems and terms that stand on this one: the inverse of what the rows say."""
+    """Return the systems and terms that stand on this one: the inverse of what the rows say."""
     above = [one.id for one in systems(matrix) if name in one.stands_on]
     return (*above, *(one.name for one in terms(matrix) if name in one.stands_on))
 
 
 def leads(findings: Iterable[str]) -> tuple[Lead, ...]:
-    """Give these findings with their texts; one that no rule of this version looks for is left out."""
+    """Return these findings with their texts; one that no rule of this version looks for is left out."""
     told = ((one, rule_docs.text(one)) for one in findings)
     return tuple(Lead(id=one, title=text[0], says=text[1:]) for one, text in told if text)
 
 
 def _able(system: str, matrix: Matrix) -> Iterator[str]:
-    """Give what a server can do and on which GPUs."""
+    """Yield what a server can do and on which GPUs."""
     known = [one for one in serving.techniques(matrix) if one.component == system]
     if known:
         spans = [one.note if one.note and not one.lowest else one.span for one in known]
@@ -213,7 +213,7 @@ def _able(system: str, matrix: Matrix) -> Iterator[str]:
 
 
 def _chain(xid: int, matrix: Matrix) -> Iterator[str]:
-    """Give which Xids bring this one, and which it brings, in the seconds between."""
+    """Yield which Xids bring this one, and which it brings, in the seconds between."""
     for one in cascades(matrix):
         before = [number for number in one.first if number != xid]
         if xid in one.then and (before or one.sxid):

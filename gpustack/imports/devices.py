@@ -67,13 +67,13 @@ class Build(NamedTuple):
 
 
 def named(version: str) -> Build:
-    """Give what a version such as 2.11.0+cu130 says of its build."""
+    """Return what a version such as 2.11.0+cu130 says of its build."""
     match = TAG.search(version)
     return tagged(match["tag"] if match else None)
 
 
 def tagged(tag: str | None) -> Build:
-    """Give what a tag such as cu130 says of a build."""
+    """Return what a tag such as cu130 says of a build."""
     kind = re.match("cu|rocm|cpu|xpu", tag or "")
     if not kind:
         return Build(None, None, None)
@@ -124,7 +124,7 @@ def _device(origin: str, said: dict[str, str | None], place: int, into: Gathered
 
 
 def _at(pci: str | None, into: Gathered) -> str | None:
-    """Give the key of the GPU at this address, where it is known."""
+    """Return the key of the GPU at this address, where it is known."""
     held = into.copies.get("gpu", {})
     return next((key for key, told in held.items() if pci and told.facts.get("pci") == pci.lower()), None)
 

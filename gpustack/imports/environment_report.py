@@ -111,7 +111,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _below(text: str, at: int) -> str:
-    """Give the lines below a name that has no value beside it, as far as they belong to it."""
+    """Return the lines below a name that has no value beside it, as far as they belong to it."""
     lines: list[str] = []
     for line in text[at : at + 4000].lstrip("\n").split("\n"):
         if not line.strip() or (lines and re.match(r"[A-Z][\w ]+:", line)) or len(lines) >= MOST_BELOW:

@@ -147,7 +147,7 @@ MOST, FEW = 400, 3
 
 
 def own(text: str) -> str:
-    """Give a text without what other machines and documents have, faults that are over, and advice about any."""
+    """Return a text without what other machines and documents have, faults that are over, and advice about any."""
     text = ELSEWHERE.sub("\n", text)
     for pattern in (BYGONE, ADVISED, DOCUMENTED, ANOTHER):
         text = pattern.sub("", text)
@@ -155,7 +155,7 @@ def own(text: str) -> str:
 
 
 def smooth(raw: str) -> str:
-    """Give a line without marks of emphasis, its facts parted by commas and colons, on single spaces."""
+    """Return a line without marks of emphasis, its facts parted by commas and colons, on single spaces."""
     raw = BARS.sub(", ", raw) if "|" in raw and not TABLE.search(raw) else raw
     return " ".join(DOTS.sub(": ", raw.replace("**", "").replace("`", "")).split())
 
@@ -202,7 +202,7 @@ def _of_conda(origin: str, text: str, into: Gathered) -> None:
 
 
 def _asked(match: re.Match[str]) -> str:
-    """Give the CUDA version for which PyTorch was asked."""
+    """Return the CUDA version for which PyTorch was asked."""
     return match["cuda"] or f"{match['tag'][:-1]}.{match['tag'][-1]}"
 
 
@@ -219,7 +219,7 @@ def _typed(origin: str, text: str, into: Gathered) -> None:
 
 
 def _release(version: str, before: str) -> str:
-    """Give the version of a wheel; where its name has no tag, with that of the folder on PyTorch's server."""
+    """Return the version of a wheel; where its name has no tag, with that of the folder on PyTorch's server."""
     folder = FOLDER.search(before)
     whole = version.replace("%2B", "+")
     return f"{whole}+{folder['tag']}" if folder and "+" not in whole else whole

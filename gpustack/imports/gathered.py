@@ -97,7 +97,7 @@ class Gathered:
         also: Mapping[str, JsonValue] | None = None,
         **facts: JsonValue,
     ) -> None:
-        """Take in what is told of one copy of a component; None and what is already known change nothing.
+        """Take in what is known of one copy of a component; None and what is already known change nothing.
 
         ``also`` are facts whose names are no Python words.
         """
@@ -112,32 +112,32 @@ class Gathered:
                 held.facts[name] = value
 
     def machine(self, **said: str | None) -> None:
-        """Take in what is told of the machine: hostname, os, kernel, machine, virtualisation, container, wsl."""
+        """Take in what is known of the machine: hostname, os, kernel, machine, virtualisation, container, wsl."""
         for name, value in said.items():
             if value:
                 self.host.setdefault(name, value)
 
     def knows(self, component: str) -> bool:
-        """Tell whether anything was told of a component."""
+        """Tell whether anything is known of a component."""
         return component in self.copies
 
     def version(self, component: str) -> str | None:
-        """Give the version of the first copy that has one."""
+        """Return the version of the first copy that has one."""
         return next((told.version for told in self.copies.get(component, {}).values() if told.version), None)
 
     def fact(self, component: str, name: str) -> JsonValue:
-        """Give a fact of the first copy that has it."""
+        """Return a fact of the first copy that has it."""
         held = self.copies.get(component, {}).values()
         return next((told.facts[name] for told in held if told.facts.get(name) is not None), None)
 
     @property
     def count(self) -> int:
-        """How much was told so far: it grows with whatever is taken in."""
+        """How much is known so far: it grows with whatever is taken in."""
         told = sum(len(one.facts) + len(one.source) + 1 for held in self.copies.values() for one in held.values())
         return told + len(self.host) + len(self.messages)
 
     def facts(self) -> Facts:
-        """Give the facts of the machine that all was told of."""
+        """Return the facts of the machine that all of it speaks of."""
         python = self.version("python")
         environments = (Environment(python="python", kind="", version=python),) if python else ()
         return Facts(
@@ -256,7 +256,7 @@ def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = Non
 
 
 def maker(name: str) -> str:
-    """Give the maker of a GPU by its name: amd, intel, or nvidia where neither is named."""
+    """Return the maker of a GPU by its name: amd, intel, or nvidia where neither is named."""
     low = name.lower()
     if re.search(r"\bamd\b|radeon|instinct|\bmi\d{2,3}\b|\brx ?\d{3,4}\b|firepro|\bgfx\d", low):
         return "amd"
@@ -266,7 +266,7 @@ def maker(name: str) -> str:
 
 
 def pci(said: str) -> str:
-    """Give a PCI address as the kernel writes it: 0000:01:00.0."""
+    """Return a PCI address as the kernel writes it: 0000:01:00.0."""
     low = said.lower()
     domain, _, rest = low.partition(":")
     if low.count(":") == 1:
@@ -275,5 +275,5 @@ def pci(said: str) -> str:
 
 
 def uuid(said: str | None) -> str | None:
-    """Give the UUID of a GPU, or None for anything else, such as one that somebody took out."""
+    """Return the UUID of a GPU, or None for anything else, such as one that somebody took out."""
     return said if said and re.match(r"(?:GPU|MIG)-(?:GPU-)?[0-9a-fA-F]{8}-", said) else None

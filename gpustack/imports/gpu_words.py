@@ -193,7 +193,7 @@ def read_gpus(origin: str, line: str, into: Gathered, here: Callable[[str], bool
 
 
 def _gpu_words_named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """Give each GPU that a line names, and how many of it there are; one that is named twice counts once."""
+    """Yield each GPU that a line names, and how many of it there are; one that is named twice counts once."""
     seen: set[str] = set()
     for match in [*NAME.finditer(line), *LABELLED.finditer(line), *OWNED.finditer(line)]:
         name = match["name"].strip()

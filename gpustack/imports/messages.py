@@ -75,7 +75,7 @@ KERNEL = re.compile(
 
 
 def mentioned(text: str, matrix: Matrix) -> tuple[tuple[Number, ...], tuple[str, ...]]:
-    """Give the numbers that a text names, each once, and the readings of it that no table knows."""
+    """Return the numbers that a text names, each once, and the readings of it that no table knows."""
     held = {family.id: numbers(matrix, family) for family in FAMILIES}
     own = tuple(one for table in held.values() for one in table if squash(text) in _own(one))
     if own:
@@ -92,19 +92,19 @@ def mentioned(text: str, matrix: Matrix) -> tuple[tuple[Number, ...], tuple[str,
 
 
 def _own(one: Number) -> tuple[str, str]:
-    """Give what we call a number ourselves: cudnn9-1001 and cuDNN 9 status 1001."""
+    """Return what we call a number ourselves: cudnn9-1001 and cuDNN 9 status 1001."""
     return squash(f"{one.family.id}{one.number}"), squash(f"{one.family.title}{one.number}")
 
 
 def _named(text: str, held: dict[str, tuple[Number, ...]]) -> Iterator[Number]:
-    """Give the numbers whose names stand in the text, whatever their case and underscores."""
+    """Yield the numbers whose names stand in the text, whatever their case and underscores."""
     said = {squash(word) for word in re.findall(r"[A-Za-z][A-Za-z0-9_]{5,}", text)} | {squash(text)}
     for table in held.values():
         yield from (one for one in table if said & {squash(name) for name in (one.name, *one.also)})
 
 
 def _read(text: str) -> Iterator[tuple[Family, int, bool]]:
-    """Give the numbers in a text, each with a family that it can be of, and whether it is surely meant as one."""
+    """Yield the numbers in a text, each with a family that it can be of, and whether it is surely meant as one."""
     alone = ALONE.fullmatch(text)
     if alone:
         yield from ((family, _int(alone[1]), place < USUAL) for place, family in enumerate(FAMILIES))
@@ -121,12 +121,12 @@ def _read(text: str) -> Iterator[tuple[Family, int, bool]]:
 
 
 def _answers(families: Sequence[Family]) -> tuple[Family, ...]:
-    """Give the families whose numbers are answers of a library, not lines of the kernel log."""
+    """Return the families whose numbers are answers of a library, not lines of the kernel log."""
     return tuple(one for one in families if "xid" not in one.id)
 
 
 def _spelt(text: str, held: dict[str, tuple[Number, ...]], found: Sequence[Number]) -> Iterator[Number]:
-    """Give the number whose meaning the text says in the library's own words, the longest; not where one is named."""
+    """Yield the number whose meaning the text says in the library's own words, the longest; not where one is named."""
     line = squash(text)
     told = {one.family.id for one in found}
     other = any(re.search(one.said, text, re.IGNORECASE) for one in FAMILIES if not one.spelt)
@@ -143,22 +143,22 @@ def _int(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Give text without terminal escapes, without what loggers put before a line, and with plain ends of lines."""
+    """Return text without terminal escapes, without what loggers put before a line, and with plain ends of lines."""
     return PREFIX.sub("", _plain(text))
 
 
 def laid(text: str) -> str:
-    """Give text with plain ends of lines and its indentation, which some tools mean."""
+    """Return text with plain ends of lines and its indentation, which some tools mean."""
     return LOGGED.sub("", _plain(text))
 
 
 def spoken(text: str) -> str:
-    """Give what of a text is no line of the kernel's log, cleaned."""
+    """Return what of a text is no line of the kernel's log, cleaned."""
     return clean(KERNEL.sub("", _plain(text)))
 
 
 def rewritten(text: str) -> Mapping[str, str]:
-    """Give each line of a text that is read in other words, and how it was written, both without what loggers add."""
+    """Return each line of a text that is read in other words, and how it was written, both without what loggers add."""
     return originals(PREFIX.sub("", text))
 
 
@@ -183,12 +183,12 @@ class Found(NamedTuple):
 
 
 def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...]:
-    """Give the messages in texts, each a pair of origin and cleaned text; each with its values once, in their order."""
+    """Return the messages in texts, each a pair of origin and cleaned text; each with its values once, in order."""
     return tuple(found.message for origin, text in texts for found in look(origin, text, matrix))
 
 
 def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -> tuple[Found, ...]:
-    """Give the messages in one cleaned text, and what is said in these wordings, each with its values once."""
+    """Return the messages in one cleaned text, and what is said in these wordings, each with its values once."""
     data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}
@@ -200,7 +200,7 @@ def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -
 
 
 def _of(pattern: Wording, data: bytes, lower: bytes, origin: str) -> Iterator[tuple[int, Found]]:
-    """Give the places and messages of one kind."""
+    """Yield the places and messages of one kind."""
     told = 0
     for start, end in _around(pattern.has.encode(), lower):
         window = data[start:end].decode("utf-8", "ignore")
@@ -213,7 +213,7 @@ def _of(pattern: Wording, data: bytes, lower: bytes, origin: str) -> Iterator[tu
 
 
 def _around(word: bytes, lower: bytes) -> Iterator[tuple[int, int]]:
-    """Give start and end of the text around the places of a word; places that are near each other share one."""
+    """Yield start and end of the text around the places of a word; places that are near each other share one."""
     start = end = -1
     at = lower.find(word)
     for _ in range(MOST_PLACES):
@@ -241,7 +241,7 @@ def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -
 
 
 def _aside(line: str, said: str) -> str:
-    """Give what stands in a line before and after what was recognised, where a comma or a semicolon parts them."""
+    """Return what stands in a line before and after what was recognised, where a comma or a semicolon parts them."""
     before, _, after = line.partition(said)
     parts = (BEFORE_IT.search(before), AFTER_IT.match(after))
     return "\n".join(RAISED.sub("", part["text"]) for part in parts if part)

@@ -103,14 +103,14 @@ def _rows(origin: str, text: str, into: Gathered) -> None:
 
 
 def _uncut(name: str) -> str:
-    """Give a name without the dots of one that is cut, and without a number that is cut with it."""
+    """Return a name without the dots of one that is cut, and without a number that is cut with it."""
     if not name.endswith("..."):
         return name
     return re.sub(r"(?<=[GR]TX) \d{1,3}$", "", name[:-3]) if name[-4] != " " else name[:-3].strip()
 
 
 def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
-    """Give what stands beside and below a GPU's name: memory, temperature, power, ECC errors and MIG."""
+    """Return what stands beside and below a GPU's name: memory, temperature, power, ECC errors and MIG."""
     use, heat = USE.search(match["below"]), HEAT.search(match["below"])
     errors = re.search(r"\| +(\d{1,9}) +\|\s*$", match["rest"])
     mig = ENABLED.search(match["below"])
@@ -130,7 +130,7 @@ def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
 
 
 def _instances(index: str, mode: str, devices: str | None) -> dict[str, JsonValue]:
-    """Give the instances of a GPU that the table of MIG devices has; nothing where the text has no such table."""
+    """Return the instances of a GPU that the table of MIG devices has; nothing where the text has no such table."""
     if devices is None or mode != "Enabled":
         return {}
     rows = (row for row in MIG_ROW.finditer(devices) if row["index"] == index)
@@ -150,7 +150,7 @@ def _csv(origin: str, text: str, into: Gathered) -> None:
 
 
 def _link(said: dict[str, str]) -> dict[str, JsonValue]:
-    """Give the PCI Express link that was asked for."""
+    """Return the PCI Express link that was asked for."""
     asked = {name: said.get(f"pcie.link.{key}", "") for name, key in LINK.items()}
     found: dict[str, JsonValue] = {name: int(value) for name, value in asked.items() if re.fullmatch(r"\d{1,2}", value)}
     return {"pcie": found} if found else {}

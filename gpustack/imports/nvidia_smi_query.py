@@ -43,7 +43,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Give every field by its path in lower case ("mig mode/current"); what has no value heads what is below it."""
+    """Return every field by its path in lower case ("mig mode/current"); what has no value heads what is below it."""
     found: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for match in islice(FIELD.finditer(text), MOST_FIELDS):
@@ -90,7 +90,7 @@ def _spelt(said: str) -> str | None:
 
 
 def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Give NVML's mask of why clocks are held down, and the name of each reason."""
+    """Return NVML's mask of why clocks are held down, and the name of each reason."""
     active = [
         place
         for place, (smi, _) in enumerate(REASONS)
@@ -103,7 +103,7 @@ def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
 
 
 def _ecc(said: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Give the counts that no correction helped, DRAM's and SRAM's together, as NVML counts them."""
+    """Return the counts that no correction helped, DRAM's and SRAM's together, as NVML counts them."""
     found: dict[str, JsonValue] = {}
     for kind in ("volatile", "aggregate"):
         parts = [said.get(f"ecc errors/{kind}/{name}", "") for name in UNCORRECTED]

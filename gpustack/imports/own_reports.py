@@ -44,7 +44,7 @@ SARIF = re.compile(r'"driver"\s*:\s*\{\s*"name"\s*:\s*"gpustack"')
 
 
 def told(text: str) -> str:
-    """Give a text in which each such report is the list that ``pip freeze`` would give; descriptions tell nothing."""
+    """Return a text in which each such report is the list that ``pip freeze`` would give; descriptions tell nothing."""
     parts: list[str] = []
     at = 0
     while begun := BEGIN.search(text, at):
@@ -94,7 +94,7 @@ def part(origin: str, text: str) -> Parted:
 
 
 def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Give start, end and content of each JSON object of ours that stands in a text, quoted or not."""
+    """Yield start, end and content of each JSON object of ours that stands in a text, quoted or not."""
     at = 0
     while found := OURS.search(text, at):
         start = found.start()
@@ -111,7 +111,7 @@ def _object(origin: str, text: str, start: int, schema: str) -> tuple[Mapping[st
 
 
 def _without(text: str) -> str:
-    """Give a text without the reports in it."""
+    """Return a text without the reports in it."""
     if SARIF.search(text):
         return ""
     text = OTHERS.sub("", _above_and_below(text))

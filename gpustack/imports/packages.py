@@ -170,7 +170,7 @@ def _pip(text: str) -> Iterator[Package]:
 
 
 def _labelled(text: str) -> Iterator[Package]:
-    """Give packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line, or by word."""
+    """Yield packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line, or by word."""
     for match in islice(BY_WORD.finditer(text), MOST):
         name = "pytorch" if match["manager"] == "conda" else "torch"
         yield Package(name, match["version"], build=match["build"])
@@ -254,5 +254,5 @@ def _normal(name: str) -> str:
 
 
 def _dotted(cuda: str) -> str:
-    """Give the CUDA version that a conda build names: 11.8 as it is, 118 as 11.8, 112 as 11.2."""
+    """Return the CUDA version that a conda build names: 11.8 as it is, 118 as 11.8, 112 as 11.2."""
     return cuda if "." in cuda else f"{cuda[:2]}.{cuda[2:] or '0'}"

@@ -83,7 +83,7 @@ def _alone(origin: str, text: str, into: Gathered) -> None:
 
 
 def _answers(text: str) -> Iterator[tuple[str, str]]:
-    """Give each line with a question, and what stands behind it or, where nothing does, in the next line."""
+    """Yield each line with a question, and what stands behind it or, where nothing does, in the next line."""
     lines = text.split("\n")
     together = {number: (asked, answer) for number, asked, answer in _together(lines)}
     yield from together.values()
@@ -105,7 +105,7 @@ def _answers(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Give the questions of lines that follow each other, each with its number and its line of the answers below."""
+    """Yield the questions of lines that follow each other, each with its number and its line of the answers below."""
     plain = [PROMPT.sub("", line).strip() for line in lines]
     block: list[int] = []
     for number, line in enumerate(plain):
@@ -121,7 +121,7 @@ def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _printed(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Give the questions of one line that prints several answers, each with its own line of those below."""
+    """Yield the questions of one line that prints several answers, each with its own line of those below."""
     for number, line in enumerate(lines):
         matches = list(ASKED.finditer(line)) if "print" in line and len(line) < LONGEST else []
         plain = [PROMPT.sub("", one).strip() for one in lines[number + 1 : number + 1 + len(matches)]]

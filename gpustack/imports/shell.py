@@ -211,7 +211,7 @@ def _module(name: str) -> str:
 
 
 def _flavour(license_: str | None) -> str | None:
-    """Give which of NVIDIA's two modules has this licence, as the live probe does."""
+    """Return which of NVIDIA's two modules has this licence, as the live probe does."""
     return None if license_ is None else "open" if "MIT" in license_ else "proprietary"
 
 
@@ -240,7 +240,7 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
 
 
 def _link(below: str) -> JsonValue:
-    """Give the link of a device as lspci -vv tells it, in GT/s and lanes: now, and the most of this end."""
+    """Return the link of a device as lspci -vv tells it, in GT/s and lanes: now, and the most of this end."""
     said: dict[str, JsonValue] = {}
     for match in LINK.finditer(below):
         most = "max_" if match["kind"] == "LnkCap" else ""

@@ -146,7 +146,7 @@ class Text:
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
-        """Give messages their lines as somebody wrote them, where they were read in other words."""
+        """Return messages their lines as somebody wrote them, where they were read in other words."""
         written = messages.rewritten(self.raw)
         into.messages = tuple(
             replace(one, line=_in_words(one.line, written)) if one.origin == self.origin else one

@@ -83,7 +83,7 @@ MOST, LONGEST = 300, 600
 
 
 def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> None:
-    """Take in what is told in words; lines that are messages of a program (``known``) are not told by a person."""
+    """Take in what people say in words; lines that are messages of a program (``known``) are not said by a person."""
     passed = set(known)
     for line, _ in zip(_lines(text, passed), range(MOST), strict=False):
         for component, version, rest in _claims(line):
@@ -108,7 +108,7 @@ def _lines(text: str, passed: set[str]) -> Iterator[str]:
 
 
 def _claims(line: str) -> Iterator[tuple[str, str, str]]:
-    """Give component, version and what follows of each thing that a line says is here, what was changed last first."""
+    """Yield component, version and what follows of each thing that a line says is here, what was changed last first."""
     for match in sorted(CLAIM.finditer(line), key=lambda one: not CHANGED.match(line, one.end())):
         value = VALUE.match(line, match.end())
         if value is None or not here(line[: match.start()]):
@@ -142,7 +142,7 @@ def _tell(origin: str, component: str, version: str, after: str, into: Gathered)
 
 
 def _dotted(version: str) -> str:
-    """Give a version of cuDNN as people write it: 8907 is 8.9.7, 90100 is 9.1.0."""
+    """Return a version of cuDNN as people write it: 8907 is 8.9.7, 90100 is 9.1.0."""
     match = re.fullmatch(r"([5-8])(\d)(\d{2})|(9|1\d)(\d{2})(\d{2})", version)
     return ".".join(str(int(part)) for part in match.groups() if part) if match else version
 

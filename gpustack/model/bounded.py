@@ -29,7 +29,7 @@ def measure(json: str, origin: str) -> None:
 
 
 def text(path: Path, most: int = MOST_BYTES) -> str:
-    """Give the text of a file; raises InputError where it cannot be read, is too long or is not UTF-8."""
+    """Return the text of a file; raises InputError where it cannot be read, is too long or is not UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)

@@ -90,7 +90,7 @@ class Outcome(str, Enum):
 class Change:
     """One figure then and now. ``change`` is relative, and above zero where it is better now: 0.03 is 3 %.
 
-    The intervals are the 95 % intervals of the medians; where they overlap, the figures cannot be told apart.
+    The intervals are the 95 % intervals of the medians; where they overlap, the figures do not differ.
     """
 
     id: str

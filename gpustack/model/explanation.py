@@ -37,7 +37,7 @@ class Meaning:
 
     ``says`` are paragraphs; ``cause`` is what is mostly behind it and ``fix`` what to do; ``stands_on`` and ``carries``
     name what it needs and what needs it; ``holds`` is what a layer consists of; each of ``see`` is a command that shows
-    it on a machine that has it, each of ``commands`` one that mends it; ``findings`` are what it leads to when
+    it on a machine that has it, each of ``commands`` one that fixes it; ``findings`` are what it leads to when
     something is wrong.
     """
 

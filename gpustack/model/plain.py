@@ -24,7 +24,7 @@ SCHEMAS = {
 
 
 def plain(value: object) -> object:
-    """Give dictionaries, lists and plain values for our types.
+    """Return dictionaries, lists and plain values for our types.
 
     A trailing underscore of a field is dropped, a property is a key too, and the largest types name their schema.
     What JSON cannot say becomes what it can: a number that is none is null, half a surrogate pair a question mark.
@@ -43,7 +43,7 @@ def plain(value: object) -> object:
 
 
 def render(value: object) -> str:
-    """Give the JSON text of a report or snapshot, ending with a newline.
+    """Return the JSON text of a report or snapshot, ending with a newline.
 
     It is ASCII: every output can take it, and nothing in it can steer a terminal.
     """
@@ -51,7 +51,7 @@ def render(value: object) -> str:
 
 
 def _keys(value: object) -> dict[str, object]:
-    """Give keys and values of one of our types, in the order of its fields, after what it is and is called."""
+    """Return keys and values of one of our types, in the order of its fields, after what it is and is called."""
     kind = type(value)
     schema = {"schema": SCHEMAS[kind.__name__]} if kind.__name__ in SCHEMAS else {}
     told = {name: getattr(value, name) for name, held in vars(kind).items() if isinstance(held, property)}

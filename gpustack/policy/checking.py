@@ -50,7 +50,7 @@ class Reached:
 
 
 def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written: Written) -> Iterator[Held]:
-    """Give a row for each least part that the policy wants, and one for all figures that it says nothing of."""
+    """Yield a row for each least part that the policy wants, and one for all figures that it says nothing of."""
     figures = written.policy.bench
     for key, wanted, reached in (
         ("least", figures.least, _of_limits(bench)),
@@ -71,12 +71,12 @@ def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written
 
 
 def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
-    """Give the key that speaks of a benchmark: its id, else the first pattern that fits."""
+    """Return the key that speaks of a benchmark: its id, else the first pattern that fits."""
     return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
 
 
 def eased(bench: BenchReport, policy: Policy) -> BenchReport:
-    """Give the report with "low" as a note where the policy itself says what a figure must reach."""
+    """Return the report with "low" as a note where the policy itself says what a figure must reach."""
     told = {one.id for one in bench.results if pattern_of(one.id, policy.bench.least)}
     told |= {one.id for one in bench.results if pattern_of(one.id, policy.bench.least_of_baseline)}
     findings = tuple(
@@ -107,7 +107,7 @@ def _of_baseline(bench: BenchReport | None) -> list[Reached]:
 
 
 def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
-    """Give what the figures of one row reached, the least first, and whether all of them reached enough."""
+    """Return what the figures of one row reached, the least first, and whether all of them reached enough."""
     known = sorted((one.share, one.id + one.where) for one in mine if one.share is not None and isfinite(one.share))
     if not known:
         return ("what was measured has no such part" if mine else "none of these was measured"), None
@@ -119,7 +119,7 @@ def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
 
 
 def _all(bench: BenchReport | None, unmeasured: Unmeasured | None) -> Held:
-    """Give the row that holds without any policy: no figure failed, or is low without a reason."""
+    """Return the row that holds without any policy: no figure failed, or is low without a reason."""
     row = Held(rule="bench", wanted="no figure failed or low", found="", ok=None, whose=NOBODY)
     if bench is None:
         return replace(row, found=f"not measured: {unmeasured.why}" if unmeasured else "not measured")
@@ -143,7 +143,7 @@ def check(
     unmeasured: Unmeasured | None = None,
     hide: Callable[[Report], Report] = lambda report: report,
 ) -> CheckReport:
-    """Give the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
+    """Return the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
 
     ``golden`` is the machine as it was when it was good, read from ``origin``; ``unmeasured`` says why there is no
     bench; ``today`` decides which findings are still ignored; ``hide`` takes out the names that the golden machine is
@@ -182,7 +182,7 @@ def failed(report: CheckReport, counted: Sequence[str]) -> bool:
 
 
 def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
-    """Give the class and the sentence behind it: a fault of the host goes before one of the environment."""
+    """Return the class and the sentence behind it: a fault of the host goes before one of the environment."""
     wrong = [*_roots(report, Severity.ERROR), *((row.whose, _failure(row)) for row in rows if _fails(row))]
     for class_ in GRAVEST:
         for whose, why in wrong:
@@ -198,7 +198,7 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
 
 
 def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, str]]:
-    """Give the causes of one severity, most likely first, each with its class and why it is of that."""
+    """Return the causes of one severity, most likely first, each with its class and why it is of that."""
     by_key = {one.key: one for one in report.findings}
     roots: list[Finding] = [by_key[key] for key in report.verdict.root_keys if key in by_key]
     return ((suppress.whose(one), f"{one.title}; {suppress.because(one)}") for one in roots if one.severity is severity)

@@ -31,7 +31,7 @@ UNTOLD = "no reason was given"
 
 
 def components(report: Report, written: Written) -> Iterator[Held]:
-    """Give a row for each component that must be there."""
+    """Yield a row for each component that must be there."""
     for name, wanted in written.policy.components.items():
         seen = next((one for one in report.components if one.id == ALSO.get(name, name)), None)
         found, ok = _version(seen, wanted) if seen else _distribution(name, wanted, report)
@@ -46,7 +46,7 @@ def components(report: Report, written: Written) -> Iterator[Held]:
 
 
 def frameworks(report: Report, written: Written) -> Iterator[Held]:
-    """Give a row for each framework that must be able to use the GPU, in the chosen Python."""
+    """Yield a row for each framework that must be able to use the GPU, in the chosen Python."""
     roots = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
     hosts = any(suppress.whose(one) is HOST for one in roots)
     for name in written.policy.frameworks:
@@ -85,7 +85,7 @@ def _unseen(report: Report, name: str) -> str | None:
 
 
 def weights(findings: Sequence[Finding], written: Written, today: date) -> Iterator[Held]:
-    """Give a row for each finding that is to be ignored or raised: what became of it. None of these can fail."""
+    """Yield a row for each finding that is to be ignored or raised: what became of it. None of these can fail."""
     rows: list[tuple[str, int, Ignored | Raised]] = [
         *(("ignore", number, one) for number, one in enumerate(written.policy.ignore)),
         *(("raise", number, one) for number, one in enumerate(written.policy.raise_)),
@@ -110,7 +110,7 @@ def weights(findings: Sequence[Finding], written: Written, today: date) -> Itera
 def drift(
     report: Report, golden: Report | None, origin: str, written: Written, hide: Callable[[Report], Report]
 ) -> Iterator[Held]:
-    """Give a row for each component that is not as it was in the golden snapshot, and one for the rest.
+    """Yield a row for each component that is not as it was in the golden snapshot, and one for the rest.
 
     Snapshots are redacted as they are taken, so both are compared as ``hide`` gives them: without names.
     """
@@ -149,7 +149,7 @@ def _told(words: Iterable[str | None]) -> str:
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
-    """Give what there is of a component, and whether that is what is wanted; None: nobody can say."""
+    """Return what there is of a component, and whether that is what is wanted; None: nobody can say."""
     reason = f": {seen.reason}" if seen.reason else ""
     if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
         return f"not known{reason}", None
@@ -159,7 +159,7 @@ def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
 
 
 def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
-    """Give what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
+    """Return what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
     held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
     if fingerprint.plain(name) in held:
         return _within(held[fingerprint.plain(name)], wanted)

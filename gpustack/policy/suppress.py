@@ -1,6 +1,6 @@
 """Findings of a policy: which are ignored, and whose fault a failing check is.
 
-The layer decides, but for findings that lie in one layer and are mended in another. Each row says why.
+The layer decides, but for findings that lie in one layer and are fixed in another. Each row says why.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ BY_LAYER: Mapping[Layer, tuple[HealthClass, str]] = {
     Layer.ENVIRONMENT: (OURS, "Python, paths and variables are the environment's"),
 }
 BY_FINDING: Mapping[str, tuple[HealthClass, str]] = {
-    # In the layers of the host, and mended in the environment:
+    # In the layers of the host, and fixed in the environment:
     "compat-libs-803": (OURS, "the compat libraries came with the image, and its library path finds them first"),
     "forward-compat-804": (OURS, "the compat libraries came with the image, and its library path finds them first"),
     "stub-on-loader-path": (OURS, "the library path is the environment's"),
     "container-no-gpus-flag": (OURS, "the flag is missing in the command that starts the job, wherever it runs"),
     "container-shm-too-small": (OURS, "the size is given by the command that starts the job, wherever it runs"),
-    # In the layers of the environment, and mended on the host:
+    # In the layers of the environment, and fixed on the host:
     "device-nodes-not-accessible": (HOST, "the modes of the device nodes are set on the host"),
     "user-not-in-render-group": (HOST, "the groups of the account are set on the host"),
     "mig-enabled-no-instance": (HOST, "how the GPU is divided is set on the host"),
@@ -58,7 +58,7 @@ SEVERITIES = tuple(Severity)
 
 
 def whose(finding: Finding) -> HealthClass:
-    """Give the class of a finding that is a root and an error."""
+    """Return the class of a finding that is a root and an error."""
     return _row(finding)[0]
 
 
@@ -68,7 +68,7 @@ def because(finding: Finding) -> str:
 
 
 def of_layer(layer: Layer) -> HealthClass:
-    """Give the class of what is wrong in a layer and has no finding."""
+    """Return the class of what is wrong in a layer and has no finding."""
     return BY_LAYER[layer][0]
 
 
@@ -77,7 +77,7 @@ def _row(finding: Finding) -> tuple[HealthClass, str]:
 
 
 def weighed(report: Report, policy: Policy, today: date) -> Report:
-    """Give the report with its findings as the policy weighs them; the same where it has nothing to say of them."""
+    """Return the report with its findings as the policy weighs them; the same where it has nothing to say of them."""
     findings = weigh(report.findings, policy, today)
     if findings == report.findings:
         return report
@@ -85,7 +85,7 @@ def weighed(report: Report, policy: Policy, today: date) -> Report:
 
 
 def weigh(findings: Sequence[Finding], policy: Policy, today: date) -> tuple[Finding, ...]:
-    """Give the findings, each with the weight that the policy gives it, the gravest first.
+    """Return the findings, each with the weight that the policy gives it, the gravest first.
 
     What follows from an ignored one is ignored with it. A consequence is not raised: its cause counts.
     """
@@ -112,7 +112,7 @@ def in_force(until: date | None, today: date) -> bool:
 
 
 def _ignored(finding: Finding, by_key: dict[str, Finding], rows: Iterable[Ignored], today: date) -> Ignored | None:
-    """Give what ignores a finding, or one of those that it follows from."""
+    """Return what ignores a finding, or one of those that it follows from."""
     valid = [one for one in rows if in_force(one.until, today)]
     seen: set[str] = set()
     while finding.key not in seen:

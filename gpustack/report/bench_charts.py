@@ -65,7 +65,7 @@ class Roofline:
 
 
 def roofline(results: Sequence[Result]) -> Roofline | None:
-    """Give the roofline of one GPU's figures, or None where they are too few for one."""
+    """Return the roofline of one GPU's figures, or None where they are too few for one."""
     memory = [one for one in results if one.id.startswith("hbm.") and _finite(one.ceiling)]
     products = [one for one in results if one.id.startswith("gemm.") and _finite(one.ceiling)]
     points = tuple(point for one in results for point in _points(one))
@@ -98,7 +98,7 @@ def _points(result: Result) -> Iterator[Point]:
 
 
 def _intensity(name: str, method: Mapping[str, JsonValue]) -> float | None:
-    """Give the operations of a product for each byte of A, B and D, each moved once."""
+    """Return the operations of a product for each byte of A, B and D, each moved once."""
     m, n, k = (method.get(side) for side in "mnk")
     each, out = BYTES.get(name.partition(".")[2]), BYTES.get(str(method.get("d")))
     if not each or not out or not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int):
@@ -108,7 +108,7 @@ def _intensity(name: str, method: Mapping[str, JsonValue]) -> float | None:
 
 
 def drawn(found: Roofline, page: Page) -> Iterator[Line]:
-    """Give the lines that draw it with letters; nothing where the page is too narrow."""
+    """Yield the lines that draw it with letters; nothing where the page is too narrow."""
     if page.width < LEAST_COLUMNS:
         return
     columns = LEAST_COLUMNS - MARGIN
@@ -176,7 +176,7 @@ def _foot(found: Roofline, columns: int, legend: list[tuple[str, Point]], page: 
 
 
 def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Give a matrix for each benchmark: a row for each first GPU, a column for each second one."""
+    """Yield a matrix for each benchmark: a row for each first GPU, a column for each second one."""
     for name in dict.fromkeys(one.id for one in pairs):
         mine = [one for one in pairs if one.id == name]
         gpus = sorted({gpu for one in mine for gpu in one.gpus})
@@ -190,7 +190,7 @@ def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
 
 
 def besides(result: Result) -> Iterator[str]:
-    """Give the figures beside that of a pair, or of all GPUs."""
+    """Yield the figures beside that of a pair, or of all GPUs."""
     told = result.method
     if "both_gb_s" in told:
         yield f"both ways at once: {_number(told['both_gb_s'])} GB/s"
@@ -202,7 +202,7 @@ def besides(result: Result) -> Iterator[str]:
 
 
 def _sum(row: Mapping[str, object]) -> str:
-    """Give one size of a sum over GPUs: the time of a small one, the rate of a large one."""
+    """Return one size of a sum over GPUs: the time of a small one, the rate of a large one."""
     size = row.get("bytes")
     count = size if isinstance(size, int) else 0
     large = count >= LEAST

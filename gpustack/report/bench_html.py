@@ -28,7 +28,7 @@ ROOM = 1.08  # above the greatest value of a range
 
 
 def figures(bench: BenchReport) -> str:
-    """Give all figures: a card for each GPU, then those of several GPUs."""
+    """Return all figures: a card for each GPU, then those of several GPUs."""
     known = {device.index for device in bench.devices}
     parts = []
     for device in bench.devices:
@@ -46,7 +46,7 @@ def figures(bench: BenchReport) -> str:
 
 
 def compared(comparison: Comparison) -> str:
-    """Give each figure then and now, and what else is not the same about the two reports."""
+    """Return each figure then and now, and what else is not the same about the two reports."""
     taken = f" of {comparison.taken}" if comparison.taken else ""
     said = [f"{comparison.path}{taken}, tolerance {comparison.tolerance:.2%}", *comparison.differences]
     head = tag("thead", tag("tr", "".join(tag("th", name) for name in ("", "benchmark", "then", "now", "change"))))
@@ -75,7 +75,7 @@ def _card(device: Device) -> str:
 
 
 def _table(results: Sequence[Result]) -> str:
-    """Give the figures one below another; those that were skipped for one reason are one row."""
+    """Return the figures one below another; those that were skipped for one reason are one row."""
     rows = [_row(one) for one in results if one.verdict is not Mark.SKIPPED]
     skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
     for one in results:
@@ -110,7 +110,7 @@ def _bar(ratio: float) -> str:
 
 
 def _spark(samples: Sequence[float]) -> str:
-    """Give the samples in the order they were taken, as a line."""
+    """Return the samples in the order they were taken, as a line."""
     held = [one for one in samples if _finite(one) is not None]
     held = held[:: max(1, len(held) // MOST_SAMPLES)]
     if len(held) < 2:  # noqa: PLR2004 - one point makes no line
@@ -125,7 +125,7 @@ def _spark(samples: Sequence[float]) -> str:
 
 
 def _did(results: Sequence[Result]) -> str:
-    """Give what the GPU did during each measurement: its clock, its power and its temperature."""
+    """Return what the GPU did during each measurement: its clock, its power and its temperature."""
     panels = (_panel(name, unit, list(held)) for name, unit, held in _readings(results))
     drawn = "".join(filter(None, panels))
     return tag("div", drawn, "did") if drawn else ""

@@ -43,7 +43,7 @@ MOST_ROWS = 4  # of pairs: with more of them a matrix tells more
 
 
 def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
-    """Give the lines of a comparison."""
+    """Yield the lines of a comparison."""
     yield Line()
     taken = f" of {comparison.taken}" if comparison.taken else ""
     head = f"Beside {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
@@ -71,7 +71,7 @@ def _row(change: Change, page: Page) -> Line:
 
 
 def _figure(value: float | None, interval: tuple[float, float] | None) -> str:
-    """Give a median with its interval, both with the digits that a measurement bears."""
+    """Return a median with its interval, both with the digits that a measurement bears."""
     if value is None:
         return "none"
     span = f" [{interval[0]:.4g}, {interval[1]:.4g}]" if interval else ""
@@ -79,7 +79,7 @@ def _figure(value: float | None, interval: tuple[float, float] | None) -> str:
 
 
 def lines(report: BenchReport, page: Page) -> Iterator[Line]:
-    """Give the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
+    """Yield the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
     yield from _verdict(report, page)
     for device in report.devices:
         mine = [one for one in report.results if one.device == device.index and not one.gpus]
@@ -102,7 +102,7 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
 
 
 def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Give what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
+    """Yield what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
     if not pairs:
         return
     yield from (Line(), Line(body=write(page, ("Between GPUs", "head"))))
@@ -123,7 +123,7 @@ def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
 
 
 def _card(device: Device) -> str:
-    """Give a GPU in a few words."""
+    """Return a GPU in a few words."""
     known = (
         f"sm_{device.compute_capability.replace('.', '')}",
         f"{device.memory_mib / MIB_IN_GIB:.0f} GiB" if device.memory_mib else "",
@@ -134,7 +134,7 @@ def _card(device: Device) -> str:
 
 
 def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Give a row for each figure with what must be said of it; those that were skipped for one reason are one row."""
+    """Yield a row for each figure with what must be said of it; those that were skipped for one reason are one row."""
     for result in results:
         if result.verdict is not Mark.SKIPPED:
             yield _bench_text_row(result, page)
@@ -151,7 +151,7 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
 
 
 def _bench_text_row(result: Result, page: Page) -> Line:
-    """Give one figure: its value, its limit, the part of it as bar and number, and the verdict."""
+    """Return one figure: its value, its limit, the part of it as bar and number, and the verdict."""
     mark, word, style = VERDICT[result.verdict]
     state = (f"{page.mark(mark)} {word}", style)
     part = "" if result.ratio is None else f"{min(result.ratio, MOST_RATIO):.0%}"
@@ -170,7 +170,7 @@ def _bench_text_row(result: Result, page: Page) -> Line:
 
 
 def bar(ratio: float | None, page: Page) -> tuple[str, str]:
-    """Give the part of the limit as a bar, full and empty; above the limit it is full."""
+    """Return the part of the limit as a bar, full and empty; above the limit it is full."""
     if ratio is None or ratio != ratio:  # noqa: PLR0124 - only what is no number differs from itself
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
@@ -178,7 +178,7 @@ def bar(ratio: float | None, page: Page) -> tuple[str, str]:
 
 
 def number(value: float | None) -> str:
-    """Give a figure with the four digits that a measurement bears."""
+    """Return a figure with the four digits that a measurement bears."""
     if value is None:
         return "none"
     before = len(f"{abs(value):.0f}") if 1 <= abs(value) < 10**NUMBER_COLUMNS else 0
@@ -186,7 +186,7 @@ def number(value: float | None) -> str:
 
 
 def _remarks(result: Result, page: Page) -> Iterator[str]:
-    """Give why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
+    """Yield why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
     yield from result.why
     if result.verdict not in TOLD_BELOW:
         yield from (_advised(advice) for advice in result.advice)
@@ -212,7 +212,7 @@ def _advised(advice: Advice) -> str:
 
 
 def _companions(result: Result) -> Iterator[str]:
-    """Give the figures beside a burst: without rest, and with zeros."""
+    """Yield the figures beside a burst: without rest, and with zeros."""
     if (held := result.sustained) is not None:
         part = f" ({held.value / result.value:.0%} of the burst)" if result.value else ""
         unsteady = "" if held.steady else ", not steady"
@@ -231,7 +231,7 @@ def _held(seen: Telemetry | None) -> str:
 
 
 def _telemetry(seen: Telemetry) -> Iterator[str]:
-    """Give what the GPU did during the measurement."""
+    """Yield what the GPU did during the measurement."""
     told = (
         f"clock held {seen.clocks.held:.0f} MHz" if seen.clocks.held is not None else "",
         _span(seen.power.watts, "W"),

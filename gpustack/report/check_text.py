@@ -36,7 +36,7 @@ ORDER = (False, None, True)
 
 
 def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Give the lines of the whole report."""
+    """Yield the lines of the whole report."""
     mark, word, style, meaning = CLASSES[report.class_]
     said = f"{report.why.rstrip('.')}."
     yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (said, "head")), hang=Text("  "))
@@ -53,7 +53,7 @@ def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Ite
 
 
 def _rule(row: Held, page: Page) -> Line:
-    """Give one rule of the policy: its mark, its name, what was found, what was wanted, and where that stands."""
+    """Return one rule of the policy: its mark, its name, what was found, what was wanted, and where that stands."""
     mark, style = ("ask", "unknown") if row.unseen else ROWS[row.ok]
     wanted = f" (wanted: {row.wanted})" if row.wanted != row.found or row.ok is not True else ""
     place = f" [{row.place}]" if row.place and (row.ok is not True or page.verbose) else ""
@@ -62,7 +62,7 @@ def _rule(row: Held, page: Page) -> Line:
 
 
 def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
-    """Give a row for each figure, those that were skipped on one, and what is wrong with any."""
+    """Yield a row for each figure, those that were skipped on one, and what is wrong with any."""
     if bench.interrupted:
         yield Line(body=write(page, ("! stopped early: ", "warning"), bench.interrupted))
     several = len({one.device for one in bench.results if one.verdict is not Mark.SKIPPED}) > 1

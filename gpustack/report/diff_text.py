@@ -25,12 +25,12 @@ DISTRIBUTION = "distribution"
 MOST_PACKAGES = 12
 NAMES = {
     Part.RULE: "checks fire on a machine that has what they look for",
-    Part.GUARD: "sick probes are stopped and told, and cost no other its answer",
+    Part.GUARD: "sick probes are stopped and reported, and cost no other its answer",
 }
 
 
 def lines(found: Difference, page: Page) -> Iterator[Line]:
-    """Give the lines: the two verdicts, what came and went, which changes matter, and the others."""
+    """Yield the lines: the two verdicts, what came and went, which changes matter, and the others."""
     yield from _head(found, page)
     grave = [one for one in found.findings if page.verbose or Severity.INFO not in {one.before, one.after} - {None}]
     notes = len(found.findings) - len(grave)
@@ -77,7 +77,7 @@ def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]
 
 
 def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line]:
-    """Give each root that came or went, what follows from it in number, and which change is behind it."""
+    """Yield each root that came or went, what follows from it in number, and which change is behind it."""
     known = {one.key for one in findings}
     follow: dict[str, int] = {}
     for one in findings:
@@ -100,7 +100,7 @@ def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line
 
 
 def _changes(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Give a row for each change; those of several components that changed alike are one."""
+    """Yield a row for each change; those of several components that changed alike are one."""
     groups: dict[tuple[str | None, str | None], list[Changed]] = {}
     for one in changes:
         alike = (one.before, one.after) if one.before and one.after else (str(len(groups)), None)
@@ -119,7 +119,7 @@ def _name(one: Changed) -> str:
 
 
 def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
-    """Give the distributions that came, went or changed, a few of them unless all are wanted."""
+    """Yield the distributions that came, went or changed, a few of them unless all are wanted."""
     told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
     if told:
         yield Line(lead=Text("- "), body=write(page, few(told, len(told) if page.verbose else MOST_PACKAGES)))
@@ -138,7 +138,7 @@ def _text(tested: SelfTest, page: Page) -> Iterator[Line]:
                 shown = ("ok", "good") if proof.held else ("bad", "error")
                 lead = write(page, f"  {page.mark(shown[0])} ")
                 yield Line(lead=lead, body=write(page, (proof.name, shown[1]), f": {proof.says}"))
-    end = "All held" if tested.held else "Not all held: do not trust this installation; install it anew"
+    end = "All held" if tested.held else "Not all held: do not trust this installation; reinstall it"
     yield Line(body=write(page, f"{end} ({tested.seconds:.1f} s)."))
 
 

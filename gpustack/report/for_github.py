@@ -62,13 +62,13 @@ class Place:
 
 
 def of_row(row: Held) -> Place:
-    """Give the line of the policy that asks for it."""
+    """Return the line of the policy that asks for it."""
     found = LINE.fullmatch(clean(row.place or ""))
     return Place(path=found["path"], line=int(found["line"])) if found else Place(path=clean(row.place or POLICY))
 
 
 def of_finding(finding: Finding, reported: Reported, told: Told) -> Place:
-    """Give the pasted file that a finding rests on; on this machine the file that it is about, else the policy."""
+    """Return the pasted file that a finding rests on; on this machine the file that it is about, else the policy."""
     if told.origins:
         files = [path for origin, path in told.origins.items() if origin != STANDARD_INPUT]
         named = (source for one in finding.because for source in _pasted(one.source, told.origins))
@@ -77,7 +77,7 @@ def of_finding(finding: Finding, reported: Reported, told: Told) -> Place:
 
 
 def _pasted(source: str, origins: Mapping[str, str]) -> Iterator[str]:
-    """Give the files among those given that a source names: "issue.txt (in words), other.txt"."""
+    """Yield the files among those given that a source names: "issue.txt (in words), other.txt"."""
     for part in source.split(", "):
         path = part.removesuffix(" (in words)")
         for origin, shown in origins.items():
@@ -93,7 +93,7 @@ def _file(source: str) -> bool:
 
 
 def _files(finding: Finding, reported: Reported) -> Iterator[str]:
-    """Give the files that a finding is about: those its own facts were read from, then where its component lies."""
+    """Yield the files that a finding is about: those its own facts were read from, then where its component lies."""
     own = [one.source for one in finding.because if one.component == finding.component]
     yield from (source for source in own if _file(source) and not source.startswith(("/proc/", "/sys/")))
     report = diagnosis(reported)
@@ -104,7 +104,7 @@ def _files(finding: Finding, reported: Reported) -> Iterator[str]:
 
 
 def render_github(reported: Reported, told: Told = NOTHING) -> str:
-    """Give the lines, the gravest first; GitHub shows ten of each kind, so what is alike is one line."""
+    """Return the lines, the gravest first; GitHub shows ten of each kind, so what is alike is one line."""
     lines = [*_policy(reported), *_findings(reported, told)]
     word, said = headline(reported)
     return "".join(f"{line}\n" for line in lines or [_line("notice", f"gpustack: {word}", [said])])
@@ -133,7 +133,7 @@ def _others(others: tuple[Finding, ...]) -> Iterator[str]:
 
 
 def _line(command: str, title: str, lines: list[str], place: Place | None = None) -> str:
-    """Give one annotation; nothing in it can end it or begin another."""
+    """Return one annotation; nothing in it can end it or begin another."""
     where = [f"file={_property(place.path)}"] if place else []
     where += [f"line={place.line}"] if place and place.line else []
     message = "%0A".join(_data(clean(line)) for line in lines if line)
@@ -149,7 +149,7 @@ def _property(text: str) -> str:
 
 
 def render_sarif(reported: Reported, told: Told = NOTHING) -> str:
-    """Give the SARIF log of one run."""
+    """Return the SARIF log of one run."""
     found = [*_sarif_policy(reported), *_sarif_findings(reported, told)]
     rules = list(dict.fromkeys(str(result["ruleId"]) for result in found))
     run: Object = {
@@ -179,7 +179,7 @@ def _driver(reported: Reported, rules: Sequence[str], told: Told) -> Object:
 
 
 def _rule(name: str, finding: Finding | None, told: Told) -> Object:
-    """Give a rule: what it means in its own words where those are known, else what the first finding says."""
+    """Return a rule: what it means in its own words where those are known, else what the first finding says."""
     text = told.texts.get(name) or HELP.get(name) or (finding.title if finding else name)
     lines = [clean(line) for line in text.strip().splitlines()]
     said = " ".join(lines[0].split()) if lines else name
@@ -202,7 +202,7 @@ def _sarif_policy(reported: Reported) -> Iterator[Object]:
 
 
 def _sarif_findings(reported: Reported, told: Told) -> Iterator[Object]:
-    """Give every finding, those that follow from others too, which name their cause."""
+    """Yield every finding, those that follow from others too, which name their cause."""
     for one in every(reported):
         lines = (one.title, *sentences(one))
         made = _result(clean(one.id), LEVELS[one.severity], lines, of_finding(one, reported, told), one.key)
@@ -232,5 +232,5 @@ def _result(rule: str, level: str, lines: Sequence[str], place: Place, key: str)
 
 
 def _uri(path: str) -> str:
-    """Give a path as a URI: of a file on this machine where it is absolute, else relative to the checkout."""
+    """Return a path as a URI: of a file on this machine where it is absolute, else relative to the checkout."""
     return f"file://{quote(path)}" if path.startswith("/") else quote(path.removeprefix("./"))

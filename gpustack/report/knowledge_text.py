@@ -70,7 +70,7 @@ def _nothing(explanation: Explanation, page: Page) -> Iterator[Line]:
 
 
 def _meaning(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
-    """Give one meaning: its name and kind, then what it is, then its neighbours, commands and findings."""
+    """Yield one meaning: its name and kind, then what it is, then its neighbours, commands and findings."""
     layer = f", {meaning.layer.value} layer" if meaning.layer and meaning.kind is not Kind.LAYER else ""
     yield Line(body=write(page, (meaning.id, "head"), (f": {KINDS[meaning.kind]}{layer}", "dim")), hang=Text("  "))
     yield from indent(2, _body(meaning, told, page))
@@ -83,7 +83,7 @@ def _body(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
     rows = [*_rows(meaning, page)]
     if rows:
         yield from (Line(), *rows)
-    yield from _commands("To mend it:", meaning.commands, page)
+    yield from _commands("To fix it:", meaning.commands, page)
     yield from _findings(meaning, told, page)
     yield from _commands(COMMANDS_OF, meaning.see, page)
     if meaning.row:
@@ -106,7 +106,7 @@ def _rows(meaning: Meaning, page: Page) -> Iterator[Line]:
 
 
 def _row(label: str, text: str | None, page: Page) -> Iterator[Line]:
-    """Give a label and what stands beside it, or after it where the page is narrow."""
+    """Yield a label and what stands beside it, or after it where the page is narrow."""
     if text and page.narrow:
         yield Line(body=write(page, (f"{label}: ", "head"), text), hang=Text("  "))
     elif text:
@@ -114,7 +114,7 @@ def _row(label: str, text: str | None, page: Page) -> Iterator[Line]:
 
 
 def _names(names: Iterable[str], page: Page) -> str:
-    """Give names in a row; many are cut short unless all are asked for."""
+    """Return names in a row; many are cut short unless all are asked for."""
     held = tuple(names)
     most = len(held) if page.verbose or len(held) <= MANY + 1 else MANY
     more = f", and {len(held) - most} more" if len(held) > most else ""
@@ -122,7 +122,7 @@ def _names(names: Iterable[str], page: Page) -> str:
 
 
 def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
-    """Give what it leads to: in full under a number or a message, each once; else by title."""
+    """Yield what it leads to: in full under a number or a message, each once; else by title."""
     if not meaning.findings:
         return
     full = meaning.kind in FULL
@@ -169,7 +169,7 @@ def _answer(answer: MatrixAnswer, page: Page) -> Iterator[Line]:
 
 
 def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
-    """Give one reason and, once, the row that it rests on."""
+    """Yield one reason and, once, the row that it rests on."""
     mark, style = MARKS[reason.verdict]
     yield Line(lead=write(page, (page.mark(mark), style), " "), body=write(page, reason.text))
     if reason.row and reason.row.text not in told:
@@ -211,7 +211,7 @@ def _fits(part: MatrixPart, page: Page) -> bool:
 
 
 def _grid(part: MatrixPart, page: Page) -> Iterator[Line]:
-    """Give a part as columns."""
+    """Yield a part as columns."""
     widths = _widths(part)
     yield Line(lead=Text(" " * GAP), body=write(page, (_matrix_row(part.columns, widths), "dim")), whole=True)
     for row in part.rows:
@@ -225,7 +225,7 @@ def _matrix_row(values: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _list(part: MatrixPart, page: Page) -> Iterator[Line]:
-    """Give a part as one paragraph a row: what it is of, then each column by its name."""
+    """Yield a part as one paragraph a row: what it is of, then each column by its name."""
     indent = min(max((len(row[0]) for row in part.rows), default=0), page.width // FOLDS)
     for row in part.rows:
         lead = write(page, " " * GAP, (row[0].ljust(indent), "head"), " " * GAP)
@@ -241,7 +241,7 @@ def _list(part: MatrixPart, page: Page) -> Iterator[Line]:
 
 
 def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
-    """Give the sources: each with its rows where all is asked for, else how many there are and when they were read."""
+    """Yield the sources: each with its rows where all is asked for, else how many there are and when they were read."""
     if not page.verbose:
         days = sorted(set(part.checked))
         number = len(set(part.sources))
@@ -255,7 +255,7 @@ def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
 
 
 def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
-    """Give what the index tells otherwise."""
+    """Yield what the index tells otherwise."""
     asked = ", ".join(update.asked)
     number = len(update.changes)
     head = f"{number} row{'s' * (number != 1)} differ" if number else "No row that was read differs"

@@ -44,7 +44,7 @@ class Line:
 
 
 def write(page: Page, *parts: str | tuple[str, str]) -> Text:
-    """Give a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
+    """Return a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
     text = Text()
     for part in parts:
         said, style = (part, "plain") if isinstance(part, str) else part
@@ -53,7 +53,7 @@ def write(page: Page, *parts: str | tuple[str, str]) -> Text:
 
 
 def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
-    """Give the lines, moved to the right."""
+    """Yield the lines, moved to the right."""
     for line in lines:
         before = " " * columns
         hang = Text(before).append(line.hang) if line.hang else None
@@ -61,7 +61,7 @@ def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
-    """Give the rows that the line takes on a page of this width, none with spaces at its end."""
+    """Yield the rows that the line takes on a page of this width, none with spaces at its end."""
     lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
     room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
     body = line.body if line.whole or len(line.body) <= MOST_LETTERS else line.body[:MOST_LETTERS].append(" ...")
@@ -80,7 +80,7 @@ def paint(lines: Iterable[Line], page: Page, console: Console) -> None:
 
 
 def draw(lines: Iterable[Line], page: Page) -> str:
-    """Give the text of the lines: the same for the same page, whatever the environment says."""
+    """Return the text of the lines: the same for the same page, whatever the environment says."""
     console = Console(
         file=StringIO(),
         width=page.width,

@@ -72,7 +72,7 @@ MEGA = 1e6
 
 
 def render_nagios(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Give the line, and below it a line for each finding and each row of the policy that is not kept."""
+    """Return the line, and below it a line for each finding and each row of the policy that is not kept."""
     lead = f"GPUSTACK {standing(reported).value} - "
     said = _short(_text(_said(reported)), FIRST_LINE - len(lead))
     rows = [f"policy: {row.rule}: wanted {row.wanted}; found {row.found}" for row in unkept(reported)]
@@ -81,13 +81,13 @@ def render_nagios(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG
 
 
 def _said(reported: Reported) -> str:
-    """Give the sentence; a class of the check says whose fault it is."""
+    """Return the sentence; a class of the check says whose fault it is."""
     word, said = headline(reported)
     return f"{word}: {said}" if policy(reported) or word.startswith("bad-") else said
 
 
 def _performance(reported: Reported) -> Iterator[str]:
-    """Give how many findings there are of each kind, each figure's part of its limit, and how long it took."""
+    """Yield how many findings there are of each kind, each figure's part of its limit, and how long it took."""
     number = counted(reported)
     yield from (f"{COUNTS[severity]}={number[severity]};;;0" for severity in COUNTS)
     bench, report = measured(reported), diagnosis(reported)
@@ -99,7 +99,7 @@ def _performance(reported: Reported) -> Iterator[str]:
 
 
 def _figure(result: Result) -> str:
-    """Give a figure's part of its limit in percent, under its name: no quotes and no equals sign may be in that."""
+    """Return a figure's part of its limit in percent, under its name: no quotes and no equals sign may be in that."""
     label = "".join(letter for letter in clean(f"{result.id}{result.place()}") if letter not in "'=|\"")
     return f"'{label}'={(result.ratio or 0.0) * 100:.1f}%;;;0"
 
@@ -109,12 +109,12 @@ def _finite(value: float | None) -> bool:
 
 
 def _text(text: str) -> str:
-    """Give the text on one line, without the sign that begins performance data."""
+    """Return the text on one line, without the sign that begins performance data."""
     return clean(text).replace("|", "/").strip()
 
 
 def _short(text: str, most: int) -> str:
-    """Give the text, or as many whole words of it as there is room for."""
+    """Return the text, or as many whole words of it as there is room for."""
     if len(text) <= most:
         return text
     words, room = text[: most - len(CUT) + 1].rpartition(" ")[0], text[: most - len(CUT)]
@@ -135,7 +135,7 @@ class Families:
         self.samples.setdefault(name, {}).setdefault(f"{{{told}}}" if told else "", value)
 
     def lines(self) -> Iterator[str]:
-        """Give the text, the families in the order of their help."""
+        """Yield the text, the families in the order of their help."""
         for name, said in HELP.items():
             if held := self.samples.get(name):
                 yield f"# HELP gpustack_{name} {said}"
@@ -145,7 +145,7 @@ class Families:
 
 
 def render_prometheus(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Give the metrics, ready for the textfile collector of node_exporter."""
+    """Return the metrics, ready for the textfile collector of node_exporter."""
     families = Families()
     tool, report, bench = reported.tool, diagnosis(reported), measured(reported)
     families.add("build_info", 1, {"version": tool.version, "matrix_date": tool.matrix_date})
@@ -210,14 +210,14 @@ def _telemetry(seen: Telemetry, labels: Mapping[str, str | None], families: Fami
 
 
 def _labels(result: Result) -> dict[str, str | None]:
-    """Give the labels of a figure: its benchmark and its GPU, or its pair; all GPUs together have none."""
+    """Return the labels of a figure: its benchmark and its GPU, or its pair; all GPUs together have none."""
     if result.gpus and result.device is not None:
         return {"benchmark": result.id, "gpu": str(result.gpus[0]), "peer": str(result.gpus[1])}
     return {"benchmark": result.id, "gpu": None if result.device is None else str(result.device)}
 
 
 def _unit(unit: str) -> tuple[str, float]:
-    """Give the name of the base unit, and by how much a figure in this unit is multiplied."""
+    """Return the name of the base unit, and by how much a figure in this unit is multiplied."""
     for name, scales in (("bytes_per_second", SCALES), ("operations_per_second", OPERATIONS)):
         if unit in scales:
             return name, scales[unit]

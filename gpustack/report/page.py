@@ -39,7 +39,7 @@ SPELT = str.maketrans(
 
 
 def clean(text: str) -> str:
-    """Give the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
+    """Return the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
 
     Control characters, escapes, bidirectional marks, half surrogates and what Unicode has not assigned are "not
     printable"; ``HIDDEN`` are the invisible letters among the others. What begins a command to GitHub's runner in a
@@ -71,19 +71,19 @@ class Page:
 
     @classmethod
     def of(cls, width: int, *, colour: bool, ascii: bool, verbose: bool) -> Page:  # noqa: A002 - as the option is called
-        """Give the page for an output of this width, kept within what can be read."""
+        """Return the page for an output of this width, kept within what can be read."""
         width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
         return cls(width=width, colour=colour, ascii_only=ascii, verbose=verbose)
 
     def show(self, text: str) -> str:
-        """Give the text as it may be printed here: harmless, on one line, in letters that the output has."""
+        """Return the text as it may be printed here: harmless, on one line, in letters that the output has."""
         shown = clean(text)
         if not self.ascii_only or shown.isascii():
             return shown
         return shown.translate(SPELT).encode("ascii", "backslashreplace").decode()
 
     def mark(self, name: str) -> str:
-        """Give the mark of this name, such as ``ok``."""
+        """Return the mark of this name, such as ``ok``."""
         return (ASCII_MARKS if self.ascii_only else MARKS)[name]
 
     @property
@@ -93,12 +93,12 @@ class Page:
 
 
 def safe(text: object) -> str:
-    """Give the text as it may stand in HTML, between tags or in a quoted attribute: escaped, and harmless to read."""
+    """Return the text as it may stand in HTML, between tags or in a quoted attribute: escaped, and harmless to read."""
     return escape(clean(str(text)), quote=True)
 
 
 def tag(name: str, inside: str, class_: str = "") -> str:
-    """Give an element around HTML that is made already."""
+    """Return an element around HTML that is made already."""
     kind = f' class="{class_}"' if class_ else ""
     return f"<{name}{kind}>{inside}</{name}>"
 

@@ -49,7 +49,7 @@ COUNTED = {
 
 
 def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Give the page."""
+    """Return the page."""
     word, said = headline(reported)
     return document(
         f"gpustack: {word}: {said}", "\n".join(filter(None, _parts(reported))), "map", "finding", "bench", "report"
@@ -76,13 +76,13 @@ def _parts(reported: Reported) -> Iterator[str]:
     yield _of(Severity.INFO, rest)
     if report:
         yield _section("Pythons", _list(map(_python, report.environments)) if len(report.environments) > 1 else "")
-        yield _section("Could not be seen", _list(map(_unseen, report.not_seen)))
+        yield _section("Not checked", _list(map(_unseen, report.not_seen)))
     tool = reported.tool
     yield tag("p", safe(f"gpustack {tool.version}, matrix of {tool.matrix_date}"), "soft about")
 
 
 def _head(reported: Reported) -> str:
-    """Give the verdict, the sentence behind it, which machine it is, and what works."""
+    """Return the verdict, the sentence behind it, which machine it is, and what works."""
     word, said = headline(reported)
     report, number = diagnosis(reported), counted(reported)
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
@@ -105,7 +105,7 @@ def _chip(name: str, answer: bool | None) -> str:  # noqa: FBT001 - the answer i
 
 
 def _section(heading: str, inside: str) -> str:
-    """Give a part of the page with its heading, or nothing where nothing is in it."""
+    """Return a part of the page with its heading, or nothing where nothing is in it."""
     return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
@@ -114,7 +114,7 @@ def _of(severity: Severity, families: list[Family]) -> str:
 
 
 def _stack(report: Report) -> str:
-    """Give the boxes of the layers, with the components that findings speak of marked."""
+    """Return the boxes of the layers, with the components that findings speak of marked."""
     roots, faults = set(report.verdict.root_keys), dict[str, str]()
     for one in report.findings:
         if one.severity in {Severity.ERROR, Severity.WARNING}:

@@ -51,7 +51,7 @@ class Case:
 
 
 def render(reported: Reported, told: Told = NOTHING) -> str:
-    """Give the XML; what stands below the threshold of failing is a test that passed and has something to say."""
+    """Return the XML; what stands below the threshold of failing is a test that passed and has something to say."""
     suites = {name: cases for name, cases in _suites(reported).items() if cases}
     root = ET.Element("testsuites")
     made = [_suite(root, name, cases, reported, told) for name, cases in suites.items()]

@@ -71,7 +71,7 @@ def line(text: object, *, own: str = "") -> str:
 
 
 def code(text: object) -> str:
-    """Give the text as code inside a line; a table takes it too."""
+    """Return the text as code inside a line; a table takes it too."""
     shown = " ".join(clean(str(text)).split())
     fence = "`" * (max(map(len, TICKS.findall(shown)), default=0) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -79,14 +79,14 @@ def code(text: object) -> str:
 
 
 def block(lines: Iterable[str]) -> str:
-    """Give commands in a fence, each on a line of its own."""
+    """Return commands in a fence, each on a line of its own."""
     shown = [clean(line) for line in lines]
     fence = "`" * max(3, *(len(ticks) + 1 for line in shown for ticks in TICKS.findall(line)), 0)
     return "\n".join([f"{fence}sh", *shown, fence])
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Give a table of cells that are Markdown already."""
+    """Return a table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
@@ -111,7 +111,7 @@ def _held(match: re.Match[str]) -> str:
 
 
 def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Give the Markdown."""
+    """Return the Markdown."""
     return "\n\n".join(filter(None, _parts(reported))) + "\n"
 
 
@@ -129,7 +129,7 @@ def _parts(reported: Reported) -> Iterator[str]:
     if bench:
         yield from _bench(bench)
     if report and report.not_seen:
-        yield from ("### Could not be seen", "\n".join(map(_unseen, report.not_seen)))
+        yield from ("### Not checked", "\n".join(map(_unseen, report.not_seen)))
     tool = reported.tool
     taken = f", taken {safe(reported.taken)}" if reported.taken else ""
     yield f"<sub>gpustack {safe(tool.version)}, matrix of {safe(tool.matrix_date)}{taken}</sub>"
@@ -148,7 +148,7 @@ def _kept(row: Held) -> str:
 
 
 def _findings(reported: Reported) -> Iterator[str]:
-    """Give each finding under a heading of its own, those alike on other instances once."""
+    """Yield each finding under a heading of its own, those alike on other instances once."""
     families = ordered(reported)
     by_head = {head.key: follow for head, follow in families}
     if families:
@@ -201,7 +201,7 @@ def _bench(bench: BenchReport) -> Iterator[str]:
 
 
 def _compared(comparison: Comparison) -> Iterator[str]:
-    """Give each figure then and now, and what else is not the same about the two reports."""
+    """Yield each figure then and now, and what else is not the same about the two reports."""
     yield f"### Beside {code(comparison.path)} (tolerance {comparison.tolerance:.2%})"
     if comparison.differences:
         yield _list("Not the same:", map(line, comparison.differences))
@@ -227,7 +227,7 @@ def _table(results: Sequence[Result]) -> str:
 
 
 def _figure(result: Result) -> Sequence[str]:
-    """Give the cells of a figure: value, limit, the part of it as a bar and as a number."""
+    """Return the cells of a figure: value, limit, the part of it as a bar and as a number."""
     if result.value is None:
         return (result.verdict.value, "", "", "")
     limit = "" if result.ceiling is None else f"{result.ceiling:.4g}"

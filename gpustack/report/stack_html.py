@@ -35,7 +35,7 @@ HELD = {
 
 
 def render(chart: StackMap) -> str:
-    """Give the page of a map."""
+    """Return the page of a map."""
     here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
     host = chart.host
     where = ", ".join(filter(None, (host.hostname, host.os, host.kernel and f"Linux {host.kernel}", host.machine)))
@@ -46,7 +46,7 @@ def render(chart: StackMap) -> str:
 
 
 def boxes(components: Sequence[Component], contracts: Sequence[Contract], faults: Mapping[str, str] = NONE) -> str:
-    """Give the layers as boxes, the top first; ``faults`` are the components to be marked, each with a word."""
+    """Return the layers as boxes, the top first; ``faults`` are the components to be marked, each with a word."""
     layers = {one.id: one.layer for one in components}
     made = []
     for layer in DOWNWARD:
@@ -56,7 +56,7 @@ def boxes(components: Sequence[Component], contracts: Sequence[Contract], faults
 
 
 def _layer(layer: Layer, here: Sequence[Component], edges: Sequence[Contract], faults: Mapping[str, str]) -> str:
-    """Give the box of a layer; nothing where nothing is in it."""
+    """Return the box of a layer; nothing where nothing is in it."""
     if not here and not edges:
         return ""
     groups = "".join(
@@ -79,7 +79,7 @@ def _vendor(name: str, own: Sequence[Component], faults: Mapping[str, str]) -> s
 
 
 def _system(one: Component, fault: str | None) -> str:
-    """Give a system: lit up with its version where it is here, its name and why where it is not."""
+    """Return a system: lit up with its version where it is here, its name and why where it is not."""
     mark = f" {fault.replace(' ', '-')}" if fault else ""
     told = tag("em", safe(fault)) if fault else ""
     if one.status not in {Status.PRESENT, Status.FAILED}:
@@ -105,7 +105,7 @@ def _needs(edges: Sequence[Contract]) -> str:
 
 
 def blocks(families: Sequence[Family]) -> str:
-    """Give findings in full, those alike on other instances told once."""
+    """Return findings in full, those alike on other instances told once."""
     by_head = {head.key: follow for head, follow in families}
     made = []
     for first, others in alike(head for head, _ in families):
@@ -131,7 +131,7 @@ def _block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding
 
 
 def _known(finding: Finding) -> str:
-    """Give the facts that a finding rests on, each with where it was read, and the rule."""
+    """Return the facts that a finding rests on, each with where it was read, and the rule."""
     rows = [
         tag("dt", safe(f"{one.component} {one.fact}"))
         + tag("dd", safe(value(one.value)) + (tag("small", safe(one.source)) if one.source else ""))
@@ -143,7 +143,7 @@ def _known(finding: Finding) -> str:
 
 
 def fixed(fix: Fix) -> str:
-    """Give what to do, with the commands as they are to be typed."""
+    """Return what to do, with the commands as they are to be typed."""
     commands = "\n".join(safe(one_line(command)) for command in fix.commands)
     told = tag("p", f"{tag('b', safe(heading(fix)))} {safe(fix.text)}")
     typed = tag("pre", commands) if commands else ""
@@ -157,7 +157,7 @@ def _listed(above: str, findings: Iterable[Finding]) -> str:
 
 
 def held(rows: Sequence[Held]) -> str:
-    """Give the rules of the policy as a table, those not kept first."""
+    """Return the rules of the policy as a table, those not kept first."""
     names = ("", "rule", "wanted", "found")
     head = tag("thead", tag("tr", "".join(tag("th", name) for name in names)))
     ordered = sorted(rows, key=lambda row: (row.ok is not False, row.ok is not None))

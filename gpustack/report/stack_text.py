@@ -49,7 +49,7 @@ LEAST_BOX = 44
 
 
 def stack(report: Report, page: Page) -> Iterator[Line]:
-    """Give the lines of the drawing."""
+    """Yield the lines of the drawing."""
     faults, chosen = _faults(report), report.environments[0].python if report.environments else None
     reaching = _placed(report.contracts, {seen.id: seen.layer for seen in report.components})
     for layer in (*DOWNWARD, None):
@@ -59,7 +59,7 @@ def stack(report: Report, page: Page) -> Iterator[Line]:
 
 
 def _faults(report: Report) -> dict[str, State]:
-    """Give the components that findings speak of: which one is at fault, which ones are only affected by it."""
+    """Return the components that findings speak of: which one is at fault, which ones are only affected by it."""
     roots, faults = set(report.verdict.root_keys), dict[str, State]()
     for severity in (Severity.ERROR, Severity.WARNING):
         for one in report.findings:
@@ -93,7 +93,7 @@ def _label(name: str, lines: Sequence[Line], page: Page) -> Iterator[Line]:
 
 
 def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
-    """Give a row for what is here or should be, and one row for all that is absent, and one for what has no use."""
+    """Yield a row for what is here or should be, and one row for all that is absent, and one for what has no use."""
     folded = [] if page.verbose else [one for one in here if one.status in FOLDED and one.id not in faults]
     for component in here:
         if component not in folded:
@@ -107,7 +107,7 @@ def _components(here: Sequence[Component], faults: Mapping[str, State], page: Pa
 
 
 def _state(status: Status, fault: State | None) -> State:
-    """Give mark and word: of the finding that speaks of what is here, of the status for what is not."""
+    """Return mark and word: of the finding that speaks of what is here, of the status for what is not."""
     mark, word, style = STATUS[status]
     if fault is None:
         return mark, word, style
@@ -115,7 +115,7 @@ def _state(status: Status, fault: State | None) -> State:
 
 
 def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Iterator[Line]:
-    """Give a row for each contract, those of several alike GPUs or copies once."""
+    """Yield a row for each contract, those of several alike GPUs or copies once."""
     told = [one for one in contracts if page.verbose or one.kind != TECHNIQUE]
     for (status, said), times in Counter(_sentence(one, chosen) for one in told).items():
         often = f" ({times} times)" if times > 1 else ""
@@ -130,7 +130,7 @@ def _sentence(edge: Contract, chosen: str | None) -> tuple[Kept, str]:
 
 
 def _row(state: State, body: Text, bar: str, page: Page) -> Line:
-    """Give one row: the bar of a contract, mark and word of the state, and what is said."""
+    """Return one row: the bar of a contract, mark and word of the state, and what is said."""
     mark, word, style = state
     if page.narrow:
         said = write(page, (f"{page.mark(mark)} {word} ", style)).append(body)
@@ -141,7 +141,7 @@ def _row(state: State, body: Text, bar: str, page: Page) -> Line:
 
 
 def _entry(entry: Entry, page: Page) -> Text:
-    """Give what is said of one component, its path cut to what room is left, or whole with ``-v``."""
+    """Return what is said of one component, its path cut to what room is left, or whole with ``-v``."""
     notes = ", ".join(entry.notes)
     whole = page.width - LAYER_COLUMNS - STATUS_COLUMNS
     aligned = entry.head.ljust(HEAD_COLUMNS) if HEAD_COLUMNS + 2 + len(notes) <= whole else entry.head
@@ -153,7 +153,7 @@ def _entry(entry: Entry, page: Page) -> Text:
 
 
 def elided(path: str, room: int) -> str:
-    """Give the path, or as many of its last names as there is room for; nothing where not even one fits."""
+    """Return the path, or as many of its last names as there is room for; nothing where not even one fits."""
     if len(path) <= room:
         return path
     end = path[len(path) - room + 1 :]
@@ -161,7 +161,7 @@ def elided(path: str, room: int) -> str:
 
 
 def _told(component: Component, page: Page) -> Iterator[Line]:
-    """Give what ``-v`` adds: where each copy lies, what was looked at, and how long each question took."""
+    """Yield what ``-v`` adds: where each copy lies, what was looked at, and how long each question took."""
     told = [f"looked at in {component.seconds * 1000:.1f} ms" + (f": {component.source}" if component.source else "")]
     told += [f"copy: {' '.join(filter(None, (copy.version, copy.path)))}" for copy in component.instances if copy.path]
     told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
@@ -171,7 +171,7 @@ def _told(component: Component, page: Page) -> Iterator[Line]:
 
 
 def lines(chart: StackMap, page: Page) -> Iterator[Line]:
-    """Give the lines of the map: what machine, the boxes, and how many systems are here."""
+    """Yield the lines of the map: what machine, the boxes, and how many systems are here."""
     yield from _head(chart, page)
     reaching = _placed(chart.contracts, {one.id: one.layer for one in chart.components})
     boxes = [(layer.value, list(_inside(layer, chart, reaching, page))) for layer in DOWNWARD]
@@ -195,7 +195,7 @@ def _head(chart: StackMap, page: Page) -> Iterator[Line]:
 def _inside(
     layer: Layer, chart: StackMap, reaching: Mapping[Layer | None, Sequence[Contract]], page: Page
 ) -> Iterator[Line]:
-    """Give what stands in one box: a row for all of each vendor that is here, rows for the rest, and contracts."""
+    """Yield what stands in one box: a row for all of each vendor that is here, rows for the rest, and contracts."""
     here = [one for one in chart.components if one.layer is layer]
     for vendor, name in VENDORS.items():
         own = [one for one in here if one.vendor == vendor or (vendor == "any" and one.vendor not in VENDORS)]
@@ -213,7 +213,7 @@ def _inside(
 
 
 def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
-    """Give what is here one by one, and what is not in a row a word."""
+    """Yield what is here one by one, and what is not in a row a word."""
     for one in own:
         if one.status in {Status.PRESENT, Status.FAILED}:
             mark, word, style = STATUS[one.status]
@@ -233,7 +233,7 @@ def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
 
 
 def _name(one: Component, page: Page) -> str:
-    """Give the name of what is not here, with why where that is told."""
+    """Return the name of what is not here, with why where that is known."""
     return (
         f"{one.id} ({one.reason})" if one.reason and (page.verbose or one.status is Status.NOT_APPLICABLE) else one.id
     )
@@ -261,7 +261,7 @@ def _border(corners: str, name: str, line: str, page: Page) -> Line:
 
 
 def _framed(row: Text, side: str, page: Page) -> Line:
-    """Give a row between the sides of its box; a word longer than the box is let out."""
+    """Return a row between the sides of its box; a word longer than the box is let out."""
     room = page.width - 4 - row.cell_len
     end = Text(" " * room + f" {side}", "dim") if room >= 0 else Text()
     return Line(body=Text(f"{side} ", "dim").append(row).append(end), whole=True)

@@ -31,7 +31,7 @@ class Entry:
 
 
 def entries(component: Component) -> tuple[Entry, ...]:
-    """Give the rows of a component: one, or one for each kind of GPU that is here."""
+    """Return the rows of a component: one, or one for each kind of GPU that is here."""
     grouped = GROUPED.get(component.id)
     if grouped and component.status is Status.PRESENT and component.instances:
         return tuple(_groups(component, grouped))
@@ -42,14 +42,14 @@ def entries(component: Component) -> tuple[Entry, ...]:
 
 
 def few(words: Iterable[str], most: int = MOST_NAMED) -> str:
-    """Give the words with commas, and how many more there are."""
+    """Return the words with commas, and how many more there are."""
     known = list(words)
     rest = len(known) - most
     return ", ".join(known[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def listed(words: Sequence[str]) -> str:
-    """Give the words as a sentence names them, with "and" before the last."""
+    """Return the words as a sentence names them, with "and" before the last."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
@@ -68,7 +68,7 @@ def _copies(component: Component) -> tuple[str, ...]:
 
 
 def _groups(component: Component, describe: Callable[[Instance], tuple[str, str]]) -> Iterable[Entry]:
-    """Give a row for each set of instances that are described alike."""
+    """Yield a row for each set of instances that are described alike."""
     alike: dict[tuple[str, str, Status], list[Instance]] = {}
     for one in component.instances:
         alike.setdefault((*describe(one), one.status), []).append(one)
@@ -176,7 +176,7 @@ SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
 
 
 def families(findings: Sequence[Finding], root_keys: Sequence[str]) -> tuple[list[Family], list[Family]]:
-    """Give the root causes and the other findings, each with all that follows from it; every finding once."""
+    """Return the root causes and the other findings, each with all that follows from it; every finding once."""
     by_key = {one.key: one for one in findings}
     roots = [by_key[key] for key in root_keys if key in by_key]
     heads = [one for one in findings if one.caused_by not in by_key]
@@ -192,7 +192,7 @@ def families(findings: Sequence[Finding], root_keys: Sequence[str]) -> tuple[lis
 
 
 def consequences(of: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Give all findings that follow from the one of this key, directly or not, each once."""
+    """Return all findings that follow from the one of this key, directly or not, each once."""
     found: dict[str, Finding] = {}
     causes = [of]
     while causes:
@@ -204,7 +204,7 @@ def consequences(of: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
-    """Give each finding with those that say the same of other instances: same id, same fix."""
+    """Yield each finding with those that say the same of other instances: same id, same fix."""
     groups: list[list[Finding]] = []
     for finding in findings:
         group = next((held for held in groups if (held[0].id, held[0].fix) == (finding.id, finding.fix)), None)
@@ -216,12 +216,12 @@ def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding,
 
 
 def paragraphs(finding: Finding) -> list[str]:
-    """Give what is known of a finding beside its title."""
+    """Return what is known of a finding beside its title."""
     return [line for line in map(str.strip, finding.detail.splitlines()) if line]
 
 
 def reasons(finding: Finding) -> Iterator[str]:
-    """Give how we know: each fact that the finding rests on with its source, and the row of the matrix."""
+    """Yield how we know: each fact that the finding rests on with its source, and the row of the matrix."""
     yield from map(_because, finding.because)
     if finding.row:
         row = finding.row
@@ -229,18 +229,18 @@ def reasons(finding: Finding) -> Iterator[str]:
 
 
 def heading(fix: Fix) -> str:
-    """Give the words that stand before a fix: "What to type (needs root):"."""
+    """Return the words that stand before a fix: "What to type (needs root):"."""
     needs = " and ".join(["root"] * fix.needs_root + ["a reboot"] * fix.needs_reboot)
     return ("What to type" if fix.commands else "What to do") + (f" (needs {needs})" if needs else "") + ":"
 
 
 def one_line(command: str) -> str:
-    """Give a command on one line: a newline that came in with a name must not become a second command."""
+    """Return a command on one line: a newline that came in with a name must not become a second command."""
     return "\\n".join(command.splitlines())
 
 
 def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]:
-    """Give all of a finding but its title, a line each: what is known, how, what to type, what follows from it."""
+    """Yield all of a finding but its title, a line each: what is known, how, what to type, what follows from it."""
     yield from paragraphs(finding)
     if known := list(reasons(finding)):
         yield "How we know:"
@@ -261,7 +261,7 @@ def _because(because: Because) -> str:
 
 
 def value(held: JsonValue) -> str:
-    """Give a fact's value in words."""
+    """Return a fact's value in words."""
     if held is None or isinstance(held, bool):
         return {None: "not there", True: "yes", False: "no"}[held]
     if isinstance(held, Mapping):

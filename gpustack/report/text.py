@@ -52,13 +52,13 @@ MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
 
 
 def block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    """Give a finding in full: its title, what is known, the fix, its like on other instances, what follows."""
+    """Yield a finding in full: its title, what is known, the fix, its like on other instances, what follows."""
     yield title(finding, page)
     yield from indent(2, _body(finding, others, follow, page))
 
 
 def title(finding: Finding, page: Page) -> Line:
-    """Give the line that says what is wrong, with mark and word."""
+    """Return the line that says what is wrong, with mark and word."""
     sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
     said = f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}{sure}: "
     return Line(body=write(page, (said, finding.severity.value), (finding.title, "head")), hang=Text("  "))
@@ -80,7 +80,7 @@ def _body(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]
 
 
 def fix(wanted: Fix, page: Page) -> Iterator[Line]:
-    """Give what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
+    """Yield what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
     yield Line()
     yield Line(body=write(page, (heading(wanted), "head"), f" {wanted.text}"))
     yield from _commands(wanted.commands, page)
@@ -102,14 +102,14 @@ def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
 
 
 def _others(findings: Sequence[Finding], page: Page) -> list[str]:
-    """Give a few by what they say, many by whom they speak of."""
+    """Return a few by what they say, many by whom they speak of."""
     if len(findings) <= FEW:
         return [one.title for one in findings]
     return [few((one.instance or one.title for one in findings), len(findings) if page.verbose else MOST_ITEMS)]
 
 
 def _titles(findings: Sequence[Finding], page: Page) -> list[str]:
-    """Give consequences by their titles, those of one id once."""
+    """Return consequences by their titles, those of one id once."""
     said = []
     for first, more in alike(findings):
         often = f" (and {len(more)} more like it)" if more else ""
@@ -118,7 +118,7 @@ def _titles(findings: Sequence[Finding], page: Page) -> list[str]:
 
 
 def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Give the lines of the whole report, section by section."""
+    """Yield the lines of the whole report, section by section."""
     roots, rest = families(report.findings, report.verdict.root_keys)
     yield from _verdict(report, page)
     if report.verdict.status is Health.NO_GPU and example:
@@ -132,12 +132,12 @@ def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator
         yield from _of(severity, rest, page)
     if len(report.environments) > 1:
         yield from _section("PYTHONS", _environments(report.environments, page), page)
-    yield from _section("COULD NOT BE SEEN", _unseen(report.not_seen, page), page)
+    yield from _section("NOT CHECKED", _unseen(report.not_seen, page), page)
     yield from _foot(report, page)
 
 
 def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Give a heading and what stands under it, or nothing where nothing does."""
+    """Yield a heading and what stands under it, or nothing where nothing does."""
     held = list(inside)
     if held:
         yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
@@ -178,7 +178,7 @@ def _counts(report: Report) -> str:
 
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
-    """Give findings in full, with a blank line between two; those alike on other instances are told once."""
+    """Yield findings in full, with a blank line between two; those alike on other instances are told once."""
     by_head = {head.key: follow for head, follow in families}
     for number, (first, others) in enumerate(alike(head for head, _ in families)):
         if number:
@@ -193,7 +193,7 @@ def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[
 
 
 def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
-    """Give what works in each Python, those first in which something does; those without a framework are counted."""
+    """Yield what works in each Python, those first in which something does; those without a framework are counted."""
     ordered = sorted(environments, key=_rank)
     told = [one for one in ordered if one.works or one is environments[0] or page.verbose]
     most = len(told) if page.verbose else MOST_ENVIRONMENTS
@@ -214,7 +214,7 @@ def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
 
 
 def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
-    """Give what could not be seen, by why not and what would help."""
+    """Yield what could not be seen, by why not and what would help."""
     reasons: dict[tuple[str, str | None], list[str]] = {}
     for one in not_seen:
         reasons.setdefault((one.why, one.enable_by), []).append(one.what)

@@ -27,7 +27,7 @@ class Frame:
     y: tuple[int, int]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Give where a point lies on the drawing, kept within it."""
+        """Return where a point lies on the drawing, kept within it."""
         across = (log10(max(x, LEAST)) - self.x[0]) / (self.x[1] - self.x[0])
         up = (log10(max(y, LEAST)) - self.y[0]) / (self.y[1] - self.y[0])
         across, up = min(max(across, 0.0), 1.0), min(max(up, 0.0), 1.0)
@@ -35,7 +35,7 @@ class Frame:
 
 
 def roofline(trace: Trace) -> str:
-    """Give the layers under the limits of memory and arithmetic, or nothing where too little is known."""
+    """Return the layers under the limits of memory and arithmetic, or nothing where too little is known."""
     points = [(one, one.intensity, one.tflops or 0.0) for one in trace.layers if _real(one.intensity, one.tflops)]
     memory, compute = limit(trace.memory_ceiling), limit(trace.compute_ceiling)
     if not points or not memory or not compute:
@@ -68,7 +68,7 @@ def roofline(trace: Trace) -> str:
 
 
 def times(trace: Trace) -> str:
-    """Give the time of each batch on the CPU and on the GPU, or nothing where no two batches are known."""
+    """Return the time of each batch on the CPU and on the GPU, or nothing where no two batches are known."""
     if not trace.crossover:
         return ""
     kinds = {
@@ -97,7 +97,7 @@ def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]], ab
 
 
 def _axes(frame: Frame) -> Iterator[str]:
-    """Give a line and a number for each power of ten, fewer where there are many."""
+    """Yield a line and a number for each power of ten, fewer where there are many."""
     for number in _marks(frame.x):
         x, _ = frame.at(10.0**number, 1.0)
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HIGH - BOTTOM}"/>'

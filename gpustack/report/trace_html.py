@@ -43,7 +43,7 @@ WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", Sta
 
 
 def render(trace: Trace) -> str:
-    """Give the page."""
+    """Return the page."""
     return document(
         f"gpustack trace: {headline(trace)}",
         "\n".join(filter(None, _parts(trace))),
@@ -67,12 +67,12 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield _section("CPU or GPU", _crossover(trace))
     yield _section("From the script down to the kernel", _chain(trace))
     words = ", ".join(TERMS)
-    yield tag("p", safe(f"A word is told by gpustack explain WORD: {words}."), "soft about")
+    yield tag("p", safe(f"gpustack explain WORD says what a word means: {words}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
 
 
 def _section(heading: str, inside: str) -> str:
-    """Give a part of the page with its heading, or nothing where nothing is in it."""
+    """Return a part of the page with its heading, or nothing where nothing is in it."""
     return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
@@ -159,7 +159,7 @@ def _or_unknown(value: int | None) -> str:
 
 
 def _compared(trace: Trace) -> str:
-    """Give eager beside graph and serial beside overlapped as bars, and how right the answer is."""
+    """Return eager beside graph and serial beside overlapped as bars, and how right the answer is."""
     made = []
     if (one := trace.launching) is not None:
         made.append(_pair(f"{one.kernels} kernels", ("eager", one.eager_seconds), ("CUDA graph", one.graph_seconds)))
@@ -217,7 +217,7 @@ def _chain(trace: Trace) -> str:
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Give rows under their names; on a phone each cell says what it is."""
+    """Return rows under their names; on a phone each cell says what it is."""
     head = tag("thead", tag("tr", "".join(tag("th", safe(name)) for name in names)))
     made = "".join(tag("tr", "".join(_cells(names, row))) for row in rows)
     return tag("div", tag("table", head + tag("tbody", made), "rows"), "card wide-rows") if made else ""

@@ -90,7 +90,7 @@ STEP_AT = {"host": (1,), "in": (2,), "memory": (3,), "units": (4,), "read": (5,)
 
 
 def picture(trace: Trace) -> str:
-    """Give both drawings in their card."""
+    """Return both drawings in their card."""
     return tag("div", "".join(_drawn(trace, plan) for plan in (WIDE, TALL)), "card machine")
 
 
@@ -107,12 +107,12 @@ def _drawn(trace: Trace, plan: Plan) -> str:
 
 
 def gpu_name(trace: Trace) -> str:
-    """Give what the frame of the GPU is called."""
+    """Return what the frame of the GPU is called."""
     return trace.device.name if trace.device else "GPU"
 
 
 def words(trace: Trace) -> Mapping[str, Sequence[str]]:
-    """Give what is told at each place and arrow; in a box the first line is its name."""
+    """Return what is shown at each place and arrow; in a box the first line is its name."""
     one = trace.subject
     loaded = scaled(one.weight_bytes, SIZES) if one.weight_bytes else ""
     error = next((f"error {max(check.error, check.largest):.2g}" for check in trace.checks), "")
@@ -151,7 +151,7 @@ def _step(trace: Trace, number: int) -> Step | None:
 
 
 def _timed(trace: Trace, number: int, word: str) -> str:
-    """Give a step by its number, in a word and its time."""
+    """Return a step by its number, in a word and its time."""
     step = _step(trace, number)
     if step is None or step.seconds is None or (number in {5, 6} and not trace.device):
         return f"{number}: {word}"
@@ -159,7 +159,7 @@ def _timed(trace: Trace, number: int, word: str) -> str:
 
 
 def _speed(trace: Trace, number: int) -> Iterator[str]:
-    """Give the bandwidth of a copy of the model's own and its part of the link's."""
+    """Yield the bandwidth of a copy of the model's own and its part of the link's."""
     step = _step(trace, number)
     speeds = [one for one in (step.figures if step else ()) if one.unit == "GB/s" and one.name[:5] != BENCH]
     best = max(speeds, key=lambda one: one.value, default=None)
@@ -209,7 +209,7 @@ def _box(box: Box, lines: Sequence[str], trace: Trace, name: str) -> str:
 
 
 def _units(box: Box, trace: Trace) -> Iterator[str]:
-    """Give the multiprocessors as small squares along the lower edge; those with blocks in the first wave are lit."""
+    """Yield the multiprocessors as small squares along the lower edge; those with blocks in the first wave are lit."""
     count = min((trace.device.multiprocessors if trace.device else 0) or MOST_UNITS, MOST_UNITS)
     waves = max((one.waves for one in trace.kernels if one.waves is not None), default=0.0)
     lit = round(count * min(waves, 1.0))

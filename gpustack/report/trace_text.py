@@ -54,7 +54,7 @@ WORDS = {State.DONE: "DONE", State.FAILED: "FAILED", State.SKIPPED: "TRACE", Sta
 
 
 def layers(trace: Trace, page: Page) -> Iterator[Line]:
-    """Give the layers: time, arithmetic intensity, what was reached and what limits it."""
+    """Yield the layers: time, arithmetic intensity, what was reached and what limits it."""
     beside = {one.name: one.seconds for one in trace.cpu_layers}
     if trace.layers:
         yield from _table(LAYER, LAYER_COLUMNS, [_layer(one, trace) for one in trace.layers], page)
@@ -82,7 +82,7 @@ def _layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
 
 
 def kernels(trace: Trace, page: Page) -> Iterator[Line]:
-    """Give each kernel as it was started."""
+    """Yield each kernel as it was started."""
     if not trace.kernels:
         return
     most = len(trace.kernels) if page.verbose else MOST_KERNELS
@@ -115,7 +115,7 @@ def _kernel(one: KernelLaunch) -> tuple[str, ...]:
 
 
 def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
-    """Give what each batch took on the CPU and on the GPU."""
+    """Yield what each batch took on the CPU and on the GPU."""
     if points:
         yield from _table(BATCH, BATCH_COLUMNS, [_batch(one) for one in points], page)
 
@@ -127,7 +127,7 @@ def _batch(one: BatchTime) -> tuple[str, ...]:
 
 
 def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[str, ...]], page: Page) -> Iterator[Line]:
-    """Give rows under their names (a negative width is set to the left); on a narrow page, each row as a list.
+    """Yield rows under their names (a negative width is set to the left); on a narrow page, each row as a list.
 
     A column of which nothing is known is left out.
     """
@@ -145,7 +145,7 @@ def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[st
 
 
 def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
-    """Give the cells side by side; one that is too long takes from the one after it, or is cut where it is a name."""
+    """Return the cells side by side; one that is too long takes from the one after it, or is cut where it is a name."""
     made, owed = list[str](), 0
     for cell, wide in zip(cells, columns, strict=True):
         room = abs(wide) - owed
@@ -156,7 +156,7 @@ def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
 
 
 def lines(trace: Trace, page: Page) -> Iterator[Line]:
-    """Give the lines of the whole trace, section by section."""
+    """Yield the lines of the whole trace, section by section."""
     yield from _head(trace, page)
     yield from _section("THE SEVEN STEPS", _steps(trace, page), page)
     if trace.stop:
@@ -171,7 +171,7 @@ def lines(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Give a heading and what stands under it, or nothing where nothing does."""
+    """Yield a heading and what stands under it, or nothing where nothing does."""
     held = list(inside)
     if held:
         yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
@@ -197,7 +197,7 @@ def _steps(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:
-    """Give one step: its mark, number and name, its time, and its part of the whole as a bar."""
+    """Return one step: its mark, number and name, its time, and its part of the whole as a bar."""
     mark, word, style = STATES[step.status]
     lead = write(page, (f"{page.mark(mark)} ", style), (f"{step.number} ", "head"))
     part = share(step.seconds, every)
@@ -216,7 +216,7 @@ def _tells(step: Step) -> bool:
 
 
 def _said(step: Step, page: Page) -> Iterator[str]:
-    """Give the figures of a step, with -v how each was measured, what there is to say of it, and its libraries."""
+    """Yield the figures of a step, with -v how each was measured, what there is to say of it, and its libraries."""
     for held in step.figures:
         yield f"{figure(held)} ({held.note})" if page.verbose and held.note else figure(held)
     yield from step.why if _tells(step) else ()
@@ -237,7 +237,7 @@ def _findings(trace: Trace, page: Page) -> Iterator[Line]:
 
 
 def _compared(trace: Trace, page: Page) -> Iterator[Line]:
-    """Give eager beside graph, serial beside overlapped, and how right the answer is."""
+    """Yield eager beside graph, serial beside overlapped, and how right the answer is."""
     told = list[str]()
     if (one := trace.launching) is not None:
         told.append(
@@ -287,7 +287,7 @@ def _foot(trace: Trace, page: Page) -> Iterator[Line]:
     if told:
         yield Line(body=write(page, (f"Limits: {'; '.join(told)}.", "dim")))
     took = f"gpustack {trace.tool.version}, {GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
-    words = f"A word is told by gpustack explain WORD: {', '.join(TERMS)}."
+    words = f"gpustack explain WORD says what a word means: {', '.join(TERMS)}."
     yield Line(body=write(page, (f"{took} {words}", "dim")))
 
 

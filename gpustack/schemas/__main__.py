@@ -43,7 +43,7 @@ ROOTS = {
 
 
 def schema() -> dict[str, Any]:
-    """Give the schema of gpustack.toml, and of [tool.gpustack] in pyproject.toml."""
+    """Return the schema of gpustack.toml, and of [tool.gpustack] in pyproject.toml."""
     made = TypeAdapter(policy.Policy).json_schema()
     kinds = {kind.__name__: kind for kind in KINDS}
     inside = {name: _named(held, kinds.get(name)) for name, held in made.pop("$defs").items()}
@@ -52,7 +52,7 @@ def schema() -> dict[str, Any]:
 
 
 def _named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
-    """Give one type's schema with its keys as they are written in the file; any other key is a mistake."""
+    """Return one type's schema with its keys as they are written in the file; any other key is a mistake."""
     kept = {key: value for key, value in held.items() if key not in NOISE}
     if kind is None:
         return kept
@@ -65,7 +65,7 @@ def _key(one: Field[Any]) -> str:
 
 
 def _valued(said: Mapping[str, Any], one: Field[Any]) -> dict[str, Any]:
-    """Give what a key may hold: what the type says, but where the field itself says it more closely."""
+    """Return what a key may hold: what the type says, but where the field itself says it more closely."""
     own = one.metadata["schema"]
     told = (
         {} if {"type", "anyOf", "enum"} & set(own) else {key: value for key, value in said.items() if key not in NOISE}
@@ -77,7 +77,7 @@ def _valued(said: Mapping[str, Any], one: Field[Any]) -> dict[str, Any]:
 
 
 def generate() -> Iterator[tuple[str, str]]:
-    """Give the name of each schema and its text."""
+    """Yield the name of each schema and its text."""
     for name, root in ROOTS.items():
         yield name, json.dumps(schema() if root is Policy else whole_schema(root), indent=1) + "\n"
 
@@ -89,7 +89,7 @@ def write(folder: Path) -> None:
 
 
 def whole_schema(root: type) -> dict[str, Any]:
-    """Give the schema of what we write of this type, and of all types inside it."""
+    """Return the schema of what we write of this type, and of all types inside it."""
     made = TypeAdapter(root).json_schema(mode="serialization")
     inside = {kind.__name__: kind for kind in _types(root)}
     named = {name: _all_named(held, inside.get(name)) for name, held in made.pop("$defs").items()}
@@ -100,7 +100,7 @@ def whole_schema(root: type) -> dict[str, Any]:
 
 
 def _all_named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
-    """Give one type's schema with the keys that ``plain`` writes: all of them, always; more may be added freely."""
+    """Return one type's schema with the keys that ``plain`` writes: all of them, always; more may be added freely."""
     kept = {key: value for key, value in held.items() if key not in NOISE}
     if kind is None or "properties" not in held:
         return kept
@@ -119,7 +119,7 @@ def _quiet(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _types(kind: object) -> Iterator[type]:
-    """Give a type of ours and all types of ours that its fields speak of."""
+    """Yield a type of ours and all types of ours that its fields speak of."""
     if is_dataclass(kind) and isinstance(kind, type):
         yield kind
         hints = get_type_hints(kind)

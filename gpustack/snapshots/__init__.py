@@ -37,7 +37,7 @@ Made = TypeVar("Made")
 
 
 def read(text: str, origin: str = "the snapshot") -> Facts:
-    """Give the facts that the text records; raises InputError, naming the origin, for anything else.
+    """Return the facts that the text records; raises InputError, naming the origin, for anything else.
 
     Keys that are not known are passed over, so that a newer gpustack may add some; ``rewriting`` keeps them.
     """
@@ -45,7 +45,7 @@ def read(text: str, origin: str = "the snapshot") -> Facts:
 
 
 def take(said: Mapping[str, Any], origin: str) -> Facts:
-    """Give the facts that a decoded snapshot records; raises InputError, naming the origin, for anything else."""
+    """Return the facts that a decoded snapshot records; raises InputError, naming the origin, for anything else."""
     schema = said.get("schema")
     if schema != SCHEMA:
         holds = " ".join(str(schema).split())[:100] if schema else "JSON without a schema"
@@ -58,7 +58,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
 
 
 def decode(text: str, origin: str) -> Mapping[str, Any]:
-    """Give the JSON object that the text is; raises InputError, naming the origin, where it is none."""
+    """Return the JSON object that the text is; raises InputError, naming the origin, where it is none."""
     measure(text, origin)
     try:
         said = json.loads(text, parse_constant=_no_number)
@@ -228,7 +228,7 @@ def _frozen_object(value: object) -> Mapping[str, JsonValue]:
 
 
 def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
-    """Give decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
+    """Return decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
 
     Raises RecursionError where it is nested too deeply.
     """

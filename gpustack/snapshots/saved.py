@@ -25,7 +25,7 @@ Made = TypeVar("Made")
 
 
 def unknown(said: Mapping[str, object], facts: Facts) -> JsonValue:
-    """Give what a decoded snapshot says beyond the facts that were read from it, by the same names; None for nothing.
+    """Return what a decoded snapshot says beyond the facts that were read from it, by the same names; None for nothing.
 
     Of a list there is one value for each of its members. Raises InputError where it is nested too deeply to be kept.
     """
@@ -36,7 +36,7 @@ def unknown(said: Mapping[str, object], facts: Facts) -> JsonValue:
 
 
 def render(facts: Facts, more: JsonValue) -> str:
-    """Give the facts as a snapshot, with what was unknown put back."""
+    """Return the facts as a snapshot, with what was unknown put back."""
     return plain.render(_joined(plain.plain(facts), more))
 
 
@@ -59,7 +59,7 @@ def _joined(known: object, more: JsonValue) -> object:
 
 
 def read(path: Path) -> BenchReport:
-    """Give the report of a file of ``gpustack bench --save``; raises InputError for anything else.
+    """Return the report of a file of ``gpustack bench --save``; raises InputError for anything else.
 
     Keys that are not known are passed over, and those that an older gpustack did not write have their usual values.
     """
@@ -77,7 +77,7 @@ def read(path: Path) -> BenchReport:
 
 
 def made(said: Mapping[str, Any], kind: type[Made]) -> Made:
-    """Give one of our types from its JSON; raises TypeError or ValueError where they do not fit."""
+    """Return one of our types from its JSON; raises TypeError or ValueError where they do not fit."""
     if not isinstance(said, dict):
         raise TypeError(f"{kind.__name__} is no object")
     held, hints = {}, _hints(kind)  # type: ignore[arg-type]  # a class can be a key
@@ -109,7 +109,7 @@ def _value(said: object, hint: Any) -> object:  # noqa: ANN401 - a hint has no t
 
 
 def _one(said: object, hint: type) -> object:
-    """Give a value that is no list and no table of free names."""
+    """Return a value that is no list and no table of free names."""
     if is_dataclass(hint):
         return made(_checked(said, dict), hint)
     if issubclass(hint, Enum):
@@ -133,7 +133,7 @@ def _checked(said: object, *kinds: type) -> Any:  # noqa: ANN401 - one of the ki
 
 
 def _frozen(said: object) -> object:
-    """Give JSON as our facts hold it: lists are tuples."""
+    """Return JSON as our facts hold it: lists are tuples."""
     if isinstance(said, list):
         return tuple(map(_frozen, said))
     return {name: _frozen(one) for name, one in said.items()} if isinstance(said, dict) else said

@@ -40,7 +40,7 @@ class _Both(NamedTuple):
 
 
 def batches(most: int) -> tuple[int, ...]:
-    """Give the batches to be timed, from one input up to so many, each four times the one before."""
+    """Return the batches to be timed, from one input up to so many, each four times the one before."""
     found = [most]
     while found[-1] > 1 and len(found) < MOST_BATCHES - 1:
         found.append(max(1, found[-1] // STEP))
@@ -48,7 +48,7 @@ def batches(most: int) -> tuple[int, ...]:
 
 
 def joined(cpu: Sequence[BatchTime], gpu: Sequence[BatchTime]) -> tuple[BatchTime, ...]:
-    """Give what both told of each batch as one row."""
+    """Return what both told of each batch as one row."""
     known = {one.batch: one.cpu_seconds for one in cpu}
     beside = tuple(replace(one, cpu_seconds=known.pop(one.batch, one.cpu_seconds)) for one in gpu)
     alone = (BatchTime(batch=batch, cpu_seconds=seconds) for batch, seconds in known.items())
@@ -56,7 +56,7 @@ def joined(cpu: Sequence[BatchTime], gpu: Sequence[BatchTime]) -> tuple[BatchTim
 
 
 def crossover(points: Sequence[BatchTime], unit: str = "inputs", weights_seconds: float | None = None) -> Crossover:
-    """Give from which batch on the GPU wins by these measured times, and why.
+    """Return from which batch on the GPU wins by these measured times, and why.
 
     It wins from a batch on where it is faster there and at every larger batch that was measured; between two batches
     the crossing is where the line through the two ratios meets one, both on logarithmic scales. ``weights_seconds`` is
@@ -79,7 +79,7 @@ def _batch(one: _Both) -> int:
 
 
 def _crossing(both: Sequence[_Both]) -> float | None:
-    """Give the batch at which the two take the same time, before the GPU is faster for good."""
+    """Return the batch at which the two take the same time, before the GPU is faster for good."""
     if both[-1].ratio <= 1:
         return None
     at = float(both[0].batch)
@@ -160,13 +160,13 @@ def _duration(seconds: float) -> str:
 
 
 def alone(trace: Trace, why: str) -> Trace:
-    """Give the CPU's trace, with why there is no GPU beside it."""
+    """Return the CPU's trace, with why there is no GPU beside it."""
     steps = (replace(one, why=(*one.why, why)) if one.number == COPIED else one for one in trace.steps)
     return replace(trace, steps=tuple(steps))
 
 
 def beside_joined(trace: Trace, asked: Asked, progress: Progress) -> Trace:
-    """Give the GPU's trace with the layers of the CPU, the times of both for each batch, and the crossover."""
+    """Return the GPU's trace with the layers of the CPU, the times of both for each batch, and the crossover."""
     same = replace(asked, precision=trace.subject.precision)
     try:
         cpu = following.follow(same, progress)
@@ -187,7 +187,7 @@ def beside_joined(trace: Trace, asked: Asked, progress: Progress) -> Trace:
 
 
 def _copied(trace: Trace) -> float | None:
-    """Give what one copy of the weights takes; the step itself copies twice, to compare, and allocates."""
+    """Return what one copy of the weights takes; the step itself copies twice, to compare, and allocates."""
     done = (step for step in trace.steps if step.number == COPIED and step.status is State.DONE)
     speed = next((one.value for step in done for one in step.figures if one.name == PINNED), None)
     return trace.subject.weight_bytes / speed / 1e9 if speed else None

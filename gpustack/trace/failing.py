@@ -71,7 +71,9 @@ WHY = {
 WHY_FINDING = {
     "python-version-no-wheel": "the framework cannot be installed for this Python, so there is nothing to import",
     **dict.fromkeys(LOADERS, "what loads the input shares it between processes through /dev/shm"),
-    **dict.fromkeys(INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and is told that it has none"),
+    **dict.fromkeys(
+        INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and learns that there is none"
+    ),
     **dict.fromkeys(BETWEEN_GPUS, "tensors that go to another GPU go over this link"),
     **dict.fromkeys(WHILE_RUNNING, "it shows while kernels are running"),
 }
@@ -83,7 +85,7 @@ MOST = 160
 def compare(
     got: NDArray[np.floating], wanted: NDArray[np.floating], precision: str, *, what: str, rows: int | None = None
 ) -> Check:
-    """Give how far an answer is from the truth; ``rows`` is how many rows there were, of which these were taken.
+    """Return how far an answer is from the truth; ``rows`` is how many rows there were, of which these were taken.
 
     Two measures, since the first alone would let one wrong number of many pass: the length of the difference over the
     length of the truth, and the largest difference over the largest number of the truth.
@@ -110,7 +112,7 @@ def compare(
 
 
 def said(check: Check) -> str:
-    """Give in words what the check found: why the answer is wrong, or how near it is."""
+    """Return in words what the check found: why the answer is wrong, or how near it is."""
     rows = f"{check.compared} of {check.rows} rows" if check.compared < check.rows else f"all {check.rows} rows"
     if not check.compared:
         return "nothing was compared"
@@ -125,7 +127,7 @@ def _over(error: float, size: float) -> float:
 
 
 def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE, where: str = "") -> Finding:
-    """Give the finding of an answer that is not the right one; no figure of such a run counts."""
+    """Return the finding of an answer that is not the right one; no figure of such a run counts."""
     return Finding(
         id="trace-wrong-answer",
         severity=Severity.ERROR,
@@ -145,7 +147,7 @@ def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE
 
 
 def step_failed(number: int, why: str, *, component: str = "gpu", layer: Layer = Layer.DRIVER) -> Finding:
-    """Give the finding of a step that did not work, in the words of what refused it."""
+    """Return the finding of a step that did not work, in the words of what refused it."""
     return Finding(
         id="trace-step-failed",
         severity=Severity.ERROR,
@@ -161,17 +163,17 @@ def step_failed(number: int, why: str, *, component: str = "gpu", layer: Layer =
 
 
 def step_of(finding: Finding) -> int:
-    """Give the number of the step at which what this finding tells of is met."""
+    """Return the number of the step at which what this finding tells of is met."""
     return BY_FINDING.get(finding.id, BY_LAYER[finding.layer])
 
 
 def why_of(finding: Finding) -> str:
-    """Give why it is this step."""
+    """Return why it is this step."""
     return WHY_FINDING.get(finding.id, WHY[step_of(finding)])
 
 
 def stop(report: Report) -> Stop | None:
-    """Give the step at which the stack of a report fails, from its first root cause; None where it has none."""
+    """Return the step at which the stack of a report fails, from its first root cause; None where it has none."""
     root = next((one for key in report.verdict.root_keys for one in report.findings if one.key == key), None)
     if root is None:
         return None
@@ -188,7 +190,7 @@ def stop(report: Report) -> Stop | None:
 
 
 def recorded(report: Report, subject: Subject) -> Trace:
-    """Give what would become of the seven steps on the machine of this report."""
+    """Return what would become of the seven steps on the machine of this report."""
     where = stop(report)
     roots = tuple(one for key in report.verdict.root_keys for one in report.findings if one.key == key)
     return Trace(
@@ -205,7 +207,7 @@ def recorded(report: Report, subject: Subject) -> Trace:
 
 
 def _summary(where: Stop | None, health: Health) -> str:
-    """Give in a sentence what would become of the seven steps."""
+    """Return in a sentence what would become of the seven steps."""
     if where is not None and where.fails:
         return f"it would fail at step {where.step}, {where.name}: {where.says}"
     if where is not None:
@@ -235,7 +237,7 @@ def _left(number: int, why: str) -> Step:
 def refused(
     number: int, words: str, component: str, judge: Callable[[str], Report]
 ) -> tuple[Stop, tuple[Finding, ...]]:
-    """Give where the stack stops and why, by what the framework said at this step."""
+    """Return where the stack stops and why, by what the framework said at this step."""
     report = judge(words)
     where = stop(report)
     if where is None:

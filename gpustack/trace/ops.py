@@ -173,14 +173,14 @@ KINDS: dict[type, str] = {
 
 
 def sources(op: Op) -> tuple[str, ...]:
-    """Give the activations that a layer reads."""
+    """Return the activations that a layer reads."""
     if isinstance(op, HeadGemm | Residual):
         return op.left, op.right
     return (op.source,)
 
 
 def weights(op: Op) -> tuple[str, ...]:
-    """Give the weights that a layer reads."""
+    """Return the weights that a layer reads."""
     if isinstance(op, Gemm | Conv2d):
         return (op.weight,)
     if isinstance(op, Bias):
@@ -189,17 +189,17 @@ def weights(op: Op) -> tuple[str, ...]:
 
 
 def outs(op: Op) -> tuple[str, ...]:
-    """Give the activations that a layer writes."""
+    """Return the activations that a layer writes."""
     return (op.q, op.k, op.v) if isinstance(op, SplitHeads) else (op.out,)
 
 
 def kind(op: Op) -> str:
-    """Give the word for what a layer does."""
+    """Return the word for what a layer does."""
     return KINDS[type(op)]
 
 
 def made(model: Model, tensor: Tensor) -> Floats:
-    """Give the numbers of a weight or of the input as float32, rounded to the precision of the model."""
+    """Return the numbers of a weight or of the input as float32, rounded to the precision of the model."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     out = np.empty(tensor.count, np.float32)
@@ -225,7 +225,7 @@ def _fill(out: Floats, offset: int, tensor: Tensor, model: Model) -> None:
 
 
 def encode(numbers: Floats, precision: str) -> Raw:
-    """Give float32 numbers as they lie in memory: float32, float16, or the upper half of a float32 (bf16) as uint16."""
+    """Return float32 numbers as they are in memory: float32, float16, or a float32's upper half (bf16) as uint16."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     if precision == "bf16":
@@ -237,7 +237,7 @@ def encode(numbers: Floats, precision: str) -> Raw:
 
 
 def decode(raw: bytes | bytearray | memoryview, precision: str, shape: tuple[int, ...]) -> Floats:
-    """Give what lies in memory as float32 numbers of this shape."""
+    """Return what lies in memory as float32 numbers of this shape."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     if precision == "bf16":
@@ -248,7 +248,7 @@ def decode(raw: bytes | bytearray | memoryview, precision: str, shape: tuple[int
 
 
 def rounded(numbers: Floats, precision: str) -> Floats:
-    """Give float32 numbers rounded to what the precision can hold."""
+    """Return float32 numbers rounded to what the precision can hold."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     if precision == "bf16":
@@ -258,7 +258,7 @@ def rounded(numbers: Floats, precision: str) -> Floats:
 
 
 def _nearest(numbers: Floats) -> NDArray[np.uint32]:
-    """Give the bits of float32 numbers, rounded so that the upper half is the nearest bf16 (ties to even)."""
+    """Return the bits of float32 numbers, rounded so that the upper half is the nearest bf16 (ties to even)."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32)

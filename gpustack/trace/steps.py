@@ -40,22 +40,22 @@ LAST = 7
 
 
 def needing(number: int) -> Step:
-    """Give a step that was not tried since there is no GPU."""
+    """Return a step that was not tried since there is no GPU."""
     return Step(number=number, name=NAMES[number], status=State.NEEDS_GPU, why=(WITHOUT[number],))
 
 
 def left_out(number: int, why: str) -> Step:
-    """Give a step that was not tried, for this reason."""
+    """Return a step that was not tried, for this reason."""
     return Step(number=number, name=NAMES[number], status=State.SKIPPED, why=(why,))
 
 
 def failed(number: int, why: str) -> Step:
-    """Give a step that went wrong."""
+    """Return a step that went wrong."""
     return Step(number=number, name=NAMES[number], status=State.FAILED, why=(why,))
 
 
 def short(number: int, model: Model) -> tuple[str, ...]:
-    """Give a word on the copies of a step where they are too short to show what the link can do."""
+    """Return a word on the copies of a step where they are too short to show what the link can do."""
     copied = {2: model.parameters + model.input.count, 7: model.output.count}.get(number, 0) * model.width
     return ("so few bytes: a copy is mostly its own start, and says little of the link",) if 0 < copied < SHORT else ()
 

@@ -188,7 +188,7 @@ def test_tensors_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.Monke
 
 def test_without_numpy_the_command_that_brings_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numpy", None)
-    with pytest.raises(NothingSeenError, match="to mend it: pip install numpy"):
+    with pytest.raises(NothingSeenError, match="to fix it: pip install numpy"):
         reference.load(build("mlp", "small", "fp32"))
 
 

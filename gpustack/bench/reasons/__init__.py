@@ -32,7 +32,7 @@ CHECK = Advice(
     (sh("nvidia-smi -q -d ECC,ROW_REMAPPER"), sh("gpustack stress --seconds 600")),
 )
 RESET = Advice(
-    "Reset the GPU when nobody works on it, or start the machine anew; then the row is replaced.",
+    "Reset the GPU when nobody works on it, or restart the machine; then the row is replaced.",
     (sh("nvidia-smi -q -d ROW_REMAPPER"), sh("sudo nvidia-smi --gpu-reset")),
 )
 BEYOND = 1.02  # of the limit: above that what the card reports of itself is doubtful
@@ -169,7 +169,7 @@ class Verdict:
 
 
 def judge(case: Case) -> Verdict:
-    """Give the verdict on one figure."""
+    """Return the verdict on one figure."""
     reasons = [reason for rule in RULES if (reason := rule(case))]
     weights = {reason.weight for reason in reasons}
     why = tuple(reason.text for reason in reasons)
@@ -185,7 +185,7 @@ def judge(case: Case) -> Verdict:
 
 
 def explain(case: Case, telemetry: Telemetry) -> tuple[str, ...]:
-    """Give the reasons that another window of the same work has, such as that without rest."""
+    """Return the reasons that another window of the same work has, such as that without rest."""
     other = replace(case, telemetry=telemetry)
     return tuple(reason.text for rule in HELD if (reason := rule(other)))
 

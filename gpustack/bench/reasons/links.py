@@ -11,11 +11,11 @@ from gpustack.model.command import NUMBER, sh
 FAR = 0.9  # of the near processor's figure: below that the far one makes a difference
 BETWEEN_GPUS = frozenset({"p2p", "nccl", "nvlink"})
 SEAT = Advice(
-    "Seat the card anew, and look after riser, cable and slot; then after the slot's setting in the firmware.",
+    "Reseat the card, and look after riser, cable and slot; then after the slot's setting in the firmware.",
     (sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta'"), sh("nvidia-smi -q | grep -A 12 'GPU Link Info'")),
 )
 REPEATS = Advice(
-    "Seat the card anew, and look after riser and cable.",
+    "Reseat the card, and look after riser and cable.",
     (sh("nvidia-smi -q | grep Replay"), sh("sudo dmesg | grep -i aer")),
 )
 BIGGER = Advice(
@@ -87,7 +87,7 @@ def _trained_down(hop: Hop) -> bool:
 
 
 def _speed(generation: int | None, width: int | None) -> float:
-    """Give a measure by which links can be compared: each generation has twice the rate of the one before."""
+    """Return a measure by which links can be compared: each generation has twice the rate of the one before."""
     return (width or 0) * 2.0 ** (generation or 0) if generation and width else 0.0
 
 

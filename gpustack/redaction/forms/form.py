@@ -117,7 +117,7 @@ def fill(letters: int) -> str:
 
 
 def _addresses(text: str, names: Sequence[str]) -> Iterator[Found]:
-    """Yield the IP addresses, but nobody's (loopback, all zeros)."""
+    """Yield the IP addresses, except those of no host (loopback, all zeros)."""
     for match in (*IPV6.finditer(text), *IPV4.finditer(text)):
         try:
             address = ipaddress.ip_address(match[1])

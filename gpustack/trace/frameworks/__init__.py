@@ -57,7 +57,7 @@ def follow(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> Trace:
-    """Give the trace of a model in a framework of the first of the Pythons asked for.
+    """Return the trace of a model in a framework of the first of the Pythons asked for.
 
     What was known at Ctrl-C, or when the child died, is kept. Raises UsageError for a Python that is not there or a
     precision that the framework has not, and NothingSeenError where the child cannot be started or the
@@ -111,7 +111,7 @@ def _refuse(heard: Heard, python: str) -> None:
 
 
 def precision(asked: Asked) -> str:
-    """Give the precision to run in; raises UsageError for one that the framework has not."""
+    """Return the precision to run in; raises UsageError for one that the framework has not."""
     if asked.framework == ONNXRUNTIME:
         if asked.precision == "bf16":
             raise UsageError("ONNX has no bf16 for all of these layers: --precision fp16 or fp32")
@@ -120,7 +120,7 @@ def precision(asked: Asked) -> str:
 
 
 def told(model: Model) -> dict[str, object]:
-    """Give a model as plain data for the child."""
+    """Return a model as plain data for the child."""
     return {
         "tensors": [asdict(one) for one in model.tensors],
         "ops": [{**asdict(op), "kind": kind(op)} for op in model.ops],
@@ -155,7 +155,7 @@ class Limits:
 
 
 def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: str, matrix: Matrix) -> Limits | None:
-    """Give the limits of the first GPU; None where it cannot be opened, or our packages for that are not here."""
+    """Return the limits of the first GPU; None where it cannot be opened, or our packages for that are not here."""
     seen = _opened(environ, door, deadline)
     if seen is None:
         return None

@@ -53,7 +53,7 @@ MATRICES = re.compile("gemm|flash|attention")
 
 
 def mapped(paths: Iterable[str] | None = None, versions: Mapping[str, str | None] | None = None) -> tuple[Loaded, ...]:
-    """Give the libraries of CUDA among these paths (else among what we have mapped ourselves), top first.
+    """Return the libraries of CUDA among these paths (else among what we have mapped ourselves), top first.
 
     ``versions`` are those that are known, by the path or by the name between lib and .so.
     """
@@ -69,13 +69,13 @@ def mapped(paths: Iterable[str] | None = None, versions: Mapping[str, str | None
 
 
 def ours() -> list[str]:
-    """Give the files that our own process has mapped."""
+    """Return the files that our own process has mapped."""
     lines = MAPS.read_text("utf-8", "replace").splitlines()
     return [line[place:] for line in lines if (place := line.find("/")) >= 0]
 
 
 def numbered(path: str) -> str | None:
-    """Give the version that the name of the file behind the links tells: libcuda.so.580.159.04."""
+    """Return the version that the name of the file behind the links tells: libcuda.so.580.159.04."""
     match = SONAME.search(str(Path(path).resolve()))
     return match[2] if match and match[2] and "." in match[2] else None
 
@@ -89,7 +89,7 @@ def chain(
     why_not: str | None,
     root: str = "/",
 ) -> tuple[Loaded, ...]:
-    """Give the links, top first; ``why_not`` says why the framework reaches no GPU, and there the chain ends."""
+    """Return the links, top first; ``why_not`` says why the framework reaches no GPU, and there the chain ends."""
     top = (Loaded(layer=Layer.APPLICATION, name="script", file=script), *([framework] if framework else ()))
     known = {path: _version(path, versions) for path in paths}
     below = mapped(paths, known)
@@ -100,7 +100,7 @@ def chain(
 
 
 def _end(below: Sequence[Loaded], why: str) -> Loaded:
-    """Give the link at which the chain ends: below the lowest that was loaded."""
+    """Return the link at which the chain ends: below the lowest that was loaded."""
     names = {one.name for one in below}
     if "libcuda" in names:
         return Loaded(layer=Layer.KERNEL_MODULE, name="nvidia.ko", missing=why)
@@ -115,7 +115,7 @@ def there(root: str = "/") -> bool:
 
 
 def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
-    """Give the libraries with a word for each that could be expected and is not there, in its place."""
+    """Yield the libraries with a word for each that could be expected and is not there, in its place."""
     names = {one.name for one in found}
     absent = [
         Loaded(layer=LAYER_OF[name], name=name, missing="not loaded as a file of its own by this run")
@@ -127,19 +127,19 @@ def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
 
 
 def _down(layer: Layer) -> Layer:
-    """Give the layer by which a link is sorted: compilers stand beside the libraries that call them."""
+    """Return the layer by which a link is sorted: compilers stand beside the libraries that call them."""
     return Layer.LIBRARY if layer is Layer.COMPILER else layer
 
 
 def _version(path: str, versions: Mapping[str, str]) -> str | None:
-    """Give the version of a file: the release of the driver from its name, what it says itself, or its wheel's."""
+    """Return the version of a file: the release of the driver from its name, what it says itself, or its wheel's."""
     if "/libcuda.so" in path:
         return " ".join(filter(None, (numbered(path), f"({versions[path]})" if path in versions else None))) or None
     return versions.get(path) or wheel(path)
 
 
 def wheel(path: str) -> str | None:
-    """Give the version of the wheel that a file came with, from the list of files that the wheel left."""
+    """Return the version of the wheel that a file came with, from the list of files that the wheel left."""
     if (match := SITE.match(path)) is None:
         return None
     try:
@@ -152,7 +152,7 @@ def wheel(path: str) -> str | None:
 
 
 def _kernel(root: str) -> Iterator[Loaded]:
-    """Give the kernel module and the kernel."""
+    """Yield the kernel module and the kernel."""
     release = os.uname().release
     try:
         said = MODULE_VERSION.search(Path(root, PROC_DRIVER).read_text("utf-8", "replace"))
@@ -170,7 +170,7 @@ def _kernel(root: str) -> Iterator[Loaded]:
 
 
 def _module(release: str, root: str) -> str | None:
-    """Give the file of the module, where the folder of this kernel's modules can be seen."""
+    """Return the file of the module, where the folder of this kernel's modules can be seen."""
     for folder in MODULES:
         for name in ("nvidia.ko", "nvidia.ko.xz", "nvidia.ko.zst", "nvidia.ko.gz"):
             path = Path(root, "lib/modules", release, folder, name)

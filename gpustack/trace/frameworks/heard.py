@@ -202,7 +202,7 @@ class Heard:
             self.unchecked = "its output holds numbers that are none (NaN or infinity)"
 
     def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
-        """Give the trace of what was said, under the limits of the GPU where they are known."""
+        """Return the trace of what was said, under the limits of the GPU where they are known."""
         roof = self._roof(limits)
         stop, findings = self._judged()
         if self.check and not self.check.passed:
@@ -242,7 +242,7 @@ class Heard:
         return self.why_not or (self.trouble[1] if self.trouble and self.gpu is None else None)
 
     def _roof(self, limits: Limits | None) -> Roof:
-        """Give what limits a layer: the memory, the products, and what it costs to launch it from the host."""
+        """Return what limits a layer: the memory, the products, and what it costs to launch it from the host."""
         told = self.launching
         launch = (told.eager_seconds - told.graph_seconds) / told.kernels if told and told.kernels else 0.0
         known = {"gigabytes_a_second": limits.memory, "tflops": limits.compute} if limits else {}
@@ -252,7 +252,7 @@ class Heard:
         )
 
     def _device(self, limits: Limits | None) -> Device | None:
-        """Give the GPU as CUDA shows it, or else no more of it than the framework names."""
+        """Return the GPU as CUDA shows it, or else no more of it than the framework names."""
         if self.gpu is None:
             return None
         if limits and limits.device.name == self.gpu:

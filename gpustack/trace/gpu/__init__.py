@@ -40,7 +40,7 @@ def follow(
     matrix: Matrix | None = None,
     cublaslt: str | None = None,
 ) -> Trace:
-    """Give the trace of a model on one GPU; what was known at Ctrl-C, or when the child died, is kept.
+    """Return the trace of a model on one GPU; what was known at Ctrl-C, or when the child died, is kept.
 
     Products are made by the cuBLASLt of the first of the Pythons asked for, or by the one at ``cublaslt``. Raises
     NothingSeenError where no GPU can be opened, and UsageError for one that is not there.
@@ -92,7 +92,7 @@ def _listen(ear: Ear, heard: Heard, progress: Progress) -> None:
 
 
 def _opened(line: Line, gpu: int) -> results.Opened:
-    """Give the GPU that was opened; raises NothingSeenError where none can be, UsageError where it is not there."""
+    """Return the GPU that was opened; raises NothingSeenError where none can be, UsageError where it is not there."""
     what: Any = line.what
     if line.kind == "opened":
         try:
@@ -103,5 +103,5 @@ def _opened(line: Line, gpu: int) -> results.Opened:
         count = what.get("count")
         if isinstance(count, int) and 0 < count <= gpu:
             raise UsageError(f"there is no GPU {gpu}; CUDA shows {count}, from 0 on")
-        raise NothingSeenError(f"{what.get('reason')}; to mend it: {what.get('remedy')}")
+        raise NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
     raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")

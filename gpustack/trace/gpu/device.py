@@ -46,12 +46,12 @@ class Arena:
     size: int
 
     def place(self, name: str) -> tuple[int, int]:
-        """Give where a tensor begins and how many bytes it has."""
+        """Return where a tensor begins and how many bytes it has."""
         return self.places[name], self.sizes[name]
 
 
 def lay(model: Model) -> Arena:
-    """Give the places of the tensors of a model."""
+    """Return the places of the tensors of a model."""
     places, sizes, at = dict[str, int](), dict[str, int](), 0
     for one in (*model.weights, model.input):
         places[one.name], sizes[one.name] = at, one.count * model.width
@@ -60,7 +60,7 @@ def lay(model: Model) -> Arena:
 
 
 def fill(arena: Arena, model: Model, values: Mapping[str, Array]) -> NDArray[np.uint8]:
-    """Give the bytes of all tensors in ordinary memory, as they lie in the precision of the model."""
+    """Return the bytes of all tensors in ordinary memory, as they lie in the precision of the model."""
     import numpy as np  # noqa: PLC0415 - only what runs a model needs it
 
     held = np.zeros(arena.size, np.uint8)
@@ -81,7 +81,7 @@ class Products:
     library: dict[str, object] = field(default_factory=dict)
 
     def ways(self, work: Multiply, workspace: Memory, stream: int) -> list[Product]:
-        """Give the ways to make a product, up to the chosen one where one was chosen; skips where there is none."""
+        """Return the ways to make a product, up to the chosen one where one was chosen; skips where there is none."""
         most = self.ranks.get(work.sizes, self.most - 1) + 1
         types, sizes = (self.precision, self.precision), (work.m, work.n, work.k)
         found, source = self.lab.products(types, sizes, workspace, None, most, batch=work.batch, stream=stream)
@@ -132,7 +132,7 @@ class Runner:
             self.runs.append((work, run))
 
     def ready(self, work: Work, choose: Callable[[Multiply, list[tuple[Product, Run]]], int]) -> Run:
-        """Give the function that enqueues one launch."""
+        """Return the function that enqueues one launch."""
         if isinstance(work, Launch):
             return self._kernel(work)
         left, right, out = (self.addresses[name] for name in (work.a, work.b, work.d))
@@ -193,7 +193,7 @@ class Gate:
 
 
 def workspace(card: Card) -> int:
-    """Give how many bytes cuBLASLt may work in."""
+    """Return how many bytes cuBLASLt may work in."""
     wanted = WORKSPACE.get(card.capability[0], SMALL_WORKSPACE)
     return max(1 << 16, min(wanted, card.free()[0] // LEAST_PART))
 
@@ -221,13 +221,13 @@ class Stage:
     tries: int = 0
 
     def made(self) -> Runner:
-        """Give the model on the card; step 3 makes it."""
+        """Return the model on the card; step 3 makes it."""
         if self.runner is None:
             raise RuntimeError("the model is not on the card yet")
         return self.runner
 
     def host(self) -> Memory:
-        """Give the pinned memory with weights and input; step 1 fills it."""
+        """Return the pinned memory with weights and input; step 1 fills it."""
         if self.pinned is None:
             raise RuntimeError("the weights are not in memory yet")
         return self.pinned

@@ -38,7 +38,7 @@ HARMLESS = (ArithmeticError, RefusedError, CublasLtError, SkipError)
 
 
 def everything(stage: Stage, batches: Sequence[int]) -> None:
-    """Say all that is repeated; one that cannot be had is told and costs itself alone."""
+    """Say all that is repeated; one that cannot be had is reported and costs itself alone."""
     works: dict[str, Callable[[], None]] = {
         "layers": lambda: _layers(stage),
         "copies": lambda: _copies(stage),
@@ -77,7 +77,7 @@ def _layers(stage: Stage) -> None:
 
 
 def launching(stage: Stage, kernels: float) -> Launching:
-    """Give what a pass takes launched one by one and as a graph, many of them one after the other."""
+    """Return what a pass takes launched one by one and as a graph, many of them one after the other."""
     runner, graph, card = stage.made(), stage.graph, stage.card
     if graph is None:
         raise RuntimeError("the graph is not made yet")
@@ -104,7 +104,7 @@ def launching(stage: Stage, kernels: float) -> Launching:
 
 
 def _repeated(stage: Stage, way: Run) -> float:
-    """Give the seconds of one of many passes, host and GPU together."""
+    """Return the seconds of one of many passes, host and GPU together."""
     times, runs = list[float](), 1
     for _ in range(ROUNDS):
         begun = time.perf_counter()
@@ -206,7 +206,7 @@ def _timed_batch(stage: Stage, mine: Runner, memory: tuple[Memory, Memory]) -> B
 
 
 def gated(stage: Stage, run: Run) -> float:
-    """Give the seconds of some work behind the gate: the GPU's part alone."""
+    """Return the seconds of some work behind the gate: the GPU's part alone."""
     card, gate = stage.card, stage.gate
     begin, end = card.event(), card.event()
     if gate is None:
@@ -221,7 +221,7 @@ def gated(stage: Stage, run: Run) -> float:
 
 
 def _latency(stage: Stage, run: Run) -> float:
-    """Give the seconds from the first call to the last byte, the GPU idle before; the median of several."""
+    """Return the seconds from the first call to the last byte, the GPU idle before; the median of several."""
     times = []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
@@ -232,5 +232,5 @@ def _latency(stage: Stage, run: Run) -> float:
 
 
 def shown(model: Model) -> dict[str, object]:
-    """Give what the parent must know to build the same model."""
+    """Return what the parent must know to build the same model."""
     return {"model": model.name, "size": model.size, "precision": model.precision}

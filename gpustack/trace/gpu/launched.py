@@ -65,13 +65,13 @@ class Captured:
 
 
 def known(function: int, sizes: tuple[tuple[int, int, int], tuple[int, int, int], int]) -> Node:
-    """Give what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
+    """Return what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
     grid, block, shared = sizes
     return _asked(ctypes.CDLL(LIBCUDA), ctypes.c_void_p(function), grid, block, shared)
 
 
 def kernels(enqueue: Callable[[], None], stream: int) -> Captured:
-    """Give the kernels of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
+    """Return the kernels of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
     library, ordered, graph = ctypes.CDLL(LIBCUDA), ctypes.c_void_p(stream), ctypes.c_void_p()
     _must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
     try:
@@ -131,14 +131,14 @@ def _attribute(library: ctypes.CDLL, function: ctypes.c_void_p, which: int) -> i
 
 
 def _resident(library: ctypes.CDLL, function: ctypes.c_void_p, threads: int, shared: int) -> int | None:
-    """Give how many blocks of this size a multiprocessor holds at once."""
+    """Return how many blocks of this size a multiprocessor holds at once."""
     blocks = ctypes.c_int()
     given = ctypes.byref(blocks), function, ctypes.c_int(threads), ctypes.c_size_t(shared)
     return None if library.cuOccupancyMaxActiveBlocksPerMultiprocessor(*given) else blocks.value
 
 
 def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str | None:
-    """Give the name of a function; drivers before CUDA 12.3 do not tell it."""
+    """Return the name of a function; drivers before CUDA 12.3 do not tell it."""
     said = ctypes.c_char_p()
     try:
         refused = library.cuFuncGetName(ctypes.byref(said), function)
@@ -157,7 +157,7 @@ def _must(library: ctypes.CDLL, name: str, *given: object) -> None:
 
 
 def launched(card: Card, runner: Runner, *, library_too: bool) -> list[KernelLaunch]:
-    """Give a row for each kernel of one pass, in the order in which they run.
+    """Return a row for each kernel of one pass, in the order in which they run.
 
     ``library_too``: the kernels of cuBLASLt are looked for in captured graphs; else there is a row for each product.
     """
@@ -177,7 +177,7 @@ def _rows(card: Card, runner: Runner, work: Work, run: Run | None) -> list[Kerne
 
 
 def _own(card: Card, work: Launch, node: Node) -> KernelLaunch:
-    """Give the row of a kernel of ours."""
+    """Return the row of a kernel of ours."""
     made_by = "NVRTC" if card.how(FILE).startswith("compiled") else "the driver, from the shipped PTX"
     return KernelLaunch(
         name=work.kernel,
@@ -196,7 +196,7 @@ def _own(card: Card, work: Launch, node: Node) -> KernelLaunch:
 
 
 def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> KernelLaunch:
-    """Give the row of a kernel of cuBLASLt: what the graph tells, and what the library tells of its algorithm."""
+    """Return the row of a kernel of cuBLASLt: what the graph tells, and what the library tells of its algorithm."""
     told = way.tell()
     parts = [
         f"{work.m} x {work.n} x {work.k}" + (f", {work.batch} of them" if work.batch > 1 else ""),
@@ -223,7 +223,7 @@ def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> Ker
 
 
 def occupancy(card: Card, node: Node | None) -> float | None:
-    """Give the part of a multiprocessor's warps that can be resident."""
+    """Return the part of a multiprocessor's warps that can be resident."""
     if node is None or not node.resident:
         return None
     threads = node.block[0] * node.block[1] * node.block[2]
@@ -231,7 +231,7 @@ def occupancy(card: Card, node: Node | None) -> float | None:
 
 
 def waves(card: Card, node: Node | None) -> float | None:
-    """Give how often the grid fills all multiprocessors."""
+    """Return how often the grid fills all multiprocessors."""
     if node is None or not node.resident:
         return None
     return node.grid[0] * node.grid[1] * node.grid[2] / (node.resident * card.multiprocessors)

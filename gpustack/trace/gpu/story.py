@@ -137,7 +137,7 @@ def _graph(stage: Stage, page: Page) -> None:
 
 
 def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int:
-    """Give the place of the fastest of several ways to make a product, by a short train of each."""
+    """Return the place of the fastest of several ways to make a product, by a short train of each."""
     if not ways:
         stage.desk.lab.skip(f"cuBLASLt knows no way to make {work.layer} on this GPU")
     times = []
@@ -228,7 +228,7 @@ def _back(stage: Stage, page: Page) -> Check:
 
 
 def checked(stage: Stage, held: Memory, what: str) -> Check:
-    """Give how far an output in pinned memory is from the truth; the truth is computed once."""
+    """Return how far an output in pinned memory is from the truth; the truth is computed once."""
     model = stage.model
     raw = ctypes.string_at(held.address, model.output.count * model.width)
     answer = decode(raw, model.precision, model.output.shape)
@@ -251,10 +251,10 @@ def timed(stage: Stage, enqueue: Run) -> float:
 
 
 def between(card: Card) -> tuple[Event, Event]:
-    """Give two events."""
+    """Return two events."""
     return card.event(), card.event()
 
 
 def stage_for(desk: Desk, model: Model, stack: ExitStack) -> Stage:
-    """Give what the story begins with."""
+    """Return what the story begins with."""
     return Stage(desk=desk, card=desk.card, model=model, arena=lay(model), telling=Telling(desk.outlet), stack=stack)
