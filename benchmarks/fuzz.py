@@ -29,9 +29,9 @@ from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapp
 from gpustack import imports, policy, snapshots  # noqa: E402
 from gpustack.ask import subjects  # noqa: E402
 from gpustack.bench import comparing, listening, results, suite  # noqa: E402
-from gpustack.collect import catalogue, probe_results, tasks, workers  # noqa: E402
+from gpustack.collect import catalogue, probe_results, workers  # noqa: E402
 from gpustack.collect import package_index as index  # noqa: E402
-from gpustack.compare.difference import compare  # noqa: E402
+from gpustack.compare import compare  # noqa: E402
 from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.errors import GpustackError  # noqa: E402
 from gpustack.explain import explain  # noqa: E402
@@ -40,8 +40,10 @@ from gpustack.imports.texts import take as take_text  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
 from gpustack.model import plain, versions  # noqa: E402
 from gpustack.model.facts import Facts, Host  # noqa: E402
-from gpustack.redaction import redact  # noqa: E402
-from gpustack.redaction.forms import tokens  # noqa: E402
+from gpustack.redaction import (  # noqa: E402
+    redact,
+    tokens,
+)
 from gpustack.snapshots import saved  # noqa: E402
 from tests.bench import lines  # noqa: E402
 from tests.faults.tree import FILES as KERNEL  # noqa: E402
@@ -100,7 +102,7 @@ def answer(dice: random.Random) -> dict[str, Any]:
 def eat_answer(dice: random.Random) -> object:
     """Read an answer of a probe, and judge what it says."""
     replies = [
-        tasks.Reply(system=dice.choice(SYSTEMS), environment=None, answer=answer(dice))
+        catalogue.Reply(system=dice.choice(SYSTEMS), environment=None, answer=answer(dice))
         for _ in range(dice.randint(1, 3))
     ]
     replies += [replace(one, deep=True, answer=answer(dice)) for one in replies if dice.random() < DEEP]
@@ -139,7 +141,9 @@ def eat_machine(dice: random.Random) -> object:
     said = json.loads(json.dumps(RUNNER["ask"](dict(system.data), lambda: host, "probe")))
     if said["status"] == "failed":
         UNFORESEEN.update([f"{said['id']}: {said['reason']}"[:120]])
-    components, unseen = probe_results.parse([tasks.Reply(system=system, environment=host.environment, answer=said)])
+    components, unseen = probe_results.parse(
+        [catalogue.Reply(system=system, environment=host.environment, answer=said)]
+    )
     return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 

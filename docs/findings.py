@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpustack.diagnose.rules import AFTERWARDS, RULES, module_of
-from gpustack.explain import rule_docs
+from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import place_of
 from gpustack.model.facts import Layer
@@ -30,10 +30,10 @@ MARKED = re.compile(r"([\\`*_<>\[\]#|~&])")
 def page() -> str:
     """Give the catalogue as Markdown: an index by layer, then each finding in the order in which rules are asked."""
     matrix = Matrix()
-    places = {finding: place_of(matrix, finding) for finding in rule_docs.ids()}
+    places = {finding: place_of(matrix, finding) for finding in topics.ids()}
     layers = {finding: place.layer if place else None for finding, place in places.items()}
     index = "\n".join(filter(None, (row(layer, layers) for layer in (*Layer, None))))
-    return "\n".join((HEAD, "| layer | findings |", "|---|---|", index, "", *map(entry, rule_docs.ids())))
+    return "\n".join((HEAD, "| layer | findings |", "|---|---|", index, "", *map(entry, topics.ids())))
 
 
 def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
@@ -45,9 +45,9 @@ def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
 
 def entry(finding: str) -> str:
     """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
-    title, *rest = rule_docs.text(finding)
+    title, *rest = topics.text(finding)
     ruled = finding in (*RULES, *AFTERWARDS)
-    module = module_of(finding).replace(".", "/") + ".py" if ruled else "gpustack/explain/rule_docs.py"
+    module = module_of(finding).replace(".", "/") + ".py" if ruled else "gpustack/explain/topics.py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))
     return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{module})\n'
 

@@ -16,8 +16,8 @@ from gpustack.collect.workers import Task, ask
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rules import AFTERWARDS, RULES
 from gpustack.errors import BrokenError, InputError
-from gpustack.model.explanation import Part, Proof, SelfTest
 from gpustack.model.facts import Status
+from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.model.report import Tool
 from gpustack.snapshots import SCHEMA, take
 

@@ -30,7 +30,7 @@ NOISE, QUICK, ENOUGH = 0.002, 0.0003, 0.5  # seconds: worth a second look, not e
 LOOKS = 1000 if DEEP else 4  # of the pumps that take long, the slowest that get a second look
 PARTS = 8  # the expressions are tried in so many tests, side by side
 # What is tried on names of at most 200 letters, or on examples of ours; tests/test_redaction_forms.py has the forms.
-SHORT = frozenset({"gpustack.redaction.forms.tokens", "gpustack/redaction/forms/form.py"})
+SHORT = frozenset({"gpustack.redaction.tokens", "gpustack/redaction/form.py"})
 
 
 @cache

@@ -15,9 +15,9 @@ from gpustack.diagnose.rules import AFTERWARDS, RULES, nouveau_loaded
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
 from gpustack.model import plain
-from gpustack.model.explanation import Part, Proof, SelfTest
+from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.model.report import Tool
-from gpustack.report.diff_text import render_selftest
+from gpustack.report.check_text import render_selftest
 from tests.faults import command
 from tests.test_schemas import validator
 

@@ -18,7 +18,7 @@ import pytest
 from gpustack.bench import compiling
 from gpustack.cli import measuring
 from gpustack.cli.options import Shape
-from gpustack.cli.outputs import summarise
+from gpustack.cli.results import summarise
 from gpustack.collect.updates import save
 from gpustack.errors import OutputError
 from gpustack.model import writing

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpustack.bench.spread import interval
 from gpustack.errors import InputError
-from gpustack.model import bounded
+from gpustack.model import plain
 from gpustack.model.bench import BenchReport, Mark
 from gpustack.model.difference import Change, Comparison, Outcome
 
@@ -48,7 +48,7 @@ class Older:
 def load(path: Path) -> Older:
     """Return the older report; raises InputError for a file that cannot be read or is none of ours."""
     try:
-        said = json.loads(bounded.json_text(path))
+        said = json.loads(plain.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None

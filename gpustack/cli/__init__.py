@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from gpustack.cli import asking, checking, examining, measuring, tracing
-from gpustack.cli.outputs import Ordered
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, Ordered, give_up_output
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
 

@@ -28,8 +28,7 @@ from gpustack.cli.options import (
     Verbose,
     writable,
 )
-from gpustack.cli.outputs import How, deliver, places
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, rendered, write
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, How, deliver, places, rendered, write
 from gpustack.collect import isolation
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.model import writing
@@ -141,7 +140,7 @@ def diff(
     verbose: Verbose = False,
 ) -> None:
     """Say what changed between two recorded machines, and which change matters, by judging both."""
-    from gpustack.compare.difference import compare
+    from gpustack.compare import compare
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
 

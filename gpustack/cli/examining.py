@@ -26,8 +26,7 @@ from gpustack.cli.options import (
     Variables,
     Verbose,
 )
-from gpustack.cli.outputs import How, deliver, places, prepare
-from gpustack.cli.results import Counted, counts, rendered, standard_input, write
+from gpustack.cli.results import Counted, How, counts, deliver, places, prepare, rendered, standard_input, write
 from gpustack.errors import UsageError
 from gpustack.report import renderer
 

@@ -25,8 +25,7 @@ from gpustack.cli.options import (
     finite,
     writable,
 )
-from gpustack.cli.outputs import How, deliver, places
-from gpustack.cli.results import INTERRUPTED, counts, shown, write
+from gpustack.cli.results import INTERRUPTED, How, counts, deliver, places, shown, write
 from gpustack.errors import UsageError
 from gpustack.model import writing
 

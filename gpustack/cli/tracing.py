@@ -12,13 +12,12 @@ import typer
 
 from gpustack.cli.examining import read
 from gpustack.cli.options import Origins, Outputs, Pythons, Timeout
-from gpustack.cli.outputs import places
-from gpustack.cli.results import INTERRUPTED, look, write
+from gpustack.cli.results import INTERRUPTED, look, places, write
 from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from gpustack.cli.outputs import Place
+    from gpustack.cli.results import Place
     from gpustack.model.report import Report
     from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress

@@ -1,19 +1,19 @@
-"""The catalogue of probes, and the host library that they are given."""
+"""The catalogue of probes, the host library that they are given, and the tasks that ask them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpustack import assets
 from gpustack.errors import BrokenError
 from gpustack.model.facts import Component, Environment, Host, JsonValue, Layer
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+PATIENCE = 0.5
 
 
 def describe(components: Sequence[Component]) -> Host:
@@ -98,4 +98,52 @@ def _system(row: Mapping[str, Any]) -> System:
         group=row.get("group", ""),
         seconds=row.get("seconds", 5.0),
         data=row,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Systems to ask after in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
+
+    ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may ask; ``more`` is
+    what else the runner of probes is given (the root of an image, and what is known of it).
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    systems: tuple[System, ...]
+    environment: str | None = None
+    path: tuple[str, ...] = ()
+    deep: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back for one system: the probe's own answer, or how it failed to give one (``failure``)."""
+
+    system: System
+    environment: str | None
+    answer: Mapping[str, Any] | None = None
+    failure: str | None = None
+    asked: bool = True
+    deep: bool = False
+    seconds: float = 0.0
+    step: str | None = None  # of a trial, at which it died or was ended
+
+
+def line_for(task: Task, systems: Sequence[System]) -> str:
+    """Return what a child is asked: these systems of the task, with the time that what they start may take."""
+    most = max(system.seconds for system in systems)
+    return json.dumps(
+        {
+            "rows": [dict(system.data) for system in systems],
+            "deep": task.deep,
+            "steps": task.deep,
+            "bound": os.getpid(),
+            "seconds": most - min(PATIENCE, most / 2),
+            "path": task.path,
+            "environment": task.environment,
+            **task.more,
+        }
     )

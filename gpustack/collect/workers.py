@@ -16,8 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
+from gpustack.collect.catalogue import Reply, Task, line_for
 from gpustack.collect.subprocesses import Door, death, ended, last_line, state
-from gpustack.collect.tasks import Reply, Task, question
 from gpustack.interrupting import heeded
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Crew:
         if not systems:
             return
         try:
-            child = self.door.start([*task.argv, question(task, systems)], task.environ)
+            child = self.door.start([*task.argv, line_for(task, systems)], task.environ)
         except OSError as error:
             if self._short(error):
                 self._waiting.appendleft(replace(task, systems=tuple(systems)))

@@ -9,8 +9,8 @@ from gpustack.diagnose.rules.cards import whole
 from gpustack.diagnose.rules.completing import complete
 from gpustack.diagnose.rules.contracts import draw
 from gpustack.matrix.subjects import systems
-from gpustack.model.explanation import StackMap
 from gpustack.model.facts import Component, Status
+from gpustack.model.matrix_answer import StackMap
 from gpustack.model.report import Tool
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rules.saying import MESSAGE
-from gpustack.explain import rule_docs, topics
+from gpustack.explain import topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
@@ -21,7 +21,7 @@ from gpustack.matrix.subjects.numbers import FAMILIES, numbers
 from gpustack.matrix.subjects.systems import layers, systems
 from gpustack.matrix.subjects.terms import terms
 from gpustack.matrix.subjects.xids import clock_reasons
-from gpustack.model.explanation import Explanation, Kind, Meaning
+from gpustack.model.matrix_answer import Explanation, Kind, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -55,7 +55,7 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
 
 def _entries(matrix: Matrix) -> Iterator[Entry]:
     """Yield everything that has a name; where several share one, the order here is the order in which they are told."""
-    yield from ((one, (), partial(topics.of_finding, one, matrix)) for one in rule_docs.ids())
+    yield from ((one, (), partial(topics.of_finding, one, matrix)) for one in topics.ids())
     yield from ((one.id, one.also, partial(topics.of_system, one, matrix)) for one in systems(matrix))
     yield from ((one.name, one.also, partial(topics.of_term, one, matrix)) for one in terms(matrix))
     for one in layers(matrix):

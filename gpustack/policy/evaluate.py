@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.compare import fingerprint
-from gpustack.compare.difference import changes
+from gpustack.compare import changes, fingerprint
 from gpustack.matrix.subjects.pep440 import specifiers, version_of
 from gpustack.model.facts import Status
 from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held

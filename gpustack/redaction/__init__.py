@@ -10,9 +10,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpustack.model.report import Because
-from gpustack.redaction.forms.form import PLACEHOLDER, Found
-from gpustack.redaction.forms.people import SHARED
-from gpustack.redaction.forms.tokens import find, learn, named, visible
+from gpustack.redaction.form import PLACEHOLDER, Found
+from gpustack.redaction.people import SHARED
+from gpustack.redaction.tokens import find, learn, named, visible
 
 if TYPE_CHECKING:
     from pwd import struct_passwd

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.explanation import Kind
-from gpustack.model.matrix_answer import Change, Compatibility, MatrixAnswer, MatrixTables
+from gpustack.model.matrix_answer import Change, Compatibility, Kind, MatrixAnswer, MatrixTables
 from gpustack.report.lines import Line, indent, renderer, write
 
 if TYPE_CHECKING:
-    from gpustack.model.explanation import Explanation, Lead, Meaning
-    from gpustack.model.matrix_answer import Alternative, MatrixPart, MatrixUpdate, Reason
+    from gpustack.model.matrix_answer import Alternative, Explanation, Lead, MatrixPart, MatrixUpdate, Meaning, Reason
     from gpustack.report.page import Page
 
 KINDS = {

@@ -16,7 +16,7 @@ from gpustack.report.summary import alike, entries, heading, one_line, paragraph
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpustack.model.explanation import StackMap
+    from gpustack.model.matrix_answer import StackMap
     from gpustack.model.policy import Held
     from gpustack.model.report import Finding, Fix
     from gpustack.report.summary import Family

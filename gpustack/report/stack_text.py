@@ -17,7 +17,7 @@ from gpustack.report.lines import Line, renderer, rows, write
 from gpustack.report.summary import Entry, entries
 
 if TYPE_CHECKING:
-    from gpustack.model.explanation import StackMap
+    from gpustack.model.matrix_answer import StackMap
     from gpustack.report.page import Page
 
 State: TypeAlias = "tuple[str, str, str]"

@@ -14,9 +14,8 @@ from gpustack import assets
 from gpustack.model import policy, writing
 from gpustack.model.bench import BenchReport
 from gpustack.model.difference import Difference
-from gpustack.model.explanation import Explanation, SelfTest, StackMap
 from gpustack.model.facts import Facts
-from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
+from gpustack.model.matrix_answer import Explanation, MatrixAnswer, MatrixTables, MatrixUpdate, SelfTest, StackMap
 from gpustack.model.plain import SCHEMAS
 from gpustack.model.policy import CheckReport, Policy
 from gpustack.model.report import Report

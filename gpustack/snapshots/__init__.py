@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpustack.errors import InputError
-from gpustack.model.bounded import measure
 from gpustack.model.facts import (
     Call,
     Component,
@@ -21,6 +20,7 @@ from gpustack.model.facts import (
     Status,
     Unseen,
 )
+from gpustack.model.plain import measure
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpustack.errors import InputError
-from gpustack.model import bounded, plain
+from gpustack.model import plain
 from gpustack.model.bench import BenchReport
 from gpustack.model.command import NOTHING, Command, reread
 from gpustack.snapshots import frozen
@@ -64,7 +64,7 @@ def read(path: Path) -> BenchReport:
     Keys that are not known are passed over, and those that an older gpustack did not write have their usual values.
     """
     try:
-        said = json.loads(bounded.json_text(path))
+        said = json.loads(plain.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
 from gpustack.model.facts import Layer
 from gpustack.model.report import Health, Severity
-from gpustack.report.diff_text import render_diff
+from gpustack.report.check_text import render_diff
 from tests.render.reports import TOOL
 from tests.render.snapshots import compare
 

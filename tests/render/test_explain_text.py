@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from gpustack.model.explanation import Explanation, Kind, Lead, Meaning
 from gpustack.model.facts import Layer
+from gpustack.model.matrix_answer import Explanation, Kind, Lead, Meaning
 from gpustack.model.report import Row
 from gpustack.report.knowledge_text import render_explanation
 from tests.render.snapshots import compare

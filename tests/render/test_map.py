@@ -14,8 +14,8 @@ from rich.cells import cell_len
 
 from gpustack.diagnose.stack_map import chart
 from gpustack.matrix import Matrix
-from gpustack.model.explanation import StackMap
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
+from gpustack.model.matrix_answer import StackMap
 from gpustack.report import stack_html, stack_text
 from tests.render import reports
 from tests.render.snapshots import compare

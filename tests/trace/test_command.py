@@ -13,7 +13,7 @@ import pytest
 
 from gpustack.explain import explain
 from gpustack.matrix import Matrix
-from gpustack.model.explanation import Kind
+from gpustack.model.matrix_answer import Kind
 from gpustack.report.trace_words import TERMS
 from tools import cases
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpustack.redaction.forms.form import NOTHING, Finder, Form, Found, shape
+from gpustack.redaction.form import NOTHING, Finder, Form, Found, shape
 
 # What a name ends in that holds a secret; "tokens" and "tokenizer" do not end so.
 WORD = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpustack.redaction.forms.assigned import ASSIGNED, secret_name
-from gpustack.redaction.forms.form import ADDRESSES, NOTHING, PLACEHOLDER, Form, Found, fill, shape
-from gpustack.redaction.forms.hosts import HOSTS
-from gpustack.redaction.forms.machines import MACHINES
-from gpustack.redaction.forms.people import PEOPLE
+from gpustack.redaction.assigned import ASSIGNED, secret_name
+from gpustack.redaction.form import ADDRESSES, NOTHING, PLACEHOLDER, Form, Found, fill, shape
+from gpustack.redaction.hosts import HOSTS
+from gpustack.redaction.machines import MACHINES
+from gpustack.redaction.people import PEOPLE
 
 NAMED = {
     "serial": re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpustack.redaction.forms.form import Form, shape
+from gpustack.redaction.form import Form, shape
 
 # Names of accounts and machines that many share: they tell nobody, and are words of the stack besides.
 _SHARED = """root ubuntu debian fedora centos rocky alpine user users admin test guest nvidia cuda gpu gpus cpu vm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.redaction.forms.form import Form, shape
+from gpustack.redaction.form import Form, shape
 
 if TYPE_CHECKING:
     import re

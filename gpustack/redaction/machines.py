@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpustack.redaction.forms.form import Form, Found, shape
+from gpustack.redaction.form import Form, Found, shape
 
 DASHED = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 COLUMN = re.compile(
