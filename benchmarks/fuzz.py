@@ -29,9 +29,9 @@ from benchmarks.odd_inputs import SNAPSHOTS, TEXTS, OddHost, bent, spoilt, swapp
 from gpustack import imports, policy, snapshots  # noqa: E402
 from gpustack.ask import subjects  # noqa: E402
 from gpustack.bench import comparing, listening, results, suite  # noqa: E402
-from gpustack.collect import catalogue, probe_results, tasks, workers  # noqa: E402
+from gpustack.collect import catalogue, probe_results, workers  # noqa: E402
 from gpustack.collect import package_index as index  # noqa: E402
-from gpustack.compare.difference import compare  # noqa: E402
+from gpustack.compare import compare  # noqa: E402
 from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.errors import GpustackError  # noqa: E402
 from gpustack.explain import explain  # noqa: E402
@@ -40,8 +40,11 @@ from gpustack.imports.texts import take as take_text  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
 from gpustack.model import plain, versions  # noqa: E402
 from gpustack.model.facts import Facts, Host  # noqa: E402
-from gpustack.redaction import redact, secret_shapes  # noqa: E402
-from gpustack.snapshots import rewriting, saved  # noqa: E402
+from gpustack.redaction import (  # noqa: E402
+    redact,
+    tokens,
+)
+from gpustack.snapshots import saved  # noqa: E402
 from tests.bench import lines  # noqa: E402
 from tests.faults.tree import FILES as KERNEL  # noqa: E402
 from tests.told import ToldHost, load  # noqa: E402
@@ -99,7 +102,7 @@ def answer(dice: random.Random) -> dict[str, Any]:
 def eat_answer(dice: random.Random) -> object:
     """Read an answer of a probe, and judge what it says."""
     replies = [
-        tasks.Reply(system=dice.choice(SYSTEMS), environment=None, answer=answer(dice))
+        catalogue.Reply(system=dice.choice(SYSTEMS), environment=None, answer=answer(dice))
         for _ in range(dice.randint(1, 3))
     ]
     replies += [replace(one, deep=True, answer=answer(dice)) for one in replies if dice.random() < DEEP]
@@ -111,7 +114,7 @@ def eat_snapshot(dice: random.Random) -> object:
     """Read a snapshot, and where it is one, judge and write it."""
     said = swapped(dice, dice.choice(SNAPSHOTS), dice.choice((0.0002, 0.001, 0.01)))
     facts = snapshots.take(said, "x") if isinstance(said, dict) else snapshots.read(json.dumps(said))
-    again = rewriting.render(*redact((facts, rewriting.unknown(said, facts))))
+    again = saved.render(*redact((facts, saved.unknown(said, facts))))
     if dice.random() > 0.8:  # noqa: PLR2004
         return plain.render(compare(judge(facts, MATRIX), judge(snapshots.read(again), MATRIX)))
     return again
@@ -138,7 +141,9 @@ def eat_machine(dice: random.Random) -> object:
     said = json.loads(json.dumps(RUNNER["ask"](dict(system.data), lambda: host, "probe")))
     if said["status"] == "failed":
         UNFORESEEN.update([f"{said['id']}: {said['reason']}"[:120]])
-    components, unseen = probe_results.parse([tasks.Reply(system=system, environment=host.environment, answer=said)])
+    components, unseen = probe_results.parse(
+        [catalogue.Reply(system=system, environment=host.environment, answer=said)]
+    )
     return plain.render(judge(Facts(taken="x", host=Host(), components=components, not_seen=unseen), MATRIX))
 
 
@@ -204,7 +209,7 @@ def targets() -> tuple[Target, ...]:
         Target("versions", lambda dice: [parse(spoilt(dice, "580.159.04+cu128")) for parse in parse_all], 10),
         Target("snapshots", eat_snapshot, 6),
         Target("snapshots as text", lambda dice: snapshots.read(spoilt(dice, json.dumps(SNAPSHOTS[0]))), 4),
-        Target("secrets", lambda dice: secret_shapes.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
+        Target("secrets", lambda dice: tokens.find(spoilt(dice, dice.choice(TEXTS))[:2000], ["x"]), 2),
         Target("policies", lambda dice: policy.read(spoilt(dice, POLICY)), 4),
         Target("saved figures", eat_figures, 3),
         Target("lines of the bench", lambda dice: listening._line(bent(dice, said)), 4),  # noqa: SLF001 - what reads them

@@ -23,7 +23,7 @@ from benchmarks import costs  # noqa: E402 - of this checkout
 from gpustack import snapshots  # noqa: E402 - of this checkout
 from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.matrix import Matrix  # noqa: E402
-from gpustack.report import plain  # noqa: E402
+from gpustack.model import plain  # noqa: E402
 
 MOST_SECONDS, MOST_MIB = 5.0, 500
 XID = "NVRM: Xid (PCI:0000:{:02x}:00): {}, pid=1234, name=python, Ch 00000008\n"

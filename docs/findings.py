@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpustack.diagnose.requirements import of_gpus
 from gpustack.diagnose.rules import AFTERWARDS, REQUIRED, RULES, module_of
-from gpustack.explain import rule_docs
+from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import place_of
 from gpustack.model.facts import Layer
@@ -31,10 +31,10 @@ MARKED = re.compile(r"([\\`*_<>\[\]#|~&])")
 def page() -> str:
     """Give the catalogue as Markdown: an index by layer, then each finding in the order in which rules are asked."""
     matrix = Matrix()
-    places = {finding: place_of(matrix, finding) for finding in rule_docs.ids()}
+    places = {finding: place_of(matrix, finding) for finding in topics.ids()}
     layers = {finding: place.layer if place else None for finding, place in places.items()}
     index = "\n".join(filter(None, (row(layer, layers) for layer in (*Layer, None))))
-    return "\n".join((HEAD, "| layer | findings |", "|---|---|", index, "", *map(entry, rule_docs.ids())))
+    return "\n".join((HEAD, "| layer | findings |", "|---|---|", index, "", *map(entry, topics.ids())))
 
 
 def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
@@ -46,9 +46,9 @@ def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
 
 def entry(finding: str) -> str:
     """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
-    title, *rest = rule_docs.text(finding)
+    title, *rest = topics.text(finding)
     ruled = finding in (*RULES, *AFTERWARDS)
-    module = module_of(finding) if ruled else rule_docs.__name__
+    module = module_of(finding) if ruled else topics.__name__
     if finding in REQUIRED:
         module = f"{of_gpus.__package__}.{'of_gpus' if finding in of_gpus.RECORDS else 'of_machine'}"
     file = module.replace(".", "/") + ".py"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import redact
-from gpustack.redaction.forms.form import Form, bare
-from gpustack.redaction.secret_shapes import FORMS, NAMED
+from gpustack.redaction.form import Form, bare
+from gpustack.redaction.tokens import FORMS, NAMED
 
 PAGE = Path(__file__).with_name("redaction.md")
 HEAD = """# What redaction takes out

@@ -1,4 +1,4 @@
-"""Ctrl-C as a word and no exception: what is known by then is told, and nothing is left half done."""
+"""Ctrl-C as a word and no exception: what is known by then is reported, and nothing is left half done."""
 
 from __future__ import annotations
 

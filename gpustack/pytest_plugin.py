@@ -56,7 +56,7 @@ class Seen:
         return f"{needed} does not work here{self._because(component)}"
 
     def diagnosis(self) -> str:
-        """Give the root causes at length: how we know, and what to type."""
+        """Return the root causes at length: how we know, and what to type."""
         return "\n".join(line for finding in self._roots() for line in _told(finding))
 
     def _unfit(self) -> bool:
@@ -120,7 +120,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
 
 
 def _needs(item: pytest.Item) -> Iterator[str | None]:
-    """Give what the marks of a test name; None stands for a GPU alone."""
+    """Yield what the marks of a test name; None stands for a GPU alone."""
     for mark in item.iter_markers("gpustack"):
         named = mark.kwargs.get("needs", mark.args or None)
         if set(mark.kwargs) - {"needs"} or (mark.args and mark.kwargs):
@@ -132,7 +132,7 @@ def _needs(item: pytest.Item) -> Iterator[str | None]:
 
 
 def _component(needed: str) -> str | None:
-    """Give the id of what a mark names, None for a distribution of this Python; raises UsageError otherwise."""
+    """Return the id of what a mark names, None for a distribution of this Python; raises UsageError otherwise."""
     names = _names()
     if needed.lower() in names:
         return names[needed.lower()]
@@ -150,7 +150,7 @@ def _component(needed: str) -> str | None:
 
 @cache
 def _names() -> dict[str, str]:
-    """Give the id of every system of the stack by the names that a mark may have for it."""
+    """Return the id of every system of the stack by the names that a mark may have for it."""
     from gpustack.matrix import Matrix  # noqa: PLC0415 - a session without a marked test reads nothing of gpustack
     from gpustack.model.policy import ALSO  # noqa: PLC0415
 
@@ -175,7 +175,7 @@ def _nothing(why: str) -> Seen:
 
 
 def _told(finding: dict[str, Any]) -> Iterator[str]:
-    """Give a finding line by line."""
+    """Yield a finding line by line."""
     yield f"{finding['severity']}: {finding['title']} ({finding['id']})"
     if finding["detail"]:
         yield f"  {finding['detail']}"

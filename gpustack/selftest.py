@@ -17,8 +17,8 @@ from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rules import FINDINGS
 from gpustack.errors import BrokenError, InputError
 from gpustack.model.facts import Status
+from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.model.report import Tool
-from gpustack.model.selftest import Part, Proof, SelfTest
 from gpustack.snapshots import SCHEMA, take
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 PROOFS = "selftest.json"  # made by tests/proofs.py
 SECONDS, LIMIT = 0.8, 4.0
-# What a sick probe does, and the words by which it must be told.
+# What a sick probe does, and the words by which it must be reported.
 SICK: Mapping[str, tuple[str, str]] = {
     "a probe that hangs is ended in time": ("time.sleep(60)", "gave no answer in"),
     "a probe that turns for ever is ended in time": ("while True: pass", "gave no answer in"),
-    "a probe that crashes is told": ("os.kill(os.getpid(), 11)", "was killed by SIGSEGV"),
-    "a probe that aborts is told": ("os.abort()", "was killed by SIGABRT"),
-    "a probe that leaves without a word is told": ("os._exit(0)", "ended with exit code 0 before it answered"),
-    "a probe that prints nonsense is told": ("print('nonsense', flush=True)", "printed what is no answer"),
-    "a probe that answers for another is told": ('print(\'{"id": "x"}\', flush=True)', "printed what is no answer"),
+    "a probe that crashes is reported": ("os.kill(os.getpid(), 11)", "was killed by SIGSEGV"),
+    "a probe that aborts is reported": ("os.abort()", "was killed by SIGABRT"),
+    "a probe that leaves without a word is reported": ("os._exit(0)", "ended with exit code 0 before it answered"),
+    "a probe that prints nonsense is reported": ("print('nonsense', flush=True)", "printed what is no answer"),
+    "a probe that answers for another is reported": ('print(\'{"id": "x"}\', flush=True)', "printed what is no answer"),
     "a probe that prints without end is stopped": (
         "[os.write(1, b'x' * 65536) for _ in iter(int, 1)]",
         "printed over 16 MiB",
@@ -96,7 +96,7 @@ def _fires(name: str, sick: Mapping[str, object], matrix: Matrix) -> tuple[bool,
 
 
 def guards(door: Door) -> Iterator[Proof]:
-    """Give for each sick probe whether it was told as what it is, and cost no other probe its answer."""
+    """Yield for each sick probe whether it was reported as what it is, and cost no other probe its answer."""
     tasks = [
         Task(
             argv=(sys.executable, "-I", "-S", "-c", PROGRAM),

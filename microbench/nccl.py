@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpustack.bench.card import Memory
-    from gpustack.bench.gathering import Gathering
+    from gpustack.bench.exchange import Gathering
     from gpustack.bench.lab import Job, Lab
 
 LARGEST = 4 << 30

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from gpustack.bench.card import Memory
     from gpustack.bench.lab import Job, Lab
-    from gpustack.bench.pageable import Pageable
+    from gpustack.bench.numa import Pageable
 
 SIZE = 256 << 20
 RING = 2 << 20

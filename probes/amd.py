@@ -19,7 +19,7 @@ MOST_NODES = 256
 XGMI = 11  # HSA_IOLINK_TYPE_XGMI
 LINE = re.compile(r"^(\w{1,60}) (\d{1,20})\s*$", re.MULTILINE)
 # Targets that the kernel takes for graphics on the processor's die. Source: AMD_IS_APU in amdgpu_discovery.c of Linux,
-# with the targets of kfd_device.c. The MI300A has the target of a card and is told by its device number.
+# with the targets of kfd_device.c. The MI300A has the target of a card and is known by its device number.
 INTEGRATED = frozenset(
     """gfx700 gfx801 gfx902 gfx90c gfx1013 gfx1033 gfx1035 gfx1036 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153""".split()  # noqa: SIM905 - words read better than a column of quotes
 )

@@ -1,6 +1,6 @@
 """The first GPU by the driver's own library alone: whether CUDA has one here, its name, and memory on it.
 
-For trials, which are to fail of nobody's fault but that of what is tried. Its arrays are taken by all that know
+For trials, which must fail only for the fault of what is tried. Its arrays are taken by all that know
 ``__cuda_array_interface__``; the primary context, which libraries share, is made current. Also one kernel (saxpy) in
 two spellings: PTX that every GPU since Maxwell runs, and CUDA C++ for those who compile.
 """

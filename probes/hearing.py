@@ -14,7 +14,7 @@ TEXT = 1 << 16
 def heard(work: "Callable[[], Any]", lines: "List[str]") -> "Any":
     """Give what the work gives; what it prints, below Python too, goes to the lines.
 
-    A provider that cannot be loaded is told on standard error alone.
+    A provider that cannot be loaded is reported on standard error alone.
     """
     try:
         paper = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the with below, which may not hold this error

@@ -40,7 +40,7 @@ class Host:
         self.environ = dict(os.environ if environ is None else environ)
         self.seconds = seconds
         self.row: "Facts" = {}
-        self.tell: "Callable[[str], object]" = str  # is told of each step of a trial
+        self.tell: "Callable[[str], object]" = str  # hears each step of a trial
         self.environment: "Optional[str]" = None  # the Python that is asked after; None: the machine as a whole
         self.log: "List[Tuple[str, str, str]]" = []
         self.calls: "List[Tuple[str, float, str]]" = []

@@ -33,7 +33,7 @@ def probe(host: "Host") -> "Answer":
 
 
 def about(host: "Host") -> "Facts":
-    """Give the distribution, the C library, the kind of machine, and the variables that were told of the image."""
+    """Give the distribution, the C library, the kind of machine, and the variables of the image."""
     said = host.shared("pythons.py")["settings"](host.read("/etc/os-release") or host.read("/usr/lib/os-release") or "")
     kind = machine(host)
     return {
@@ -99,7 +99,7 @@ def rank(host: "Host", one: "Facts", shared: "Facts") -> "tuple[bool, bool, bool
 
 
 def interpreter(host: "Host", one: "Facts", shared: "Facts") -> "Optional[Facts]":
-    """Give what the Python would say; None where its version cannot be told, without which nothing else can."""
+    """Give what the Python would say; None where its version is unknown, without which nothing else can."""
     prefix, number = one["prefix"], minor(one["version"])
     settings = shared["settings"](host.read(prefix + "/pyvenv.cfg", MOST_TEXT) or "")
     home = settings.get("home", "").rstrip("/")

@@ -41,7 +41,7 @@ def inert(base: "Type[Host]", told: "Optional[Facts]" = None) -> "Type[Host]":
         inert = True
 
         def interpreter(self) -> "Facts":
-            """Give what was told of the Python; without one, what is known of the image alone."""
+            """Give what is known of the Python; without one, what is known of the image alone."""
             return dict(NOBODY, **(told or {}))
 
         def run(self, *argv: str, seconds: "Optional[float]" = None) -> "Optional[Facts]":  # noqa: ARG002 - never runs

@@ -52,7 +52,7 @@ def login(host: "Host", owners: "Iterable[str]") -> "Facts":
     """Give whether this process is root's, its groups by number, and which of the nodes' owners are among them.
 
     ``groups`` has those that this process really has, ``account_groups`` those that its account has on paper: one that
-    was given after the login began stands in the second alone. Other groups are nobody's business.
+    was given after the login began stands in the second alone. Other groups are private.
     """
     status = host.read("/proc/self/status", 1 << 14) or ""
     user = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)

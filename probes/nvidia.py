@@ -31,7 +31,7 @@ LINKER, VERSIONED = "__nvJitLink", re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII
 def copies(host: "Host", name: str) -> "List[Facts]":
     """Give every copy of a library (``libcuda.so``) that the loader would find, in its order, then those elsewhere.
 
-    Elsewhere is where Windows, NixOS and the toolkit keep theirs. Each file is told once, where it is met first.
+    Elsewhere is where Windows, NixOS and the toolkit keep theirs. Each file is reported once, where it is met first.
     """
     loader = host.shared("loader.py")["Loader"](host)
     places = [(found["path"], found["step"]) for found in loader.search(name + ".1", loader.program)]

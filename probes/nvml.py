@@ -122,7 +122,7 @@ def plain(value: object) -> object:
 def place(info: "Any") -> "Optional[str]":
     """Give the PCI address as the kernel writes it: 0000:00:06.0, where NVML pads the domain to eight digits.
 
-    None for the one that a virtual machine is told of a switch that it cannot see (domain ffffffff).
+    None for the one that a virtual machine gets for a switch that it cannot see (domain ffffffff).
     """
     domain, _, rest = str(plain(info.busId)).lower().partition(":")
     return None if domain == "ffffffff" else "%04x:%s" % (int(domain, 16), rest)

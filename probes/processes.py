@@ -167,7 +167,7 @@ def words(host: "Host", pid: int) -> "List[str]":
 
 
 def command(line: "Sequence[str]") -> "Optional[str]":
-    """Give what of a command line may be told: program, script or module, and a subcommand that is known."""
+    """Give what of a command line may be reported: program, script or module, and a subcommand that is known."""
     if not line:
         return None
     told = [_base(line[0].split(" ")[0])]
@@ -183,7 +183,7 @@ def command(line: "Sequence[str]") -> "Optional[str]":
 
 
 def _script(line: "List[str]") -> "Tuple[List[str], List[str]]":
-    """Give what an interpreter was told to run, and the words after that."""
+    """Give what an interpreter runs, and the words after that."""
     while line:
         word, line = line[0], line[1:]
         if word == "-m" and line:

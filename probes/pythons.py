@@ -1,7 +1,7 @@
 """Pythons that lie about on a machine or in an unpacked image, by the folders that tools keep them in. None is run.
 
 A row names one ``place`` of ``PLACES``, so that a folder that hangs costs that place alone; ``pythons`` and ``folder``
-are what that place needs to know. A venv or a conda prefix is told by its real folder, any other Python by its real
+are what that place needs to know. A venv or a conda prefix is known by its real folder, any other Python by its real
 program (``key``): a venv's program is a link to the one that it was made from. Sources: PEP 405 (pyvenv.cfg); the
 manuals of virtualenvwrapper, pipenv, Poetry, conda, mamba, pipx, uv, pyenv and Jupyter for where each keeps its own.
 """

@@ -2,7 +2,7 @@
 
 Runs only in a child of its own (``--deep``), since it imports what belongs to others. Numbers are small whole ones, so
 that products are exact in whatever a GPU may round them to (TF32, float16, bfloat16), and are compared exactly. A trial
-has steps: import, compile, launch, result; the one at which it failed is told, also where the process dies or hangs.
+has steps: import, compile, launch, result; the one where it failed is reported, also where the process dies or hangs.
 """
 
 import logging
@@ -49,7 +49,7 @@ class Ear(logging.Handler):
 
 
 def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
-    """Give what came of the work, which fills the facts as it goes; an error is told in its own words."""
+    """Give what came of the work, which fills the facts as it goes; an error is reported in its own words."""
     facts: "Facts" = {"ran": False, "ok": False, "device": None, "error": None, "failed_at": None, "versions": {}}
     step(host, facts, "import")
     ear = Ear()
@@ -74,7 +74,7 @@ def run(host: "Host", work: "Callable[[Facts], None]") -> "Facts":
 
 
 def step(host: "Host", facts: "Facts", name: str) -> None:
-    """Go on to a step; what fails from here on fails at it. Whoever waits is told, should no answer come."""
+    """Go on to a step; what fails from here on fails at it. Whoever waits hears it, should no answer come."""
     facts["failed_at"] = name
     host.tell(name)
 

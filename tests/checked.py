@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.facts import Facts, Layer
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Finding, Report, Severity
 from gpustack.policy import read
 from gpustack.policy.checking import Unmeasured, check, failed

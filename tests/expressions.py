@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack.ask.given import NUMBER
-from gpustack.imports import choices, statements
-from gpustack.imports.platforms import NAMES
+from gpustack.imports import statements
+from gpustack.imports.gathered import NAMES
+from gpustack.imports.texts import CHOICES
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.numbers import FAMILIES
 from gpustack.model.command import KINDS
@@ -31,11 +32,11 @@ ANCHORED = frozenset({"match", "fullmatch"})
 FROM_ELSEWHERE = {
     ("gpustack/ask/given.py", "pattern"): "NUMBER",
     ("gpustack/imports/devices.py", "pattern"): "a table of the same module, which holds what was compiled",
-    ("gpustack/imports/error_codes.py", "one.said"): "FAMILIES",
-    ("gpustack/imports/error_codes.py", "family.said"): "FAMILIES",
+    ("gpustack/imports/messages.py", "one.said"): "FAMILIES",
+    ("gpustack/imports/messages.py", "family.said"): "FAMILIES",
     ("gpustack/model/command.py", "form"): "KINDS",
-    ("gpustack/redaction/forms/assigned.py", "head"): "the forms, which tests/test_redaction_forms.py measures",
-    ("gpustack/redaction/forms/form.py", "pattern"): "the same",
+    ("gpustack/redaction/assigned.py", "head"): "the forms, which tests/test_redaction_forms.py measures",
+    ("gpustack/redaction/form.py", "pattern"): "the same",
     ("gpustack/matrix/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",
     ("probes/application/gpu_processes.py", "pattern"): "the row's kinds",
     ("probes/environment/distribution.py", "host.row['tag']"): "the row's tag",
@@ -83,7 +84,7 @@ def in_modules() -> Iterator[Expression]:
 
 def in_rows(matrix: Matrix) -> Iterator[Expression]:
     """Yield what the rows of tables are made into."""
-    for row in (*patterns(matrix), *statements.STATEMENTS, *choices.CHOICES):
+    for row in (*patterns(matrix), *statements.STATEMENTS, *CHOICES):
         yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
     for pattern, _ in NUMBER.values():
         yield Expression(place="NUMBER", pattern=re.compile(pattern), methods=frozenset({"fullmatch"}))

@@ -13,8 +13,8 @@ import pytest
 from benchmarks.costs import Ran, gpustack
 from gpustack import snapshots
 from gpustack.errors import InputError
-from gpustack.imports import pip_inspect
-from gpustack.model import bounded
+from gpustack.imports import own_reports
+from gpustack.model import plain
 
 REPO = Path(__file__).resolve().parent.parent
 HOST = REPO / "tests/hosts/healthy-h200.json"
@@ -141,13 +141,13 @@ def test_json_within_a_text_is_read_at_any_length_up_to_the_bound() -> None:
         assert snapshots.first(text, 7, "origin") == (said, len(text) - len(" {after"))
         with pytest.raises(ValueError, match=r"Unterminated|delimiter|Expecting"):
             snapshots.first(text[: -len("]} {after")], 7, "origin")
-    assert "torch==2.11.0" in pip_inspect.told(
+    assert "torch==2.11.0" in own_reports.told(
         'x {"version": "1", "pip_version": "25", "installed": [{"metadata": {"name": "torch", "version": "2.11.0", '
         f'"summary": "{"s" * 100_000}"}}}}]}} y'
     )
     with pytest.raises(InputError, match="origin: more than 2 million values"):
-        bounded.measure("[" + "1," * 2_000_001 + "1]", "origin")
-    bounded.measure("[" + "1," * 1_999_000 + "1]", "origin")
+        plain.measure("[" + "1," * 2_000_001 + "1]", "origin")
+    plain.measure("[" + "1," * 1_999_000 + "1]", "origin")
 
 
 @pytest.mark.parametrize(("size", "report"), [(100, ""), (10, '{"schema": "gpustack.report/1", "findings": []}\n')])

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpustack.model.bench import BenchReport
-    from gpustack.model.check import CheckReport, HealthClass
     from gpustack.model.facts import Facts
+    from gpustack.model.policy import CheckReport, HealthClass
 
 # The bench.
 

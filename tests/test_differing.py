@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given
 
-from gpustack.compare.difference import changes, compare
+from gpustack.compare import changes, compare
 from gpustack.model.difference import Changed, Difference, Turn
 from gpustack.model.facts import Layer
 from gpustack.model.plain import render

@@ -9,14 +9,13 @@ import pytest
 
 from gpustack import assets
 from gpustack.explain import explain
-from gpustack.explain.rule_docs import ids
-from gpustack.explain.topics import carried
-from gpustack.imports.error_codes import mentioned
+from gpustack.explain.topics import carried, ids
+from gpustack.imports.messages import mentioned
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.systems import systems
 from gpustack.matrix.subjects.terms import terms
-from gpustack.model.explanation import Explanation, Kind
 from gpustack.model.facts import Layer
+from gpustack.model.matrix_answer import Explanation, Kind
 from gpustack.model.plain import render
 
 MATRIX = Matrix()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from gpustack.explain import rule_docs
+from gpustack.explain import topics
 
 REPO = Path(__file__).resolve().parent.parent
 PAGE = (REPO / "docs/findings.md").read_text("utf-8")
@@ -23,16 +23,16 @@ def test_the_page_is_what_the_rules_say_today() -> None:
 
 
 def test_every_finding_has_one_anchor_and_the_index_leads_to_it() -> None:
-    assert list(SECTIONS) == list(rule_docs.ids())
+    assert list(SECTIONS) == list(topics.ids())
     index = PAGE.partition('<a id="')[0]
-    assert sorted(re.findall(r"\]\(#([^)]+)\)", index)) == sorted(rule_docs.ids())
+    assert sorted(re.findall(r"\]\(#([^)]+)\)", index)) == sorted(topics.ids())
 
 
-@pytest.mark.parametrize("finding", rule_docs.ids())
+@pytest.mark.parametrize("finding", topics.ids())
 def test_a_reader_sees_the_rules_own_words(finding: str) -> None:
     html = MarkdownIt("commonmark", {"html": False}).render(SECTIONS[finding])
     shown = [unescape(re.sub(r"<[^>]+>", "", part)) for part in re.findall(r"<p>(.*?)</p>", html, re.DOTALL)]
-    assert tuple(shown[:-1]) == rule_docs.text(finding)
+    assert tuple(shown[:-1]) == topics.text(finding)
     assert f"<h2>{finding}</h2>" in html
     (rule,) = re.findall(r'href="\.\./([^"]+)"', html)
     assert (REPO / rule).is_file()

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from gpustack.collect.workers import Reply, Task, ask
 from gpustack.diagnose.engine import judge
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
+from gpustack.report import renderer
 from gpustack.snapshots import read
 from tests.render.readers import READERS
 
@@ -29,7 +29,7 @@ HOST = Path(__file__).parent / "hosts" / "healthy-h200.json"
 SYSTEMS = {system.id: system for system in catalogue.load()}
 PROGRAM = "import json, sys\nfor line in json.loads(open(sys.argv[1]).read()):\n    print(line, flush=True)\n"
 ODD = r"\ud800\u001b[31m\u202e\u0000 x"  # half a pair, an escape, a turn of the writing, and what ends a string in C
-FORMS = ("text", *(f"report_{form}" for form in READERS))
+FORMS = ("text", *READERS)
 
 
 def heard(folder: Path, *lines: str) -> tuple[dict[str, Component], tuple[Unseen, ...]]:
@@ -123,7 +123,7 @@ def test_odd_letters_everywhere_do_no_harm_to_any_form(tmp_path: Path) -> None:
     mixed = tuple(components.get(one.id, one) for one in well.components)
     report = judge(replace(well, components=mixed, not_seen=unseen), Matrix())
     for form in FORMS:
-        text = import_module(f"gpustack.report.{form}").render(report)
+        text = renderer(form)(report)
         assert text.encode("utf-8")
         assert not {"\x1b", "\x00", "\u202e"} & {*text}
-    json.loads(import_module("gpustack.report.plain").render(report))
+    json.loads(renderer("json")(report))

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.collect.images import look
-from gpustack.collect.libcuda import TOOLKIT, taken_over
+from gpustack.collect.images import TOOLKIT, look, taken_over
 from gpustack.diagnose.rules.reading import items, number, table, text, told
 from gpustack.errors import UsageError
 from gpustack.model.facts import Facts, Status

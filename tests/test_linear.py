@@ -15,7 +15,7 @@ from functools import cache, partial
 
 import pytest
 
-from gpustack.imports import lines, messages, own_reports, pip_inspect, whereabouts
+from gpustack.imports import file_names, messages, own_reports, texts
 from gpustack.imports.gathered import Gathered
 from gpustack.imports.texts import LAYOUTS, READERS, take
 from gpustack.matrix import Matrix
@@ -30,7 +30,7 @@ NOISE, QUICK, ENOUGH = 0.002, 0.0003, 0.5  # seconds: worth a second look, not e
 LOOKS = 1000 if DEEP else 4  # of the pumps that take long, the slowest that get a second look
 PARTS = 8  # the expressions are tried in so many tests, side by side
 # What is tried on names of at most 200 letters, or on examples of ours; tests/test_redaction_forms.py has the forms.
-SHORT = frozenset({"gpustack.redaction.secret_shapes", "gpustack/redaction/forms/form.py"})
+SHORT = frozenset({"gpustack.redaction.tokens", "gpustack/redaction/form.py"})
 
 
 @cache
@@ -142,8 +142,8 @@ READS: dict[str, Callable[[str], object]] = {
     **{f"{one.__module__}": _reader(one) for one in (*READERS, *LAYOUTS)},
     "messages": lambda text: messages.look("a", messages.clean(text), MATRIX),
     "own reports": lambda text: own_reports.part("a", text),
-    "pip inspect": pip_inspect.told,
-    "whereabouts": whereabouts.own,
+    "pip inspect": own_reports.told,
+    "whereabouts": file_names.own,
     "indented": messages.laid,
     "spoken": messages.spoken,
     "all": lambda text: take([("a", text)], MATRIX),
@@ -157,7 +157,7 @@ def test_twice_as_long_a_line_takes_a_reader_twice_as_long(name: str) -> None:
     for piece in (*WORDS, *LETTERS, *ODD):
         for text in (Text("x\n", piece), *(Text(f"\n{piece}", one) for one in (" ", "1", "a") if len(piece) > 2)):
             if seconds(lambda: READS[name](text.of(4000))) > NOISE * 4:  # noqa: B023 - called at once
-                found = exponent(lambda length: READS[name](text.of(length)), 1000, 4 * lines.LONGEST)  # noqa: B023
+                found = exponent(lambda length: READS[name](text.of(length)), 1000, 4 * texts.LONGEST)  # noqa: B023
                 if found > MOST_EXPONENT:
                     grown[repr((text.before, text.piece))] = round(found, 2)
     assert grown == {}
@@ -173,5 +173,5 @@ class Text:
     def of(self, length: int) -> str:
         """Return the text of this length."""
         whole = self.before + self.piece * (length // len(self.piece))
-        rows = (whole[at : at + lines.LONGEST] for at in range(0, len(whole), lines.LONGEST))
+        rows = (whole[at : at + texts.LONGEST] for at in range(0, len(whole), texts.LONGEST))
         return "\n".join(rows) + BAD

@@ -9,7 +9,6 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,11 @@ import pytest
 from gpustack import snapshots
 from gpustack.cli.options import Shape
 from gpustack.diagnose.engine import judge
-from gpustack.imports import lines, load
+from gpustack.imports import load, texts
 from gpustack.imports.deadline import LATE, OutOfTime, judged, within
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
+from gpustack.report import renderer
 from gpustack.report.parts import Told
 from tests.patience import in_time
 from tests.test_linear import LETTERS, MEGABYTE, MOST_SECONDS, ODD, READS, WORDS, seconds
@@ -69,8 +69,7 @@ def quoting(text: str) -> Report:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_line_of_one_megabyte_takes_every_form_of_output_two_seconds_at_most(form: str) -> None:
-    name = {"json": "plain", "text": "text"}.get(form, f"report_{form}")
-    render = import_module(f"gpustack.report.{name}").render
+    render = renderer(form)
     more = () if form in {"json", "text"} else (Told(),)
     took = {piece: seconds(partial(render, quoting(long(piece)), *more)) for piece in QUOTED}
     assert {piece: one for piece, one in took.items() if one > 2 * MOST_SECONDS} == {}  # two lines
@@ -89,20 +88,20 @@ def test_a_line_of_one_megabyte_of_each_kind_leaves_the_command_in_every_form(tm
 def test_what_was_cut_is_reported() -> None:
     facts, _ = take([("log.txt", f"a\n{long('a')}")], MATRIX)
     assert [one.what for one in facts.not_seen] == ["log.txt"]
-    assert str(lines.LONGEST) in facts.not_seen[0].why
-    assert take([("log.txt", "a" * lines.LONGEST)], MATRIX)[0].not_seen == ()
+    assert str(texts.LONGEST) in facts.not_seen[0].why
+    assert take([("log.txt", "a" * texts.LONGEST)], MATRIX)[0].not_seen == ()
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 def test_the_beginning_and_the_end_of_a_long_line_are_read_and_every_other_line(end: str) -> None:
     first, last = "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.", "nvcc fatal : x"
-    text, cut = lines.short(end.join((first, f"{first} {'a ' * MEGABYTE} {last}", last)))
+    text, cut = texts.short(end.join((first, f"{first} {'a ' * MEGABYTE} {last}", last)))
     assert cut
     kept = [row for row in text.split("\n") if row.strip()]
     assert (kept[0].strip(), kept[-1]) == (first, last)
     assert kept[1].startswith(first)
     assert kept[1].strip().endswith(last)
-    assert max(map(len, kept)) <= lines.LONGEST
+    assert max(map(len, kept)) <= texts.LONGEST
 
 
 def doctor(*words: str, given: bytes | None = None) -> tuple[float, dict[str, object]]:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from gpustack.cli import app
 from gpustack.cli.options import Outputs, Shape, Shapes
-from gpustack.cli.outputs import How, Ordered, Place, deliver, places, summarise
+from gpustack.cli.results import How, Ordered, Place, deliver, places, summarise
 from gpustack.errors import OutputError, UsageError
 from tests.render import checks, measurements, reports
 from tests.render.readers import READERS, noted

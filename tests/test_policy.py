@@ -134,7 +134,7 @@ def test_a_key_is_found_on_its_line(key: tuple[str | int, ...], says: str) -> No
         ('[components]\npytorch = "2.6"', 2, 'components.pytorch: "2.6" is no range of versions: write ">=2.6"'),
         ('[components]\npytorch = ""', 2, "components.pytorch: a text is wanted"),
         ('[components]\nnvidia.ko = ">=570"', 2, "components.nvidia: a text is wanted; a name with a dot in it"),
-        ('frameworks = ["llama"]', 1, 'frameworks: whether "llama" works cannot be told'),
+        ('frameworks = ["llama"]', 1, 'frameworks: whether "llama" works cannot be known'),
         ('for = "fun"', 1, "for: train or infer or build or any is wanted"),
         ('\n[[ignore]]\nreason = "x"\nuntil = 2027-01-01', 2, "ignore[0]: finding is missing"),
         ('[[ignore]]\nfinding = "bench-low"\nreason = "x"', 1, "ignore[0]: until is missing"),

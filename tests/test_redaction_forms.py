@@ -14,8 +14,8 @@ import pytest
 
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from gpustack.redaction import MOST_LINE, redact
-from gpustack.redaction.forms.form import Form, bare, secrets, shape
-from gpustack.redaction.secret_shapes import FORMS, find
+from gpustack.redaction.form import Form, bare, secrets, shape
+from gpustack.redaction.tokens import FORMS, find
 from tests.patience import in_time
 
 REPO = Path(__file__).resolve().parent.parent

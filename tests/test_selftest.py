@@ -15,9 +15,9 @@ from gpustack.diagnose.rules import FINDINGS, nouveau_loaded
 from gpustack.errors import BrokenError
 from gpustack.matrix import Matrix
 from gpustack.model import plain
+from gpustack.model.matrix_answer import Part, Proof, SelfTest
 from gpustack.model.report import Tool
-from gpustack.model.selftest import Part, Proof, SelfTest
-from gpustack.report.selftest_text import render
+from gpustack.report.check_text import render_selftest
 from tests.faults import command
 from tests.test_schemas import validator
 
@@ -90,10 +90,10 @@ def test_what_did_not_hold_stands_out_in_text_and_json() -> None:
     )
     tool = Tool(name="gpustack", version="1", matrix_date="2026-11-21")
     tested = SelfTest(tool=tool, held=False, proofs=proofs, seconds=1.25)
-    text = render(tested)
+    text = render_selftest(tested)
     assert "✗ 1 of 2 checks fire" in text
     assert "libcuda-missing: it said nothing" in text
     assert "H200 is hot" not in text
-    assert "H200 is hot" in render(tested, verbose=True)
+    assert "H200 is hot" in render_selftest(tested, verbose=True)
     assert "do not trust this installation" in " ".join(text.split())
     assert json.loads(plain.render(tested))["schema"] == "gpustack.selftest/1"

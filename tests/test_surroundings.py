@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.collect import environments
-from gpustack.collect.environments import MOST, Surroundings
+from gpustack.collect import targets
 from gpustack.collect.probing import look as look_at_machine
 from gpustack.collect.subprocesses import Door
+from gpustack.collect.targets import MOST, Surroundings
 from gpustack.model.facts import Environment, Unseen
 from tests.build import machine, seen
 from tests.patience import in_time
@@ -32,7 +32,7 @@ def around(home: Path, folder: Path | None = None, chosen: Sequence[str] = (), *
     """Look around with this home; the system's own Pythons are there as well."""
     door = Door()
     first = tuple(Environment(python=python, kind="system") for python in chosen)
-    return environments.look(first, environ(home, **more), str(folder or home / "empty"), door, door.now() + 20)
+    return targets.look(first, environ(home, **more), str(folder or home / "empty"), door, door.now() + 20)
 
 
 def below(found: Surroundings, home: Path) -> dict[str, str]:
@@ -124,7 +124,7 @@ def test_a_kernel_of_jupyter_is_a_python_of_its_own_or_a_note_on_one_that_was_fo
 
 def test_what_was_noted_of_kernels_stands_among_the_facts_of_the_python(tmp_path: Path) -> None:
     copy = {"key": "p", "version": "3.12", "environment": str(tmp_path)}
-    (noted,) = environments.noted((seen("python", copy),), {str(tmp_path): ("mine",)})
+    (noted,) = targets.noted((seen("python", copy),), {str(tmp_path): ("mine",)})
     assert noted.instances[0].facts["jupyter_kernels"] == ("mine",)
 
 
@@ -151,12 +151,12 @@ def test_a_python_whose_base_is_gone_or_too_old_is_told_once_with_what_to_do(tmp
         Unseen(
             what=f"{tmp_path}/venv/bin/python",
             why=f"the Python it was made from, {tmp_path}/removed/python3.9, is gone",
-            enable_by=f"make it anew: python3 -m venv --clear {tmp_path}/venv",
+            enable_by=f"make it again: python3 -m venv --clear {tmp_path}/venv",
         ),
         Unseen(
             what=f"{tmp_path}/.local/share/pipx/venvs/old/bin/python",
             why=f"the Python it was made from, {tmp_path}/removed/python3.9, is gone",
-            enable_by="make it anew: pipx reinstall-all",
+            enable_by="make it again: pipx reinstall-all",
         ),
     ]
 
@@ -190,7 +190,7 @@ def test_a_folder_that_may_not_be_read_is_told_once(tmp_path: Path) -> None:
 def test_denied_guesses_are_told_by_their_folder() -> None:
     looks = ("/h/x/.venv/pyvenv.cfg", "/h/x/.venv/conda-meta", "/h/x/venv", "/h/y/.cache")
     guesses = [Unseen(what=what, why="permission denied") for what in looks]
-    assert [one.what for one in environments.denied(guesses)] == ["/h/x", "/h/y/.cache"]
+    assert [one.what for one in targets.denied(guesses)] == ["/h/x", "/h/y/.cache"]
 
 
 def test_more_than_can_be_looked_at_are_counted(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ class Stopping(Door):
 def test_a_place_that_hangs_costs_that_place_alone(tmp_path: Path) -> None:
     like(tmp_path / "venv")
     door = Stopping()
-    found = environments.look((), environ(tmp_path), str(tmp_path), door, door.now() + 10)
+    found = targets.look((), environ(tmp_path), str(tmp_path), door, door.now() + 10)
     assert below(found, tmp_path) == {"venv": "venv"}
     assert any("gave no answer" in one.why and one.what == "the Pythons to look at" for one in found.not_seen)
 
@@ -252,4 +252,4 @@ def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(
 
 
 def test_a_machine_that_nobody_looked_around_on_has_no_doubles() -> None:
-    assert environments.doubles(machine().components, set()) == set()
+    assert targets.doubles(machine().components, set()) == set()

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from gpustack.bench import compiling
-from gpustack.cli import keeping
+from gpustack.cli import measuring
 from gpustack.cli.options import Shape
-from gpustack.cli.outputs import summarise
+from gpustack.cli.results import summarise
 from gpustack.collect.updates import save
 from gpustack.errors import OutputError
 from gpustack.model import writing
@@ -83,7 +83,7 @@ def test_what_a_bench_saves_and_draws_is_whole_or_old_on_a_full_disk(full: Path)
         (full / f"{asked}.svg").symlink_to("old")
         where = {"save": None, "plot": None, asked: full / f"{asked}.svg"}
         with pytest.raises(OutputError, match="No space left on device"):
-            keeping.kept(measurements.good(), keeping.Wanted(older=None, tolerance=0.03, **where))
+            measuring.kept(measurements.good(), measuring.Wanted(older=None, tolerance=0.03, **where))
         assert (full / "old").read_text() == OLD
 
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from gpustack import __version__
-from gpustack.bench import merging, setting, siblings, suite
-from gpustack.bench.findings import found
-from gpustack.bench.progress import Progress, Silent, shown_on
+from gpustack.bench import setting, siblings, spread, suite
+from gpustack.bench.progress import Progress, Silent, Ticker, shown_on
 from gpustack.bench.session import Session
+from gpustack.bench.siblings import found
 from gpustack.bench.stress import stress
-from gpustack.bench.ticker import Ticker
 from gpustack.collect.subprocesses import Door
 from gpustack.errors import UsageError
 from gpustack.matrix import Matrix
@@ -26,7 +25,7 @@ DATA = ("random", "zeros", "both")
 
 
 def listed() -> tuple[str, ...]:
-    """Give the id of every benchmark, in the order in which they are run."""
+    """Return the id of every benchmark, in the order in which they are run."""
     return tuple(bench.id for bench in suite.listed())
 
 
@@ -47,7 +46,7 @@ def measure(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> BenchReport:
-    """Give what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
+    """Return what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
 
     Where no GPUs are named it is the first, and all that CUDA shows for what takes several. Products are made by the
     cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at ``cublaslt``, and sums over GPUs
@@ -82,7 +81,7 @@ def measure(
         progress=progress or Silent(),
     )
     session.run(benches, gpus, repeat)
-    results = siblings.compared(merging.merged(session.results), session.devices)
+    results = siblings.compared(spread.merged(session.results), session.devices)
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         devices=session.devices,

@@ -1,4 +1,6 @@
-"""The load in the child: one product again and again into a ring over most of the memory, every bit compared.
+"""Work that is kept going: the load that heats a GPU and compares every bit, and copies both ways at once.
+
+Each direction is timed over pieces of its own, while the other goes on: who ends first is given more to do, untimed.
 
 {"at": "stress"}                                         the load begins
 {"state": {"spent": S, "each": S, "products": N, ...}}   how one round of it went, with the counts of that round
@@ -11,8 +13,10 @@ tell after each round whether they are still what they were.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle
@@ -20,16 +24,18 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import suite
-from gpustack.bench.timing import fitting
+from gpustack.bench.timing import Train, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpustack.bench.card import Argument, Memory
+    from gpustack.bench.card import Argument, Card, Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.lab import Job, Lab, Load
-    from gpustack.bench.timing import Train
+    from gpustack.bench.timing import Timer
 
+PIECES = 4
+WAIT = 5.0
 ID = "stress"
 DTYPES = (((8, 0), "bf16"), ((7, 0), "fp16"), ((0, 0), "fp32"))  # what the tensor cores of a GPU from there on take
 MARGIN = 16  # one part in so many of what is free is left to others
@@ -39,6 +45,76 @@ NONE = (1 << 64) - 1
 UNIT, THREADS = 16, 256
 UNWRITTEN = 0xFF  # not a number in these types: so a store that never came does not leave the last round's result
 READINGS = 2  # kept of each round, so that those of a day still fit
+
+
+@dataclass(slots=True)
+class Way:
+    """One direction: the memory that it moves between, and how many pieces follow those that are timed."""
+
+    device: Memory
+    host: Memory
+    more: int = 1
+
+
+class Duplex:
+    """Both directions, as work and as what takes its samples."""
+
+    runs = 1
+
+    def __init__(self, card: Card, inward: tuple[Memory, Memory], outward: tuple[Memory, Memory]) -> None:
+        """Copy between these memories, each a device's and a host's; all are of one size."""
+        self._card, self._side = card, card.another()
+        self._start, self._ends, self._last = card.event(), (card.event(), card.event()), card.event()
+        self._inward, self._outward = Way(*inward), Way(*outward)
+        self._size = inward[0].size
+        self._seen: list[tuple[float, float]] = []
+
+    @property
+    def moved(self) -> int:
+        """The bytes that are timed in one run, in both directions."""
+        return 2 * PIECES * self._size
+
+    def run(self) -> None:
+        """Enqueue the pieces of both directions, and have the usual stream wait for the other one's."""
+        card, side = self._card, self._side
+        card.record(self._start)
+        side.wait(self._start)
+        for number in range(PIECES + max(self._inward.more, self._outward.more)):
+            if number == PIECES:
+                card.record(self._ends[0])
+                side.record(self._ends[1])
+            if number < PIECES + self._inward.more:
+                card.to_device(self._inward.device.address, self._inward.host.address, self._size)
+            if number < PIECES + self._outward.more:
+                card.to_host(self._outward.host.address, self._outward.device.address, self._size, side)
+        side.record(self._last)
+        card.after(self._last)
+
+    def balance(self) -> None:
+        """Run, and give the faster direction so many pieces more that it outlasts the slower one."""
+        self.run()
+        self._card.wait(self._last, WAIT)
+        inward, outward = self.rates()
+        more = min(PIECES, math.ceil(PIECES * (max(inward, outward) / min(inward, outward) - 1))) + 1
+        self._inward.more, self._outward.more = (more, 1) if inward > outward else (1, more)
+
+    def rates(self) -> tuple[float, float]:
+        """Return the bytes a second of each direction in the last run, from the common start to its own end."""
+        for event in self._ends:
+            self._card.wait(event, WAIT)
+        first, second = (max(self._card.seconds(self._start, end), 1e-9) for end in self._ends)
+        return PIECES * self._size / first, PIECES * self._size / second
+
+    def take(self, timer: Timer) -> Train:
+        """Return one sample: the seconds in which both directions move what is timed, each at its own rate."""
+        train = timer.train(self.run, 1)
+        self._seen.append(self.rates())
+        return Train(self.moved / sum(self._seen[-1]), train.clock_mhz)
+
+    def told(self) -> Mapping[str, object]:
+        """Return the middle of each direction's rates."""
+        inward, outward = (median(rates) / 1e9 for rates in zip(*self._seen, strict=True))
+        return {"h2d_gb_s": round(inward, 2), "d2h_gb_s": round(outward, 2)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +127,11 @@ class Ring:
     runs: tuple[Callable[[], None], ...]
 
     def sums(self) -> tuple[tuple[int, int], ...]:
-        """Give the sums over the operands and over the first result."""
+        """Return the sums over the operands and over the first result."""
         return tuple(self.lab.sums(one) for one in (*self.load.data, self.load.result))
 
     def compare(self, count: int) -> tuple[int, int, int | None]:
-        """Give how many bits and words of so many results are not what they must be, and at which byte the first is."""
+        """Return how many bits and words of so many results are wrong, and at which byte the first is."""
         each = self.load.size // UNIT
         units, apart = ctypes.c_uint64(count * each), ctypes.c_uint64(each)
         with self.lab.memory(FOUND.size) as found:
@@ -138,7 +214,7 @@ def _round(desk: Desk, ring: Ring, runs: int, until: float) -> list[tuple[int, T
 
 
 def _in_turn(runs: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Give a function that runs the next of these each time, round and round."""
+    """Return a function that runs the next of these each time, round and round."""
     turns = cycle(runs)
 
     def run() -> None:

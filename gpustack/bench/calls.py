@@ -43,7 +43,7 @@ class Calls:
             raise RefusedError(f"{' and '.join(name for name, _ in self.steps)} answered {code}")
 
     def idle(self, count: int) -> float:
-        """Give the seconds that Python alone takes for so many."""
+        """Return the seconds that Python alone takes for so many."""
         begun = time.perf_counter()
         _loop([_nothing()] * len(self.steps), [given for _, given in self.steps], count)
         return time.perf_counter() - begun
@@ -67,7 +67,7 @@ def _nothing() -> Any:  # noqa: ANN401 - a function of the C library
 
 
 def launches(function: int, arguments: Sequence[ctypes._SimpleCData[Any]], stream: int) -> Calls:
-    """Give the launch of a kernel in one block of one thread."""
+    """Return the launch of a kernel in one block of one thread."""
     held = [ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments]
     table = (ctypes.c_void_p * len(held))(*held)
     one, none = ctypes.c_uint(1), ctypes.c_uint(0)
@@ -76,7 +76,7 @@ def launches(function: int, arguments: Sequence[ctypes._SimpleCData[Any]], strea
 
 
 def pooled(size: int, stream: int) -> Calls:
-    """Give an asynchronous allocation of so many bytes from the device's pool, and its return."""
+    """Return an asynchronous allocation of so many bytes from the device's pool, and its return."""
     at, ordered = ctypes.c_uint64(0), ctypes.c_void_p(stream)
     take = ("cuMemAllocAsync", (ctypes.byref(at), ctypes.c_size_t(size), ordered))
     return Calls(steps=[take, ("cuMemFreeAsync", (at, ordered))])
@@ -84,7 +84,7 @@ def pooled(size: int, stream: int) -> Calls:
 
 @contextmanager
 def captured(enqueue: Callable[[], None], stream: int) -> Iterator[Calls]:
-    """Give the replay of a graph of what this enqueues."""
+    """Yield the replay of a graph of what this enqueues."""
     library, ordered = ctypes.CDLL(LIBRARY), ctypes.c_void_p(stream)
     graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
     _must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
@@ -121,7 +121,7 @@ class Slope:
         self._python: list[float] = []
 
     def take(self, timer: Timer) -> Train:
-        """Give one sample: the seconds of one call, without Python's part."""
+        """Return one sample: the seconds of one call, without Python's part."""
         if self._gpu is None:
             timer.first(lambda: self._calls(2 * self.runs))
             self._gpu = self._ready(timer) if self._queued else 0.0
@@ -131,13 +131,13 @@ class Slope:
         return Train(max(host, self._gpu, 1e-12), many.clock_mhz)
 
     def told(self) -> Mapping[str, object]:
-        """Give what belongs to the method: what Python and the GPU took for an operation, in microseconds."""
+        """Return what belongs to the method: what Python and the GPU took for an operation, in microseconds."""
         python = round(median(self._python) * 1e6 / self._operations, 4)
         gpu = {"gpu_us": round(self._gpu * 1e6 / self._operations, 4)} if self._gpu else {}
         return {"calls": [self.runs, 2 * self.runs], "python_us": python, **gpu}
 
     def _ready(self, timer: Timer) -> float:
-        """Give what a call takes of the GPU when all lie ready behind the gate; nought where the gate gave up."""
+        """Return what a call takes of the GPU when all lie ready behind the gate; nought where the gate gave up."""
         half = self._queued // 2
         few, many = (_burst(timer, self._calls, count) for count in (half, 2 * half))
         return (many.seconds - few.seconds) / half if timer.gated else 0.0

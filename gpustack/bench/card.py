@@ -60,13 +60,13 @@ Argument: TypeAlias = Memory | ctypes.c_uint32 | ctypes.c_uint64 | ctypes.c_floa
 
 
 def cuda_version() -> int:
-    """Give the CUDA version of the driver as CUDA packs it: 13000 is 13.0."""
+    """Return the CUDA version of the driver as CUDA packs it: 13000 is 13.0."""
     (version,) = _must(*driver.cuDriverGetVersion())
     return int(version)
 
 
 def devices() -> list[dict[str, Any]]:
-    """Give every GPU that CUDA shows, as rows for the parent."""
+    """Return every GPU that CUDA shows, as rows for the parent."""
     _must(*driver.cuInit(0))
     (count,) = _must(*driver.cuDeviceGetCount())
     version = cuda_version()
@@ -75,7 +75,7 @@ def devices() -> list[dict[str, Any]]:
 
 
 def _must(code: Any, *answer: Any) -> tuple[Any, ...]:  # noqa: ANN401 - what the bindings answer has no types
-    """Give the answer of a call of the driver; raises CudaError with the name of its error where it has one."""
+    """Return the answer of a call of the driver; raises CudaError with the name of its error where it has one."""
     if int(code):
         raise CudaError(f"{code.name}")
     return answer
@@ -126,18 +126,18 @@ class Card:
         return int(self._stream.handle)
 
     def free(self) -> tuple[int, int]:
-        """Give the bytes of device memory that are free, and of all."""
+        """Return the bytes of device memory that are free, and of all."""
         free, total = _must(*driver.cuMemGetInfo())
         return int(free), int(total)
 
     @contextmanager
     def memory(self, size: int) -> Iterator[Memory]:
-        """Give so many bytes of device memory, and take them back afterwards."""
+        """Yield so many bytes of device memory, and take them back afterwards."""
         yield from self._lend(self._device.allocate(size, stream=self._stream), size)
 
     @contextmanager
     def pinned(self, size: int) -> Iterator[Memory]:
-        """Give so many bytes of pinned host memory, and take them back afterwards."""
+        """Yield so many bytes of pinned host memory, and take them back afterwards."""
         yield from self._lend(self._pinned.allocate(size), size)
 
     def _lend(self, buffer: Buffer, size: int) -> Iterator[Memory]:
@@ -148,7 +148,7 @@ class Card:
             buffer.close()
 
     def kernel(self, file: str, name: str) -> Kernel:
-        """Give a kernel by the name of its file and its own, compiled for this GPU where the driver takes that."""
+        """Return a kernel by the name of its file and its own, compiled for this GPU where the driver takes that."""
         if file not in self._code:
             self._take(file, self._kernels.code(file))
         code, held = self._code[file]
@@ -164,14 +164,14 @@ class Card:
         """Tell whether there is such a kernel: some are for newer architectures alone."""
         try:
             self.kernel(file, name)
-        except Exception as error:  # cuda.core's own error has no public name
+        except Exception as error:
             if NOT_FOUND not in str(error):
                 raise
             return False
         return True
 
     def how(self, file: str) -> str:
-        """Give in words how the kernels of a file came about."""
+        """Return in words how the kernels of a file came about."""
         return self._code[file][0].how if file in self._code else "not loaded"
 
     def _take(self, file: str, code: Code) -> None:
@@ -181,7 +181,7 @@ class Card:
     def launcher(
         self, file: str, name: str, blocks: int, threads: int, arguments: Sequence[Argument]
     ) -> Callable[[], None]:
-        """Give a function that enqueues this kernel with these arguments once."""
+        """Return a function that enqueues this kernel with these arguments once."""
         kernel, stream = self.kernel(file, name), self._stream
         config = LaunchConfig(grid=blocks, block=threads)
         given = [argument.buffer if isinstance(argument, Memory) else argument for argument in arguments]
@@ -194,13 +194,13 @@ class Card:
         arguments: Sequence[ctypes.c_uint32 | ctypes.c_uint64 | ctypes.c_float],
         stream: Stream | None = None,
     ) -> Callable[[], None]:
-        """Give a function that enqueues a kernel of this grid, block and shared memory once; addresses are numbers."""
+        """Return a function that enqueues a kernel of this grid, block and shared memory once, addresses as numbers."""
         grid, block, shared = sizes
         config, where = LaunchConfig(grid=grid, block=block, shmem_size=shared), stream or self._stream
         return lambda: enqueue(where, config, kernel, *arguments)
 
     def allocate(self, size: int) -> int:
-        """Give the address of so many bytes of device memory, in the order of the stream where there are pools."""
+        """Return the address of so many bytes of device memory, in the order of the stream where there are pools."""
         take = driver.cuMemAllocAsync(size, self.stream) if self.has_pools else driver.cuMemAlloc(size)
         (address,) = _must(*take)
         return int(address)
@@ -222,7 +222,7 @@ class Card:
         to.buffer.fill(byte, stream=self._stream)
 
     def another(self) -> Stream:
-        """Give a second stream, for what goes on beside the first."""
+        """Return a second stream, for what goes on beside the first."""
         return self._device.create_stream()
 
     def to_device(self, to: int, source: int, size: int, stream: Stream | None = None) -> None:
@@ -242,7 +242,7 @@ class Card:
         self._stream.wait(event)
 
     def function(self, file: str, name: str) -> int:
-        """Give a kernel as a handle for the driver's own launch."""
+        """Return a kernel as a handle for the driver's own launch."""
         (function,) = _must(*driver.cuKernelGetFunction(int(self.kernel(file, name).handle)))
         return int(function)
 
@@ -252,7 +252,7 @@ class Card:
         return bool(self._device.properties.memory_pools_supported)
 
     def event(self) -> Event:
-        """Give a new event that takes the time."""
+        """Return a new event that takes the time."""
         return self._device.create_event(EventOptions(timing_enabled=True))
 
     def record(self, event: Event) -> None:
@@ -268,7 +268,7 @@ class Card:
             time.sleep(POLL)
 
     def seconds(self, begin: Event, end: Event) -> float:
-        """Give the time between two events that the GPU has come past."""
+        """Return the time between two events that the GPU has come past."""
         milliseconds = ctypes.c_float()
         code = self._elapsed(ctypes.byref(milliseconds), int(begin.handle), int(end.handle))
         if code:
@@ -276,7 +276,7 @@ class Card:
         return milliseconds.value / 1000
 
     def bytes_of(self, memory: Memory, offset: int, size: int) -> bytes:
-        """Give some bytes of a device memory, once all that was enqueued is done."""
+        """Return some bytes of a device memory, once all that was enqueued is done."""
         self._stream.sync()
         held = ctypes.create_string_buffer(size)
         _must(*driver.cuMemcpyDtoH(ctypes.addressof(held), memory.address + offset, size))

@@ -11,8 +11,8 @@ from gpustack.model.bench import TIMES
 
 if TYPE_CHECKING:
     from gpustack.bench.ceilings import Ceiling
-    from gpustack.bench.probed import Part
     from gpustack.bench.spread import Spread
+    from gpustack.bench.suite import Part
     from gpustack.model.bench import Advice, Device, Telemetry
     from gpustack.model.facts import JsonValue
     from gpustack.model.rows import Architecture
@@ -116,7 +116,7 @@ class Case:
         return f"{self.telemetry.clocks.held:.0f} of {self.device.clock_mhz:.0f} MHz held"
 
     def _part_of(self, limit: float | None) -> float | None:
-        """Give the part of a limit; of a time it is the limit that is the smaller."""
+        """Return the part of a limit; of a time it is the limit that is the smaller."""
         if not limit or not self.figures.median:
             return None
         return limit / self.figures.median if self.unit in TIMES else self.figures.median / limit

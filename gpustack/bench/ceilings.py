@@ -1,10 +1,10 @@
-"""Physical limits, computed from what the GPU says of itself, so that a product in no table is judged too."""
+"""The physical limit of each figure, computed from what the device reports, of one GPU and between two."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Link
@@ -34,6 +34,17 @@ WITHOUT = {
 # from the second level is an assumption: A100's cache gives 47 to each of its 108.
 BANKS, PORT = 128, 64
 GIGA = 1e9
+# NVML tells the rate at which a link signals, and this part of it is data: the datasheets state 25 GB/s a link and
+# direction for V100 (6 links, 300 GB/s both ways) and H100 (18, 900), and 50 for B200 (18, 1800). A100's 25000 is data.
+SIGNALLED = {25781: 32 / 33, 26562: 16 / 17, 53125: 16 / 17}
+NEAR = 2  # megabytes a second: how NVML rounds
+BETWEEN_WITHOUT = {
+    "latency": "none: the way through the links decides",
+    "refused": "none: the driver copies through the host's memory, since peer access is refused",
+    "multicast": "none: the switch adds up on the way, since NCCL_NVLS_ENABLE was set",
+}
+UNKNOWN = "none: NVML tells of no NVLinks from each of these GPUs to all others, and NCCL chooses the way"
+LARGE = 1 << 30  # bytes: below that the start of a sum counts, and a part of the limit means nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +60,7 @@ class Ceiling:
 
 
 def memory(device: Device, held_mhz: float | None) -> Ceiling:
-    """Give the limit of the device memory: two transfers a clock over the whole width of the bus, in GB/s."""
+    """Return the limit of the device memory: two transfers a clock over the whole width of the bus, in GB/s."""
     clock, bits = device.memory_clock_mhz, device.bus_bits
     if not clock or not bits:
         return Ceiling(best=None, held=None, source="the card does not tell its memory clock and bus width")
@@ -63,7 +74,7 @@ def _memory(clock_mhz: float, bits: int) -> float:
 
 
 def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
-    """Give the limit of one direction of the link: rate x lanes x encoding x payload efficiency, in GB/s."""
+    """Return the limit of one direction of the link: rate x lanes x encoding x payload efficiency, in GB/s."""
     generation, width = link.max_generation or link.generation, link.max_width or link.width
     if generation not in PCIE or not width:
         return Ceiling(best=None, held=None, source="nobody told the generation and width of the link")
@@ -81,7 +92,7 @@ def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
 
 
 def link(seen: Link, payload: int | None, which: str) -> Ceiling:
-    """Give the limit of a direction of the link, h2d or d2h, or of both at once, bidir: their sum."""
+    """Return the limit of a direction of the link, h2d or d2h, or of both at once, bidir: their sum."""
     inward = pcie(seen, payload, overhead=COMPLETION_OVERHEAD)
     outward = pcie(seen, payload, overhead=WRITE_OVERHEAD)
     if which != "bidir" or inward.best is None or outward.best is None:
@@ -96,12 +107,12 @@ def _pcie(generation: int, width: int) -> float:
 
 
 def shared(device: Device, held_mhz: float | None) -> Ceiling:
-    """Give the limit of shared memory: multiprocessors x banks x clock, in GB/s."""
+    """Return the limit of shared memory: multiprocessors x banks x clock, in GB/s."""
     return _clocked(device, held_mhz, BANKS, "32 banks of 4 bytes a clock")
 
 
 def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) -> Ceiling:
-    """Give the limit of the second-level cache in GB/s: its own where a row states it, else what can be taken of it."""
+    """Return the limit of the second-level cache in GB/s: its own where a row states it, else what it can give."""
     units, clock = device.multiprocessors, device.clock_mhz
     if not bytes_a_clock or not units or not clock:
         why = "assumed: no row tells what the cache of this architecture gives"
@@ -126,7 +137,7 @@ def _clocked(device: Device, held_mhz: float | None, each: float, what: str) -> 
 
 
 def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: float | None) -> Ceiling:
-    """Give the limit of matrix products: multiprocessors x operations a clock x clock, in TFLOP/s."""
+    """Return the limit of matrix products: multiprocessors x operations a clock x clock, in TFLOP/s."""
     rate, units, clock = rates.get(dtype), device.multiprocessors, device.clock_mhz
     if not rate:
         source = f"no row tells the {dtype} rate of compute capability {device.compute_capability}"
@@ -139,3 +150,57 @@ def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: fl
         held=per_mhz * held_mhz if held_mhz else None,
         source=f"{units} multiprocessors x {rate:g} FLOP a clock x {clock:g} MHz (its highest clock)",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The links of one GPU: how many, how many are up, MB/s of one, and how many go straight to each other GPU."""
+
+    gpu: int
+    links: int
+    up: int
+    mb_s: int | None
+    straight: Mapping[str, int]
+
+
+def ends(method: Mapping[str, Any]) -> tuple[End, ...]:
+    """Return the ends that a method tells of; none where NVML told nothing."""
+    told = method.get("nvlinks")
+    return tuple(End(**one) for one in told) if isinstance(told, Sequence) and not isinstance(told, str) else ()
+
+
+def limit(kind: str, method: Mapping[str, Any], link: Link, payload: int | None) -> tuple[str, Ceiling]:
+    """Return which limit it is, and the limit: of one direction, in GB/s, by the links that there are and that are up.
+
+    Without NVLinks between two GPUs it is that of the PCIe link, and none where the host takes part.
+    """
+    for name, why in BETWEEN_WITHOUT.items():
+        if kind.endswith(f".{name}") or method.get(name):
+            return kind, Ceiling(best=None, held=None, source=why)
+    family, known = kind.partition(".")[0], ends(method)
+    if (straight := _straight(known)) is not None:
+        return f"{family}.nvlink", _counted(straight, straight, known[0].mb_s, "straight from one to the other")
+    if known and all(end.up and end.mb_s for end in known) and not any(end.straight for end in known):
+        most, up = min(end.links for end in known), min(end.up for end in known)
+        small = family == "nccl" and method.get("bytes", 0) < LARGE
+        each = min(end.mb_s or 0 for end in known)
+        return f"{family}.{'small' if small else 'nvlink'}", _counted(most, up, each, "of a GPU")
+    if family == "nccl":
+        return kind, Ceiling(best=None, held=None, source=UNKNOWN)
+    return "p2p.pcie", pcie(link, payload, overhead=WRITE_OVERHEAD)
+
+
+def _straight(known: Sequence[End]) -> int | None:
+    """Return how many links go from one of two GPUs to the other, where they go there without a switch."""
+    if len(known) != 2:  # noqa: PLR2004 - a pair
+        return None
+    return known[0].straight.get(str(known[1].gpu)) or None
+
+
+def _counted(links: int, up: int, mb_s: int | None, where: str) -> Ceiling:
+    told = mb_s or 0
+    part = next((part for rate, part in SIGNALLED.items() if abs(told - rate) <= NEAR), 1.0)
+    each = told * part / 1000
+    signalled = f", {told / 1000:g} signalled" if part < 1 else ""
+    source = f"{links} NVLinks {where} x {each:.4g} GB/s a direction{signalled}, as NVML reports them"
+    return Ceiling(best=links * each, held=up * each, source=source)

@@ -24,13 +24,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
-from gpustack.bench import probed, suite
+from gpustack.bench import suite
 from gpustack.bench.burn import burn
 from gpustack.bench.lab import Lab, SkipError
-from gpustack.bench.numa import near
-from gpustack.bench.payload import payload
-from gpustack.bench.sustain import Wishes, follow
-from gpustack.bench.timing import SLOTS, Plan, Timer, fitting, gather, sample, settle
+from gpustack.bench.numa import near, payload
+from gpustack.bench.timing import SLOTS, Plan, Timer, Wishes, fitting, follow, gather, sample, settle
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
@@ -46,7 +44,7 @@ TRIAL = 0.004  # seconds of the train that compares one way with another
 OUT_OF_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "Failed to allocate memory")  # the second is cuda.core 1.0's
 NO_DRIVER = "there is no NVIDIA driver here: libcuda.so.1 was not found"
 INSTALL = "pip install 'cuda-core>=1.0.1,<2' 'cuda-bindings>=12.9,<14'"  # the extra bench
-BEATS = 20  # of these parts of a benchmark each is told once
+BEATS = 20  # of these parts of a benchmark each is reported once
 
 
 class Outlet:
@@ -96,7 +94,7 @@ def main(asked: Mapping[str, Any]) -> None:
 
 
 def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk | None:
-    """Give everything for measuring on one GPU; where there is none, say why and give None."""
+    """Return everything for measuring on one GPU; where there is none, say why and give None."""
     devices: list[dict[str, Any]] = []
     try:
         from gpustack.bench import card, routes, telemetry  # noqa: PLC0415 - where the packages are missing, this says so
@@ -164,7 +162,7 @@ def last(seconds: float, desk: Desk) -> bool:
 
 
 def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
-    """Give the samples of one benchmark with all that is needed to judge them; raises where its work is wrong."""
+    """Return the samples of one benchmark with all that is needed to judge them; raises where its work is wrong."""
     begun, timer, watch = time.monotonic(), desk.timer.closed(), desk.watch
     most = bench.budget or usual.warm + usual.budget
     plan = replace(usual, train=bench.train or usual.train, rest=bench.rest)
@@ -189,7 +187,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
         "gated": timer.gated and job.gated,
         "method": {"way": job.label, **job.method, **known, **_between(bench, desk), **_gate(job, timer)},
         "tried": tried,
-        "probed": probed.rates(desk.lab) if bench.limit.startswith("compute.") else {},
+        "probed": suite.rates(desk.lab) if bench.limit.startswith("compute.") else {},
         "readings": watch.window(samples.begun, samples.ended),
         "before": before,
         "after": after,
@@ -198,7 +196,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
 
 
 def _between(bench: Bench, desk: Desk) -> dict[str, Any]:
-    """Give what NVML tells of the links between the GPUs of a benchmark that takes several."""
+    """Return what NVML tells of the links between the GPUs of a benchmark that takes several."""
     return {"nvlinks": desk.routes.ends((desk.lab.gpu, *bench.company))} if bench.company else {}
 
 
@@ -210,7 +208,7 @@ def _gate(job: Job, timer: Timer) -> dict[str, str]:
 def taken(
     job: Job, timer: Timer, plan: Plan, progress: Callable[[float], None]
 ) -> tuple[Samples, Mapping[str, object]]:
-    """Give the samples of one way to do a work, and what is only known of it afterwards."""
+    """Return the samples of one way to do a work, and what is only known of it afterwards."""
     if (sampler := job.sampler) is None:
         return sample(timer if job.gated else timer.open(), job.run, plan, progress), {}
     settle(lambda: sampler.take(timer), plan)
@@ -218,7 +216,7 @@ def taken(
 
 
 def best(jobs: list[Job], timer: Timer, plan: Plan) -> tuple[Job, dict[str, float]]:
-    """Give the fastest of several ways to do a work, and what a short train of each gave (amount a second)."""
+    """Return the fastest of several ways to do a work, and what a short train of each gave (amount a second)."""
     if len(jobs) == 1:
         return jobs[0], {}
     tried: dict[str, float] = {}
@@ -236,7 +234,7 @@ def best(jobs: list[Job], timer: Timer, plan: Plan) -> tuple[Job, dict[str, floa
 
 
 def _timer(card: Card, stack: ExitStack) -> Timer:
-    """Give a timer with the memory that it needs."""
+    """Return a timer with the memory that it needs."""
     room = 16 * SLOTS
     flag = stack.enter_context(card.pinned(64))
     slots = stack.enter_context(card.memory(room)), stack.enter_context(card.memory(room))
@@ -245,7 +243,7 @@ def _timer(card: Card, stack: ExitStack) -> Timer:
 
 
 def _said(error: Exception) -> str:
-    """Give the first line of what an error says, with its kind where that tells more."""
+    """Return the first line of what an error says, with its kind where that tells more."""
     if type(error).__name__ == "DynamicLibNotFoundError" or "dlopen libcuda" in str(error):
         return NO_DRIVER  # bindings from 13.4 on raise the one, older ones the other
     first = (str(error).strip().splitlines() or [""])[0]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpustack.bench.spread import interval
 from gpustack.errors import InputError
-from gpustack.model import bounded
+from gpustack.model import plain
 from gpustack.model.bench import BenchReport, Mark
-from gpustack.model.comparison import Change, Comparison, Outcome
+from gpustack.model.difference import Change, Comparison, Outcome
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Result
@@ -46,9 +46,9 @@ class Older:
 
 
 def load(path: Path) -> Older:
-    """Give the older report; raises InputError for a file that cannot be read or is none of ours."""
+    """Return the older report; raises InputError for a file that cannot be read or is none of ours."""
     try:
-        said = json.loads(bounded.json_text(path))
+        said = json.loads(plain.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None
@@ -95,7 +95,7 @@ def regressed(comparison: Comparison) -> bool:
 
 
 def _change(result: Result, before: Figure | None, tolerance: float) -> Change | None:
-    """Give what became of one figure; None where there is none now and there was none then."""
+    """Return what became of one figure; None where there is none now and there was none then."""
     if result.value is None:
         return _lost(result, before) if before else None
     now = interval(sorted(result.samples)) if result.samples else (result.value, result.value)
@@ -129,7 +129,7 @@ def _change(result: Result, before: Figure | None, tolerance: float) -> Change |
 
 
 def _lost(result: Result, before: Figure) -> Change:
-    """Give a figure that there is no more: what fails now is worse, what is skipped is gone."""
+    """Return a figure that there is no more: what fails now is worse, what is skipped is gone."""
     return Change(
         id=result.name(),
         device=result.device,
@@ -142,13 +142,13 @@ def _lost(result: Result, before: Figure) -> Change:
 
 
 def _ranks(places: Sequence[tuple[int | None, Sequence[int]]]) -> dict[int | None, int | None]:
-    """Give the place of each GPU among those of the report, alone or in pairs: another number is no other place."""
+    """Return the place of each GPU among those of the report, alone or in pairs: another number is no other place."""
     known = sorted({gpu for device, gpus in places if device is not None for gpu in (device, *gpus)})
     return {None: None, **{device: place for place, device in enumerate(known)}}
 
 
 def _place(identity: str, device: int | None, gpus: Sequence[int], ranks: Mapping[int | None, int | None]) -> Place:
-    """Give what a figure is held against: that of the same benchmark on the same GPU, or pair, by rank."""
+    """Return what a figure is held against: that of the same benchmark on the same GPU, or pair, by rank."""
     return identity, tuple(ranks[gpu] for gpu in (gpus if gpus and device is not None else (device,)))
 
 
@@ -177,13 +177,13 @@ def _figure(row: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> F
 
 
 def _pair(row: Mapping[str, Any]) -> str:
-    """Give the pair of a figure of one, as its name has it."""
+    """Return the pair of a figure of one, as its name has it."""
     gpus = row.get("gpus")
     return f" {int(gpus[0])}>{int(gpus[1])}" if gpus and row["device"] is not None else ""
 
 
 def _traits(said: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> dict[str, str]:
-    """Give what must be the same for figures to mean the same."""
+    """Return what must be the same for figures to mean the same."""
     told = {"gpustack": said["tool"]["version"], "data": said["data"], "suite": _suite(quick=bool(said["quick"]))}
     for device in said["devices"]:
         if device["index"] in ranks:

@@ -1,16 +1,24 @@
-"""Kernels for the GPU at hand: compiled where an NVRTC is found, and kept for the next run; else the shipped PTX.
+"""Kernels made ready: PTX as it ships, or compiled by NVRTC for the GPU at hand.
+
+It leaves the thread that calls it with the locale C: call it in a thread of its own.
+
+``python -m gpustack.bench.compiling`` makes the PTX again. It needs NVRTC 12.0 (``pip install
+nvidia-cuda-nvrtc-cu12==12.0.76``, no GPU): a newer one would write PTX that the driver branch 525, our floor, cannot
+read. The head of each file says from which source it was made, and a test holds the two together.
 
 Compiled for one architecture they may use what only it has (bulk copies on Hopper, its wide products). What was made is
 kept in the user's cache folder by source, architecture and compiler, with its own checksum in front: a damaged entry is
-made anew, and a folder in which nothing may be written costs nothing but the time to compile again.
+made again, and a folder in which nothing may be written costs nothing but the time to compile again.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,13 +26,156 @@ from functools import cached_property
 from pathlib import Path
 
 from gpustack import assets
-from gpustack.bench.nvrtc import Nvrtc, copies
 from gpustack.errors import BrokenError, NothingSeenError, OutputError
 from gpustack.model import writing
 
+WHEELS = ("nvidia/cu14/lib", "nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib")
+TOOLKITS = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+USUAL_TOOLKIT = "/usr/local/cuda"
+_NAME = re.compile(r"libnvrtc\.so\.(\d+)")
+COMPILER = (12, 0)
+ARCHITECTURE, ARCHITECTURES = "compute_60", {"probe.cu": "compute_80"}  # the oldest that the source can be made for
+REMEDY = "pip install nvidia-cuda-nvrtc-cu12==12.0.76"
+_HEAD = re.compile(r"// source (\S+) sha256 ([0-9a-f]{64})\n// compiler (.+)\n")
 OPTIONS = ("--std=c++17",)
 SPECIFIC = 9  # from this major capability on there are instructions of one architecture alone, behind a suffix
 DIGEST = 32
+
+
+class Nvrtc:
+    """One copy of the compiler; ``version`` is its CUDA version."""
+
+    def __init__(self, path: Path) -> None:
+        """Load the library; raises NothingSeenError where it cannot be loaded."""
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise NothingSeenError(f"{path} cannot be loaded: {error}") from error
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._must(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+        self.version = (major.value, minor.value)
+
+    def architectures(self) -> frozenset[int]:
+        """Return the architectures that it compiles for, as 90 for sm_90."""
+        count = ctypes.c_int()
+        self._must(self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+        known = (ctypes.c_int * count.value)()
+        self._must(self._library.nvrtcGetSupportedArchs(known))
+        return frozenset(known)
+
+    def ptx(self, source: str, name: str, options: Sequence[str]) -> str:
+        """Return the PTX of a source text; raises BrokenError with the compiler's words where it refuses it."""
+        return self._made(source, name, options, "PTX").rstrip(b"\0").decode("utf-8", "replace")
+
+    def cubin(self, source: str, name: str, options: Sequence[str]) -> bytes:
+        """Return the machine code of a source text; raises BrokenError as ``ptx`` does."""
+        return self._made(source, name, options, "CUBIN")
+
+    def _made(self, source: str, name: str, options: Sequence[str], what: str) -> bytes:
+        program, library = ctypes.c_void_p(), self._library
+        self._must(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None))
+        try:
+            given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+            if library.nvrtcCompileProgram(program, len(options), given):
+                log = self._text(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+                raise BrokenError(f"{name} does not compile:\n{log}")
+            return self._text(program, what)
+        finally:
+            library.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _text(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._must(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        text = ctypes.create_string_buffer(size.value)
+        self._must(getattr(self._library, f"nvrtcGet{what}")(program, text))
+        return text.raw
+
+    @staticmethod
+    def _must(code: int) -> None:
+        if code:
+            raise BrokenError(f"NVRTC answered {code}")
+
+
+def copies(library: str | None, path: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple[int, Path]]:
+    """Yield the copies that lie here with their major versions: beside this cuBLASLt, wheels on this path, toolkits."""
+    for folder in _folders(library, path, environ):
+        found = [(int(match[1]), each) for each in _files(folder) if (match := _NAME.fullmatch(each.name))]
+        yield from sorted(found, reverse=True)
+
+
+def _folders(library: str | None, path: Sequence[str], environ: Mapping[str, str]) -> Iterator[Path]:
+    if library:
+        beside = Path(library).parent
+        yield from (beside, beside.parents[1] / "cuda_nvrtc/lib" if len(beside.parents) > 1 else beside)
+    yield from (Path(folder, wheel) for folder in path if folder for wheel in WHEELS)
+    toolkits = filter(None, (environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), environ.get("CONDA_PREFIX")))
+    yield from (Path(root, lib) for root in (*toolkits, USUAL_TOOLKIT) for lib in TOOLKITS)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return list(folder.glob("libnvrtc.so.*"))
+    except OSError:
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What the head of a PTX file says of where it comes from."""
+
+    source: str
+    sha256: str
+    compiler: str
+
+
+def sources() -> tuple[Path, ...]:
+    """Return the files of kernels, in the order of their names."""
+    return tuple(sorted(assets.MICROBENCH.glob("*.cu")))
+
+
+def options(source: Path) -> tuple[str, ...]:
+    """Return what the compiler is given for this source."""
+    return (f"--gpu-architecture={ARCHITECTURES.get(source.name, ARCHITECTURE)}", "--std=c++17")
+
+
+def expected(source: Path) -> Origin:
+    """Return what the head of the PTX of this source must say."""
+    compiler = f"NVRTC {COMPILER[0]}.{COMPILER[1]} {' '.join(options(source))}"
+    return Origin(source=source.name, sha256=hashlib.sha256(source.read_bytes()).hexdigest(), compiler=compiler)
+
+
+def origin(text: str) -> Origin | None:
+    """Return what the head of a PTX text says of its origin, or None where it says nothing."""
+    match = _HEAD.match(text)
+    return Origin(source=match[1], sha256=match[2], compiler=match[3]) if match else None
+
+
+def build(source: Path, nvrtc: Nvrtc) -> str:
+    """Return the PTX of this source with its head."""
+    made = expected(source)
+    head = f"// source {made.source} sha256 {made.sha256}\n// compiler {made.compiler}\n"
+    return head + nvrtc.ptx(source.read_text("utf-8"), source.name, options(source))
+
+
+def find() -> Nvrtc:
+    """Return the compiler of the wheel installed beside us; raises NothingSeenError where there is no 12.0."""
+    for folder in sys.path:
+        path = Path(folder, "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+        if path.is_file():
+            found = Nvrtc(path)
+            if found.version != COMPILER:
+                raise NothingSeenError(f"{path} is NVRTC {found.version[0]}.{found.version[1]}, not 12.0: {REMEDY}")
+            return found
+    raise NothingSeenError(f"there is no NVRTC 12.0 here: {REMEDY}")
+
+
+def main() -> None:
+    """Write the PTX of every source beside it."""
+    nvrtc = find()
+    for source in sources():
+        made = source.with_suffix(".ptx")
+        writing.write(made, build(source, nvrtc))
+        sys.stdout.write(f"{made.name}: {made.stat().st_size} bytes\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +207,12 @@ class Kernels:
         return f"sm_{major}{minor}{'a' if major >= SPECIFIC else ''}"
 
     def code(self, file: str) -> Code:
-        """Give the code of ``microbench/FILE.cu``, compiled where that can be done."""
+        """Return the code of ``microbench/FILE.cu``, compiled where that can be done."""
         with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
             return apart.submit(self._code, file).result()
 
     def shipped(self, file: str, why: str) -> Code:
-        """Give the shipped PTX of a file, which the driver compiles itself."""
+        """Return the shipped PTX of a file, which the driver compiles itself."""
         data = (assets.MICROBENCH / f"{file}.ptx").read_bytes()
         return Code(data=data, compiled=False, how=f"shipped PTX: {why}")
 
@@ -109,7 +260,7 @@ class Kernels:
 
 
 def read(entry: Path) -> bytes | None:
-    """Give what is kept there, or None where there is nothing, or it is damaged."""
+    """Return what is kept there, or None where there is nothing, or it is damaged."""
     try:
         digest, data = (whole := entry.read_bytes())[:DIGEST], whole[DIGEST:]
     except OSError:
@@ -122,3 +273,7 @@ def keep(entry: Path, data: bytes) -> None:
     with suppress(OSError, OutputError):
         entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         writing.write(entry, hashlib.sha256(data).digest() + data)
+
+
+if __name__ == "__main__":
+    main()

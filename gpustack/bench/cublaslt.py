@@ -2,7 +2,7 @@
 
 Why ctypes: docs/decisions/0004. Names and numbers are those of cublasLt.h and library_types.h, which have kept them
 since CUDA 11; sizes of structures were checked against the header of 13.0. An older library refuses what it does not
-know, and that is told.
+know, and that is reported.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class CublasLt:
         self._must("cublasLtCreate", ctypes.byref(self._handle))
 
     def products(self, order: Order, most: int, stream: int) -> list[Product]:
-        """Give the first ways that the library's heuristic names for this product, fastest first by its own guess."""
+        """Return the first ways that the library's heuristic names for this product, fastest first by its own guess."""
         kind = KINDS[order.dtype, order.out]
         desc = self._description(kind, order.scales)
         shapes = (order.k, order.m), (order.k, order.n), (order.m, order.n)

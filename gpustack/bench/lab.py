@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from gpustack.bench import calls
+from gpustack.bench.burn import Duplex
 from gpustack.bench.cublaslt import CublasLt, CublasLtError, Order, Product
-from gpustack.bench.duplex import Duplex
-from gpustack.bench.libraries import found_here
-from gpustack.bench.numa import processor
-from gpustack.bench.pageable import Pageable, held
-from gpustack.bench.several import Several
+from gpustack.bench.numa import Pageable, held, processor
+from gpustack.bench.setting import Several, found_here
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -85,11 +83,11 @@ class Sampler(Protocol):
     runs: int
 
     def take(self, timer: Timer) -> Train:
-        """Give one sample."""
+        """Return one sample."""
         ...
 
     def told(self) -> Mapping[str, object]:
-        """Give what is only known at the end, for the method."""
+        """Return what is only known at the end, for the method."""
         ...
 
 
@@ -125,7 +123,7 @@ class Lab:
         self._seed = 0
 
     def room(self, wanted: int) -> int:
-        """Give how large a buffer may be: as wanted, but at most a quarter of what is free."""
+        """Return how large a buffer may be: as wanted, but at most a quarter of what is free."""
         free = self._card.free()[0]
         size = min(wanted, free // LARGEST_PART) // STEP * STEP
         if not size:
@@ -133,21 +131,21 @@ class Lab:
         return size
 
     def free(self) -> int:
-        """Give the bytes of device memory that are free."""
+        """Return the bytes of device memory that are free."""
         return self._card.free()[0]
 
     def memory(self, size: int) -> AbstractContextManager[Memory]:
-        """Give so many bytes of device memory."""
+        """Return so many bytes of device memory."""
         return self._card.memory(size)
 
     def pinned(self, size: int) -> AbstractContextManager[Memory]:
-        """Give so many bytes of pinned host memory."""
+        """Return so many bytes of pinned host memory."""
         return self._card.pinned(size)
 
     def launcher(
         self, file: str, name: str, blocks: int, threads: int, arguments: Sequence[Argument]
     ) -> Callable[[], None]:
-        """Give a function that enqueues a kernel of ``microbench/FILE.cu`` once."""
+        """Return a function that enqueues a kernel of ``microbench/FILE.cu`` once."""
         return self._card.launcher(file, name, blocks, threads, arguments)
 
     def has(self, file: str, name: str) -> bool:
@@ -155,35 +153,35 @@ class Lab:
         return self._card.has(file, name)
 
     def how(self, file: str) -> str:
-        """Give in words how the kernels of ``microbench/FILE.cu`` came about, once one was asked for."""
+        """Return in words how the kernels of ``microbench/FILE.cu`` came about, once one was asked for."""
         return self._card.how(file)
 
     def copier(self, to: Memory, source: Memory) -> Callable[[], None]:
-        """Give a function that enqueues the driver's own copy once."""
+        """Return a function that enqueues the driver's own copy once."""
         return lambda: self._card.copy(to, source)
 
     def pageable(self, size: int) -> AbstractContextManager[Pageable]:
-        """Give so many bytes of ordinary host memory, which the driver has to copy through pinned memory of its own."""
+        """Return so many bytes of ordinary host memory, which the driver copies through pinned memory of its own."""
         return held(self._card, size)
 
     def duplex(self, inward: tuple[Memory, Memory], outward: tuple[Memory, Memory]) -> Duplex:
-        """Give the copies in both directions at once, between these pairs of device and pinned memory."""
+        """Return the copies in both directions at once, between these pairs of device and pinned memory."""
         return Duplex(self._card, inward, outward)
 
     def launches(self, file: str, name: str, arguments: Sequence[ctypes.c_uint64]) -> Calls:
-        """Give the driver's own launch of a kernel in one thread."""
+        """Return the driver's own launch of a kernel in one thread."""
         return calls.launches(self._card.function(file, name), arguments, self._card.stream)
 
     def replays(self, enqueue: Callable[[], None]) -> AbstractContextManager[Calls]:
-        """Give the replay of a graph of what this enqueues."""
+        """Return the replay of a graph of what this enqueues."""
         return calls.captured(enqueue, self._card.stream)
 
     def slope(self, work: Calls, *, count: int, operations: int = 1, queued: int = 0) -> Slope:
-        """Give what takes samples of the cost of a call, from so many and twice as many of them."""
+        """Return what takes samples of the cost of a call, from so many and twice as many of them."""
         return calls.Slope(work, count=count, operations=operations, queued=queued)
 
     def allocations(self, size: int) -> Calls:
-        """Give the allocation of so many bytes in the order of the stream, and their return; skips without pools."""
+        """Return the allocation of so many bytes in the order of the stream, and their return; skips without pools."""
         if not self._card.has_pools:
             self.skip("this GPU has no pools of memory under this driver")
         return calls.pooled(size, self._card.stream)
@@ -210,7 +208,7 @@ class Lab:
         self._card.put(memory, data)
 
     def sums(self, memory: Memory) -> tuple[int, int]:
-        """Give the sum of a device memory's words, and one in which the place of each counts; both modulo 2**64."""
+        """Return the sum of a device memory's words, and one in which the place of each counts; both modulo 2**64."""
         with self._card.memory(SUMS.size) as sums:
             self._card.fill(sums, 0)
             units = ctypes.c_uint64(memory.size // UNIT)
@@ -219,7 +217,7 @@ class Lab:
             return plain, placed
 
     def bytes_of(self, memory: Memory, offset: int, size: int) -> bytes:
-        """Give some bytes of a device memory, once all that was enqueued is done."""
+        """Return some bytes of a device memory, once all that was enqueued is done."""
         return self._card.bytes_of(memory, offset, size)
 
     def job(
@@ -235,7 +233,7 @@ class Lab:
         sampler: Sampler | None = None,
         **method: object,
     ) -> Job:
-        """Give one way to do a work; ``method`` is kept beside it, ``load`` are the fields of a Load."""
+        """Return one way to do a work; ``method`` is kept beside it, ``load`` are the fields of a Load."""
         return Job(
             label=label,
             amount=amount,
@@ -259,7 +257,7 @@ class Lab:
         batch: int = 1,
         stream: int | None = None,
     ) -> tuple[list[Product], Mapping[str, object]]:
-        """Give cuBLASLt's ways to make a product (or a batch) of sizes m, n, k, and which copy of it that is.
+        """Return cuBLASLt's ways to make a product (or a batch) of sizes m, n, k, and which copy of it that is.
 
         ``types`` are those of A and B, and of D; ``scales`` the addresses of theirs. Skips where it cannot be made.
         """

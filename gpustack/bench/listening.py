@@ -58,7 +58,7 @@ class Ear:
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def lines(self) -> Iterator[Line]:
-        """Give what the child says, and at last how it died where it did not say that it was done."""
+        """Yield what the child says, and at last how it died where it did not say that it was done."""
         heard = self.door.now()
         for stream in (self.child.stdout, self.child.stderr):
             if stream:
@@ -129,7 +129,7 @@ def start(
 
 
 def _line(text: bytes) -> Line:
-    """Give the one thing that a line says; what is no line of ours is the child's end."""
+    """Return the one thing that a line says; what is no line of ours is the child's end."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,23 +1,32 @@
-"""Where the host's part of a measurement runs: on the processors next to the GPU, with memory next to it too.
+"""Memory of the host: which node it is on, pageable or pinned, and what is written to it.
 
-Only the process that measures is moved, and only while it measures. What cannot be had is told, and never an error:
+Only the process that measures is moved, and only while it measures. What cannot be had is reported, and never an error:
 containers refuse to set a memory policy, and many virtual machines know nothing of nodes.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpustack.bench.card import Card, Memory
 
 DEFAULT, PREFERRED = 0, 1  # include/uapi/linux/mempolicy.h
 # Numbers of set_mempolicy: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h (both of Linux 6).
 SYSCALLS = {"x86_64": 238, "aarch64": 237}
 MOST_NODES = 1024
 UNPINNED = "NUMA: not pinned, {}"
+STATUS, POINTER, EXPRESS, CONTROL = 0x06, 0x34, 0x10, 0x08  # PCI Express Base Specification 6.0, section 7.5
+HAS_LIST = 0x10
+LEGAL = range(6)
 
 
 class RefusedError(Exception):
@@ -53,7 +62,7 @@ def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator
 
 
 def processors(node: int, root: str = "/sys") -> set[int]:
-    """Give the processors of a node; none where nobody tells."""
+    """Return the processors of a node; none where nobody tells."""
     try:
         text = Path(root, f"devices/system/node/node{node}/cpulist").read_text("ascii").strip()
         ends = [[int(end) for end in part.split("-")] for part in text.split(",") if part]
@@ -77,7 +86,7 @@ def prefer_node(node: int | None) -> None:
 
 
 def processor(root: str = "/proc") -> str:
-    """Give the name of the host's processor, as the kernel tells it."""
+    """Return the name of the host's processor, as the kernel tells it."""
     try:
         lines = Path(root, "cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -104,3 +113,57 @@ def _number(path: Path) -> int | None:
         return int(path.read_text("ascii"))
     except (OSError, ValueError):
         return None
+
+
+def payload(pci: str, root: str = "/sys") -> int | None:
+    """Return the bytes, or None where nobody may read them: beyond 64 bytes the kernel shows them to root alone."""
+    try:
+        space = Path(root, "bus/pci/devices", pci, "config").read_bytes()
+    except OSError:
+        return None
+    return _payload(space)
+
+
+def _payload(space: bytes) -> int | None:
+    """Walk the list of capabilities to PCI Express, whose device control register holds the size as a power of two."""
+    if len(space) <= POINTER or not space[STATUS] & HAS_LIST:
+        return None
+    at, seen = space[POINTER], set[int]()
+    while at and at not in seen and at + CONTROL + 1 < len(space):
+        seen.add(at)
+        if space[at] == EXPRESS:
+            code = space[at + CONTROL] >> 5
+            return 128 << code if code in LEGAL else None
+        at = space[at + 1]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pageable:
+    """Some bytes of ordinary memory; both copies return when the host's part in them is over."""
+
+    card: Card
+    address: int
+    size: int
+
+    def to_device(self, device: Memory) -> None:
+        """Enqueue the copy to a device memory of this size."""
+        self.card.to_device(device.address, self.address, self.size)
+
+    def to_host(self, device: Memory) -> None:
+        """Enqueue the copy from a device memory of this size."""
+        self.card.to_host(self.address, device.address, self.size)
+
+
+@contextmanager
+def held(card: Card, size: int) -> Iterator[Pageable]:
+    """Yield so many bytes, touched here first, so that they lie where this thread wants its memory."""
+    with mmap.mmap(-1, size) as pages:
+        first = ctypes.c_char.from_buffer(pages)
+        address = ctypes.addressof(first)
+        ctypes.memset(address, 0xFF, size)
+        try:
+            yield Pageable(card, address, size)
+        finally:
+            card.settle()
+            del first  # the pages cannot be given back while something points at them

@@ -1,19 +1,21 @@
-"""How far a run of benchmarks is, shown on standard error: a moving line on a terminal, else a line a benchmark."""
+"""What is shown while a benchmark runs."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol, TextIO
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Result
 
 BAR = 24
 ERASE = "\r\x1b[K"
+EVERY = 10.0  # seconds between two lines of a log
 
 
 class Progress(Protocol):
-    """What is told while benchmarks run."""
+    """What is shown while benchmarks run."""
 
     def started(self, bench: str, number: int, of: int) -> None:
         """Say that this benchmark begins, so many of so many."""
@@ -65,7 +67,7 @@ class Live(Lines):
         self.moved(0.0)
 
     def moved(self, part: float) -> None:
-        """Draw the line anew."""
+        """Redraw the line."""
         bench, number, of = self._at
         done = (number - 1 + part) / of
         full = round(BAR * done)
@@ -98,14 +100,62 @@ class Silent(Lines):
 
 
 def shown_on(stream: TextIO) -> Progress:
-    """Give the progress that suits a stream."""
+    """Return the progress that suits a stream."""
     return Live(stream) if stream.isatty() else Lines(stream)
 
 
 def said(result: Result) -> str:
-    """Give a result in one line: figure, part of the limit, verdict and the first reason."""
+    """Return a result in one line: figure, part of the limit, verdict and the first reason."""
     figure = "" if result.value is None else f" {result.value:.4g} {result.unit}"
     part = "" if result.ratio is None else f", {result.ratio:.0%} of the limit"
     why = f" ({result.why[0]})" if result.why else ""
     where = result.place() if result.device or result.gpus else ""
     return f"{result.id}{where}{figure}{part}: {result.verdict.value}{why}"
+
+
+class Ticker:
+    """Shows round by round what each GPU does, and how much time is left."""
+
+    def __init__(self, stream: TextIO | None, seconds: float) -> None:
+        """Write to this stream, or nowhere, of a load of so many seconds."""
+        self._stream, self._seconds = stream, seconds
+        self._live = bool(stream and stream.isatty())
+        self._next = 0.0
+        self._wrong: dict[int, int] = {}
+        self._now: dict[int, str] = {}
+
+    def told(self, gpu: int, state: Mapping[str, Any]) -> None:
+        """Show one round of one GPU, the others beside it; a line that is malformed is shown as far as it goes."""
+        spent = float(state.get("spent") or 0.0)
+        wrong = state.get("wrong") or (0,)
+        self._wrong[gpu] = self._wrong.get(gpu, 0) + int(wrong[0])
+        self._now[gpu] = f"GPU {gpu}: {_rate(state)}, {self._errors(gpu)}"
+        if self._stream and (self._live or spent >= self._next or wrong[0]):
+            left = f"{spent:.0f} of {self._seconds:.0f} s, {max(0.0, self._seconds - spent):.0f} s left"
+            text = f"{left}; {'; '.join(self._now.values())}"
+            self._stream.write(f"{ERASE}{text}" if self._live else f"{text}\n")
+            self._stream.flush()
+            self._next = (spent // EVERY + 1) * EVERY
+
+    def close(self) -> None:
+        """Take the moving line away."""
+        if self._stream and self._live:
+            self._stream.write(ERASE)
+            self._stream.flush()
+
+    def _errors(self, gpu: int) -> str:
+        wrong = self._wrong[gpu]
+        return f"{wrong} WRONG BITS" if wrong else "no errors"
+
+
+def _rate(state: Mapping[str, Any]) -> str:
+    """Return the rate, clock, power and temperature of one round."""
+    readings = state.get("readings") or ()
+    last: Mapping[str, Any] = readings[-1] if readings else {}
+    told = (
+        f"{state['amount'] / state['each'] / 1e12:.4g} TFLOP/s" if state.get("amount") and state.get("each") else "",
+        f"{state['clock']:.0f} MHz" if state.get("clock") else "",
+        f"{last['watts']:.0f} W" if last.get("watts") else "",
+        f"{last['gpu_c']:.0f} °C" if last.get("gpu_c") else "",
+    )
+    return ", ".join(filter(None, told))

@@ -1,14 +1,32 @@
-"""Readings of NVML, summed up over the window of one measurement."""
+"""Answers of the child read: what was measured, and the figures beside a burst."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpustack.model.bench import Clocks, Ecc, Hop, Link, NvLink, Power, Span, Telemetry, Temperature, Throttle
+from gpustack.bench.spread import spread
+from gpustack.model.bench import (
+    Clocks,
+    Ecc,
+    Hop,
+    Link,
+    NvLink,
+    Power,
+    Span,
+    Sustained,
+    Telemetry,
+    Temperature,
+    Throttle,
+    Zeros,
+)
+
+if TYPE_CHECKING:
+    from gpustack.bench.ceilings import Ceiling
+    from gpustack.bench.spread import Spread
 
 # NVML's bits of clock event reasons; new ones may come, so the mask is kept beside the names. Source: nvml.h.
 REASONS = {
@@ -22,15 +40,13 @@ REASONS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-
-
 OURS = frozenset({"at", "hops"})  # what a reading has from elsewhere than NVML
 
 
 def summed(
     said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str, ...], payload: int | None = None
 ) -> Telemetry:
-    """Give what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
+    """Return what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
 
     ``others`` are the processes that were on the card before we began, where the line itself does not tell.
     """
@@ -77,7 +93,7 @@ def summed(
 
 
 def _events(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[int]:
-    """Give the bits of the reasons whose time grew: most are over before they are read."""
+    """Return the bits of the reasons whose time grew: most are over before they are read."""
     known = [bit for bit, spent in before.items() if spent is not None and after.get(bit) is not None]
     return [int(bit) for bit in known if after[bit] > before[bit]]
 
@@ -92,13 +108,13 @@ def _span(readings: Sequence[Mapping[str, Any]], name: str) -> Span | None:
 
 
 def _most(readings: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """Give the greatest reading: a link that rests between trains is not slow."""
+    """Return the greatest reading: a link that rests between trains is not slow."""
     values = _values(readings, name)
     return int(max(values)) if values else None
 
 
 def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...]:
-    """Give each link up to the root at its best under load, as a link that rests between trains is not slow."""
+    """Return each link up to the root at its best under load, as a link that rests between trains is not slow."""
     best: dict[str, Hop] = {}
     for address, generation, width, most, lanes in (hop for one in readings for hop in one.get("hops") or ()):
         now = Hop(
@@ -130,7 +146,7 @@ def _nvlink(said: Mapping[str, Any], limits: Mapping[str, Any]) -> NvLink | None
 
 
 def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]:
-    """Give the other processes that were there when the window began or ended, each once, at its latest."""
+    """Return the other processes that were there when the window began or ended, each once, at its latest."""
     if "others" not in said["after"]:
         return before
     named = {str(one).partition(",")[0]: str(one) for end in ("before", "after") for one in said[end]["others"]}
@@ -140,3 +156,44 @@ def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]
 def _grown(said: Mapping[str, Any], name: str) -> int | None:
     before, after = said["before"][name], said["after"][name]
     return int(after) - int(before) if before is not None and after is not None else None
+
+
+def sustained(
+    said: Mapping[str, Any], amount: float, limits: Mapping[str, Any], limit: Callable[[Telemetry], Ceiling]
+) -> Sustained | None:
+    """Return the figure of the work without rest, where there is one; ``amount`` is that of one run in the unit."""
+    if "sustained" not in said:
+        return None
+    line = said["sustained"]
+    figures, telemetry = _figures(line, amount), summed(line, limits, ())
+    ceiling = limit(telemetry)
+    return Sustained(
+        value=figures.median,
+        interval=figures.interval,
+        steady=figures.steady,
+        samples=tuple(amount / float(each) for each in line["seconds"]),
+        seconds=float(line["asked"]),
+        ratio=figures.median / ceiling.best if ceiling.best else None,
+        ceiling_held=ceiling.held,
+        ratio_held=figures.median / ceiling.held if ceiling.held else None,
+        telemetry=telemetry,
+    )
+
+
+def zeros(said: Mapping[str, Any], amount: float, burst: float, limits: Mapping[str, Any]) -> Zeros | None:
+    """Return the figure of the burst with zeros, where there is one, beside that of random data."""
+    if "zeros" not in said:
+        return None
+    line = said["zeros"]
+    figures = _figures(line, amount)
+    return Zeros(
+        value=figures.median,
+        interval=figures.interval,
+        samples=tuple(amount / float(each) for each in line["seconds"]),
+        sensitivity=figures.median / burst - 1,
+        telemetry=summed(line, limits, ()),
+    )
+
+
+def _figures(line: Mapping[str, Any], amount: float) -> Spread:
+    return spread([amount / float(each) for each in line["seconds"]])

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench import between, ceilings, companions, probed, readings
+from gpustack.bench import ceilings, readings, suite
+from gpustack.bench.case import Case
+from gpustack.bench.reasons import explain, judge
 from gpustack.bench.spread import spread
-from gpustack.bench.verdicts import Case, explain, judge
 from gpustack.collect.probe_results import plain
 from gpustack.model.bench import Device, Mark, Result
 from gpustack.model.command import reread
 
 if TYPE_CHECKING:
-    from gpustack.bench.probed import Part
-    from gpustack.bench.suite import Bench
+    from gpustack.bench.suite import Bench, Part
     from gpustack.model.bench import Telemetry
     from gpustack.model.rows import Architecture
 
@@ -36,7 +36,7 @@ class Opened:
 
 
 def opened(said: Mapping[str, Any], gpu: int) -> Opened:
-    """Give the GPU that was opened, and all; raises one of MALFORMED where the line is not what it must be."""
+    """Return the GPU that was opened, and all; raises one of MALFORMED where the line is not what it must be."""
     limits = {str(name): value for name, value in said["limits"].items()}
     more = {"driver": limits.get("driver"), "memory_mib": limits.get("memory_mib")}
     devices = tuple(Device(**{**row, **(more if row["index"] == gpu else {})}) for row in said["devices"])
@@ -50,7 +50,7 @@ def opened(said: Mapping[str, Any], gpu: int) -> Opened:
 
 
 def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: Architecture | None) -> Result:
-    """Give the result of one benchmark; samples that are none make it a failed one."""
+    """Return the result of one benchmark; samples that are none make it a failed one."""
     try:
         return _measured(said, bench, seen, architecture)
     except MALFORMED as error:
@@ -58,12 +58,12 @@ def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: 
 
 
 def failed(bench: Bench, device: int | None, reason: str) -> Result:
-    """Give the result of a benchmark that went wrong."""
+    """Return the result of a benchmark that went wrong."""
     return replace(skipped(bench, device, reason, None), verdict=Mark.FAILED)
 
 
 def skipped(bench: Bench, device: int | None, reason: str, remedy: str | None) -> Result:
-    """Give the result of a benchmark that cannot be run here."""
+    """Return the result of a benchmark that cannot be run here."""
     return Result(
         id=bench.id,
         device=None if bench.scope == "all" and bench.company else device,
@@ -82,9 +82,9 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
     figures = spread(samples)
     telemetry = readings.summed(said, seen.limits, seen.others, seen.payload)
     kind, _, dtype = bench.limit.partition(".")
-    part = probed.part(dtype, seen.device.name, said.get("probed", {}), architecture) if kind == "compute" else None
+    part = suite.part(dtype, seen.device.name, said.get("probed", {}), architecture) if kind == "compute" else None
     if bench.company:
-        limit, ceiling = between.limit(bench.limit, said["method"], telemetry.link, seen.payload)
+        limit, ceiling = ceilings.limit(bench.limit, said["method"], telemetry.link, seen.payload)
     else:
         limit, ceiling = bench.limit, _ceiling(bench, seen, telemetry, architecture, part)
     told = plain({**said["method"], "runs": said["runs"], "gated": said["gated"], "tried": said["tried"]})
@@ -101,7 +101,7 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         part=part,
     )
     verdict = judge(case)
-    held = companions.sustained(said, amount, seen.limits, lambda did: _ceiling(bench, seen, did, architecture, part))
+    held = readings.sustained(said, amount, seen.limits, lambda did: _ceiling(bench, seen, did, architecture, part))
     return Result(
         id=bench.id,
         device=None if bench.scope == "all" else seen.device.index,
@@ -128,7 +128,7 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         telemetry=telemetry,
         seconds=float(said["wall"]),
         sustained=replace(held, why=explain(case, held.telemetry)) if held and held.telemetry else held,
-        zeros=companions.zeros(said, amount, figures.median, seen.limits),
+        zeros=readings.zeros(said, amount, figures.median, seen.limits),
     )
 
 
@@ -137,7 +137,7 @@ def _gpus(bench: Bench, device: int | None) -> tuple[int, ...]:
 
 
 def _figure(unit: str, amount: float, seconds: float) -> float:
-    """Give the rate of so much work in so many seconds, or the time of one operation of it where the unit is a time."""
+    """Return the rate of so much work in so many seconds, or the time of one operation where the unit is a time."""
     return seconds / amount * PARTS[unit] if unit in PARTS else amount / seconds
 
 

@@ -1,12 +1,12 @@
-"""One run of benchmarks: a child for each GPU, a new one where a child dies, and every result that was reached kept."""
+"""One run of the suite: a child for each GPU, listened to, at the same time where none disturbs another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench import results, together
+from gpustack.bench import results
 from gpustack.bench.listening import Line, start
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.versions import ComputeCapability
@@ -19,9 +19,38 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Device, Result
 
+AGAIN = "gpustack bench 'p2p.*' 'nccl.*'"
+SHOWN = "CUDA_VISIBLE_DEVICES"
 PATIENCE = 20.0  # a library of half a gigabyte may come from a slow disk
 ANSWERS = frozenset({"measured", "skipped", "failed"})
 FEWEST = 2  # GPUs, for what goes on between them
+
+
+def tasks(several: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
+    """Return for each GPU what its child runs: the pairs whose first it is, and the first GPU's what takes all."""
+    works = {
+        gpu: [
+            replace(bench, company=(other,))
+            for bench in several
+            if bench.scope == "pair"
+            for other in gpus
+            if other != gpu
+        ]
+        for gpu in gpus
+    }
+    last = [replace(bench, company=tuple(gpus[1:])) for bench in several if bench.scope == "all"]
+    works[gpus[0]] = [*works[gpus[0]], *last]
+    return {gpu: work for gpu, work in works.items() if work}
+
+
+def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, str]:
+    """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
+    if len(devices) > 1:
+        named = " ".join(f"--gpu {device.index}" for device in devices)
+        return "one GPU was named, and this takes two or more", f"{AGAIN} {named}"
+    if SHOWN in environ:
+        return f"{SHOWN} shows one GPU, and this takes two or more", f"env -u {SHOWN} {AGAIN}"
+    return "CUDA shows one GPU, and this takes two or more", "nvidia-smi topo -m"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,15 +99,15 @@ class Session:
             self._child(named[0] if named else 0, [])
         gpus = list(dict.fromkeys(named or [device.index for device in self.devices]))
         if len(gpus) < FEWEST:
-            why, remedy = together.alone(self.environ, self.devices)
+            why, remedy = alone(self.environ, self.devices)
             for bench in several:
                 self._keep(results.skipped(bench, gpus[0], why, remedy))
             return
-        works = together.tasks(several, gpus)
+        works = tasks(several, gpus)
         self.of += sum(map(len, works.values())) - len(several)
         self.deadline += self.more * len(gpus)
-        for gpu, tasks in works.items():
-            self._on(gpu, tasks)
+        for gpu, work in works.items():
+            self._on(gpu, work)
 
     def _on(self, gpu: int, left: list[Bench]) -> None:
         """Run what is left on one GPU; each child answers for at least one benchmark, so this ends."""
@@ -129,7 +158,7 @@ class Session:
         return began and line.kind not in ANSWERS
 
     def _opened(self, line: Line, gpu: int) -> Opened:
-        """Give the GPU that was opened; raises NothingSeenError where none can be."""
+        """Return the GPU that was opened; raises NothingSeenError where none can be."""
         what: Any = line.what
         if line.kind == "opened":
             try:
@@ -143,7 +172,7 @@ class Session:
             count, highest = what.get("count"), self.asked["highest"]
             if isinstance(count, int) and isinstance(highest, int) and 0 < count <= highest:
                 raise UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-            raise NothingSeenError(f"{what.get('reason')}; to mend it: {what.get('remedy')}")
+            raise NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
         raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")
 
     def _answered(self, line: Line, bench: Bench, seen: Opened) -> None:

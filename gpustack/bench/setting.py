@@ -1,33 +1,76 @@
-"""What a child that measures gets from its surroundings: the variables, and the cuBLASLt and NCCL that are meant."""
+"""What a child that measures is given: its variables, NVIDIA's libraries, and NCCL among several GPUs.
+
+Names and numbers are those of nccl.h, which have been the same since NCCL 2. One thread serves all GPUs, in groups of
+calls: docs/decisions/0008.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from gpustack.bench import libraries
 from gpustack.collect import targets
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from gpustack.bench.card import Card
+    from gpustack.bench.exchange import Gathering, Pair
+
+PLACES = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
+WHEELS = ("nvidia/cublas/lib", "nvidia/cu13/lib", "nvidia/cu14/lib", "torch/lib")
+NCCL_WHEELS = ("nvidia/nccl/lib", "torch/lib")  # one folder for every major version of CUDA
 # The first would have fp32 measured as tf32 or the reverse; with the second the gate would wait for itself.
 UNSET = frozenset({"NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING"})
 # NVLink multicast belongs to the whole host, and one who fails with it takes it from all: who wants it sets it himself.
 UNLESS_SET = {"NCCL_NVLS_ENABLE": "0"}
+_FLOAT32, _SUM = 7, 0  # ncclDataType_t, ncclRedOp_t
+_WIDER = 10000  # from 2.9 on a version is 20900, before that 2804 was 2.8.4
+UNSUFFIXED = 13000  # from CUDA 13 on the wheel is that of 13
+
+
+def of_environment(prefixes: Sequence[str], name: str = "cublasLt", wheels: Sequence[str] = WHEELS) -> str | None:
+    """Return the newest copy of a library in the first of these environments that has one, from a wheel or its lib."""
+    whole = re.compile(rf"lib{name}\.so\.(\d+)")
+    for prefix in map(Path, prefixes):
+        folders = [folder / wheel for place in PLACES for folder in sorted(prefix.glob(place)) for wheel in wheels]
+        found = [path for folder in [*folders, prefix / "lib"] for path in folder.glob(f"lib{name}.so.*")]
+        named = [(int(match[1]), str(path)) for path in found if (match := whole.fullmatch(path.name))]
+        if named:
+            return max(named)[1]
+    return None
+
+
+def found_here(name: str = "cublasLt") -> str | None:
+    """Return the library that NVIDIA's own search finds for this process: wheels, conda, the loader, CUDA_PATH."""
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib  # noqa: PLC0415 - only a child that measures products needs it
+
+    try:
+        path = load_nvidia_dynamic_lib(name).abs_path
+    except (DynamicLibNotFoundError, RuntimeError, OSError):
+        return None
+    return str(path) if path else None
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the environment of a child that measures: ours without what would falsify a figure."""
+    """Return the environment of a child that measures: ours without what would falsify a figure."""
     kept = {name: value for name, value in environ.items() if name not in UNSET}
     return {**UNLESS_SET, **kept, "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def library(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Give the cuBLASLt that a framework of the first of these Pythons would load, or None where it has none."""
-    return libraries.of_environment(_prefixes(pythons, environ))
+    """Return the cuBLASLt that a framework of the first of these Pythons would load, or None where it has none."""
+    return of_environment(_prefixes(pythons, environ))
 
 
 def collective(pythons: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Give the NCCL that a framework of the first of these Pythons would load, or None where it has none."""
-    return libraries.of_environment(_prefixes(pythons, environ), "nccl", libraries.NCCL_WHEELS)
+    """Return the NCCL that a framework of the first of these Pythons would load, or None where it has none."""
+    return of_environment(_prefixes(pythons, environ), "nccl", NCCL_WHEELS)
 
 
 def _prefixes(pythons: Sequence[str], environ: Mapping[str, str]) -> list[str]:
@@ -35,3 +78,109 @@ def _prefixes(pythons: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     own = str(Path(environ.get("HOME", "/nowhere"), ".local"))
     prefixes = [chosen.prefix] if chosen.prefix else []
     return [*prefixes, *([own] if chosen.kind == "system" else [])]
+
+
+class NcclError(Exception):
+    """The library refused a call, or could not be loaded."""
+
+
+@dataclass(slots=True)
+class Nccl:
+    """One loaded copy of the library, real path and version told."""
+
+    path: str
+    version: str = ""
+    _library: ctypes.CDLL = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Load it; raises NcclError where it will not."""
+        number = ctypes.c_int()
+        try:
+            self._library = ctypes.CDLL(self.path)
+            self._library.ncclGetErrorString.restype = ctypes.c_char_p
+            code = self._library.ncclGetVersion(ctypes.byref(number))
+        except (OSError, AttributeError) as error:
+            raise NcclError(str(error)) from error
+        if code:
+            raise NcclError(f"ncclGetVersion answered {code}")
+        self.path = os.path.realpath(self.path)
+        self.version = _version(number.value)
+
+    def join(self, gpus: Sequence[int]) -> Ring:
+        """Return the communicators of these GPUs (CUDA's numbers); raises NcclError where they do not come about."""
+        made = (ctypes.c_void_p * len(gpus))()
+        self.must("ncclCommInitAll", made, ctypes.c_int(len(gpus)), (ctypes.c_int * len(gpus))(*gpus))
+        return Ring(self, [ctypes.c_void_p(one) for one in made])
+
+    def must(self, function: str, *given: object) -> None:
+        """Call a function; raises NcclError with what the library says of its error."""
+        if code := getattr(self._library, function)(*given):
+            raise NcclError(f"{function} answered {code}: {self._why(code)}")
+
+    def _why(self, code: int) -> str:
+        said = (self._library.ncclGetErrorString(code) or b"").decode("utf-8", "replace")
+        try:
+            self._library.ncclGetLastError.restype = ctypes.c_char_p
+            last = (self._library.ncclGetLastError(None) or b"").decode("utf-8", "replace").strip()
+        except AttributeError:  # before 2.13
+            last = ""
+        return f"{said} ({last.splitlines()[-1]})" if last else said
+
+
+class Ring:
+    """The communicators of several GPUs, all served by this thread."""
+
+    def __init__(self, library: Nccl, members: Sequence[ctypes.c_void_p]) -> None:
+        """Serve these communicators, in the order of their GPUs."""
+        self._library, self._members = library, members
+
+    def add(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
+        """Enqueue the sum of so many numbers of 32 bits; a way is source, target and stream of one GPU."""
+        call = self._library.must
+        number, kind, how = ctypes.c_size_t(count), ctypes.c_int(_FLOAT32), ctypes.c_int(_SUM)
+        call("ncclGroupStart")
+        for member, (source, to, stream) in zip(self._members, ways, strict=True):
+            where = ctypes.c_void_p(source), ctypes.c_void_p(to)
+            call("ncclAllReduce", *where, number, kind, how, member, ctypes.c_void_p(stream))
+        call("ncclGroupEnd")
+
+    def close(self) -> None:
+        """Take the communicators apart."""
+        for member in self._members:
+            self._library.must("ncclCommDestroy", member)
+
+
+def _version(number: int) -> str:
+    """Return a version as people write it."""
+    step = 10000 if number >= _WIDER else 1000
+    return f"{number // step}.{number % step // 100}.{number % 100}"
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The GPU that is measured, the NCCL to take (None: the one found here), and how to skip with a remedy."""
+
+    card: Card
+    library: str | None
+    skip: Callable[[str, str], NoReturn]
+
+    def pair(self, other: int) -> Pair:
+        """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
+        from gpustack.bench.exchange import paired  # noqa: PLC0415 - it needs the bindings, which may be missing
+
+        return paired(self.card, other)
+
+    def gathering(self, others: Sequence[int]) -> tuple[AbstractContextManager[Gathering], Mapping[str, Any]]:
+        """Return this GPU and others joined by NCCL, and which copy of it that is; skips where it cannot be had."""
+        from gpustack.bench.exchange import joined  # noqa: PLC0415 - it needs the bindings, which may be missing
+
+        path = self.library or found_here("nccl")
+        remedy = f"pip install nvidia-nccl-cu{13 if self.card.cuda >= UNSUFFIXED else 12}"
+        if path is None:
+            self.skip("there is no NCCL here", remedy)
+        try:
+            library = Nccl(path)
+        except NcclError as error:
+            self.skip(f"the NCCL at {path} cannot be loaded: {error}", remedy)
+        told = {"library": library.path, "library_version": library.version}
+        return joined(self.card, others, library), told

@@ -1,8 +1,8 @@
-"""GPUs, and pairs of them, of one kind beside one another: the one that is clearly worse, and in what it differs."""
+"""What the figures of a run mean together: GPUs unlike their siblings, and findings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -10,11 +10,25 @@ from typing import TYPE_CHECKING
 from gpustack.bench import suite
 from gpustack.bench.ceilings import WITHOUT
 from gpustack.model.bench import Advice, Mark, Result
-from gpustack.model.command import sh
+from gpustack.model.command import NAME, NUMBER, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from gpustack.model.bench import Device, Telemetry
 
+SEVERITIES = {
+    Mark.FAILED: Severity.ERROR,
+    Mark.LOW: Severity.WARNING,
+    Mark.UNSTEADY: Severity.INFO,
+    Mark.SKIPPED: Severity.INFO,
+}
+TITLES = {
+    Mark.FAILED: "{name} failed",
+    Mark.LOW: "{name} is low",
+    Mark.UNSTEADY: "{name} is not steady",
+    Mark.SKIPPED: "{name} was skipped",
+}
 # Cards of one kind differ by 5 % through their silicon and their cooling; more than 10 % is no such difference.
 # Source: stas00/ml-engineering, compute/accelerator; huggingface/gpu-fryer marks the same 10 %.
 APART = 0.10
@@ -26,16 +40,65 @@ SWAP = Advice(
     "Measure it alone, then let it change places with a sibling: what stays with the place is slot, supply or airflow.",
     (sh("gpustack bench --gpu N -v"), sh("nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK")),
 )
-
-
 PAIR = Advice(
     "See which links this pair has that others have not, and whether one of them makes errors.",
     (sh("nvidia-smi topo -m"), sh("nvidia-smi nvlink -s"), sh("nvidia-smi nvlink -e")),
 )
 
 
+def found(results: Sequence[Result]) -> tuple[Finding, ...]:
+    """Return a finding for every result that is not simply good."""
+    return tuple(_finding(result) for result in results if result.verdict is not Mark.OK)
+
+
+def _finding(result: Result) -> Finding:
+    where = result.place()
+    return Finding(
+        id=f"bench-{result.verdict.value}",
+        instance=f"{result.id}{where}",
+        severity=SEVERITIES[result.verdict],
+        layer=Layer.HARDWARE,
+        component="gpu",
+        title=TITLES[result.verdict].format(name=f"{result.id}{where}"),
+        detail="; ".join(result.why),
+        because=tuple(_because(result)),
+        fix=_fix(result),
+        confidence=Confidence.LIKELY if result.verdict is Mark.LOW else Confidence.CERTAIN,
+    )
+
+
+def _fix(result: Result) -> Fix | None:
+    """Return what to do: about the reasons, or to have the figure at all."""
+    if result.remedy:
+        return Fix(text="This would bring the figure.", commands=(result.remedy,))
+    if not result.advice:
+        return None
+    commands = dict.fromkeys(command for advice in result.advice for command in advice.commands)
+    gpus = result.gpus or ((result.device,) if result.device else ())
+    again = sh(
+        "gpustack bench {bench} {gpus}",
+        bench=NAME(result.id),
+        gpus=[sh("--gpu {gpu}", gpu=NUMBER(gpu)) for gpu in gpus],
+    )
+    said = " ".join(advice.text for advice in result.advice)
+    root = any(command.startswith("sudo ") for command in commands)
+    return Fix(text=said, commands=tuple(commands), needs_root=root, verify=again)
+
+
+def _because(result: Result) -> Iterable[Because]:
+    if result.value is not None:
+        yield Because(
+            component="gpu", fact=result.id, value=f"{result.value:.4g} {result.unit}", source="gpustack bench"
+        )
+    if result.ceiling is not None:
+        source = result.ceiling_from or ""
+        yield Because(component="gpu", fact="limit", value=f"{result.ceiling:.4g} {result.unit}", source=source)
+    if result.value is None and result.why:
+        yield Because(component="gpu", fact=result.id, value=result.why[0], source="gpustack bench")
+
+
 def compared(results: Sequence[Result], devices: Sequence[Device]) -> tuple[Result, ...]:
-    """Give the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
+    """Return the results with a word, and the mark low, for each GPU that is far below GPUs of the same name."""
     names: dict[int | None, str] = {device.index: device.name for device in devices}
     hosts = {bench.id for bench in suite.listed() if bench.limit in WITHOUT}
     fit = [one for one in results if one.device in names and one.id not in hosts and _fit(one)]
@@ -79,7 +142,7 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
 
 
 def _where(others: Sequence[Result]) -> str:
-    """Give in words which GPUs or pairs the others are."""
+    """Return in words which GPUs or pairs the others are."""
     if others[0].gpus:
         named = ", ".join(one.name().rpartition(" ")[2] for one in others[:MOST_NAMED])
         return f"GPUs {named}" + (f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else "")

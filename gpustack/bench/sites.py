@@ -50,14 +50,14 @@ class Site:
         return None
 
     def room(self) -> int:
-        """Give how large a buffer may be: a quarter of what is free."""
+        """Return how large a buffer may be: a quarter of what is free."""
         with self._current():
             free, _ = _asked(driver.cuMemGetInfo)
         return int(free) // LARGEST_PART // STEP * STEP
 
     @contextmanager
     def memory(self, size: int) -> Iterator[Memory]:
-        """Give so many bytes of this GPU's memory, and take them back afterwards."""
+        """Yield so many bytes of this GPU's memory, and take them back afterwards."""
         with self._current():
             (address,) = _asked(driver.cuMemAlloc, size)
         try:
@@ -114,7 +114,7 @@ def move(to: Memory, source: Memory, stream: int) -> None:
 
 
 def _asked(function: Callable[..., Any], *given: Any) -> list[Any]:  # noqa: ANN401 - the bindings have no types
-    """Give what the driver answers; raises CudaError with the name of its error."""
+    """Return what the driver answers; raises CudaError with the name of its error."""
     code, *answer = function(*given)
     if int(code):
         raise CudaError(f"{function.__name__} answered {getattr(code, 'name', int(code))}")

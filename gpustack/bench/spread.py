@@ -1,11 +1,14 @@
-"""Statistics of samples: the median, how sure it is, and whether the samples wander."""
+"""Median and spread of samples, and several runs merged into one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
+from statistics import median
+
+from gpustack.model.bench import Mark, Result
 
 CONFIDENCE, NORMAL = 0.95, 0.98  # and half the deviations of a normal distribution that hold so much of it
 MANY = 1000  # samples: from there on the binomial distribution is as good as normal, and dear to add up
@@ -13,6 +16,8 @@ WIDTH = 0.005  # half the interval over the median: what counts as settled
 FINE = 0.0025  # and what sampling goes on for while there is time: two runs of it differ by less than 1 %
 DRIFT = 0.01  # first third to last third: what counts as wandering
 LEAST = 6  # with fewer samples the interval of the median has less than 95 %, however close they are
+AGREE = 0.01  # of the median: runs that are further apart than that are not steady
+WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,7 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Give the statistics of samples, of which there must be at least one; they are in the order of their taking."""
+    """Return the statistics of samples, of which there must be at least one; they are in the order of their taking."""
     ordered = sorted(samples)
     return Spread(
         median=quantile(ordered, 0.5),
@@ -55,7 +60,7 @@ def settled(samples: Sequence[float], width: float = WIDTH) -> bool:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """Give the value below which this part of the ordered samples lies, between two of them by proportion."""
+    """Return the value below which this part of the ordered samples lies, between two of them by proportion."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -65,7 +70,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def interval(ordered: Sequence[float]) -> tuple[float, float]:
-    """Give the two samples between which the true median lies with 95 % confidence, whatever the distribution.
+    """Return the two samples between which the true median lies with 95 % confidence, whatever the distribution.
 
     Each sample is above the true median with probability one half, so the count of those below it is binomial.
     """
@@ -74,7 +79,7 @@ def interval(ordered: Sequence[float]) -> tuple[float, float]:
 
 
 def drift(samples: Sequence[float]) -> float:
-    """Give the change from the median of the first third to that of the last, relative to the median of all."""
+    """Return the change from the median of the first third to that of the last, relative to the median of all."""
     third = len(samples) // 3
     middle = quantile(sorted(samples), 0.5)
     if not third or not middle:
@@ -85,7 +90,7 @@ def drift(samples: Sequence[float]) -> float:
 
 @cache
 def _left_out(count: int) -> int:
-    """Give how many samples at each end may be left out and the rest still hold the median with our confidence."""
+    """Return how many samples at each end may be left out and the rest still hold the median with our confidence."""
     if count > MANY:
         return int((count - 1) / 2 - NORMAL * sqrt(count))
     out, ways, tail = 0, 1, 1
@@ -96,3 +101,59 @@ def _left_out(count: int) -> int:
             break
         out += 1
     return out
+
+
+def merged(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Return one result for each benchmark and GPU, in the order in which they came first."""
+    groups: dict[tuple[str, int | None, tuple[int, ...]], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.id, result.device, result.gpus), []).append(result)
+    return tuple(_one(group) if len(group) > 1 else group[0] for group in groups.values())
+
+
+def _one(group: Sequence[Result]) -> Result:
+    """Join the runs of one figure; a run that failed is the answer of all, one that was skipped is none."""
+    failed = next((one for one in group if one.verdict is Mark.FAILED), None)
+    known = [(one.value, one) for one in group if one.value is not None]
+    if failed or not known:
+        return failed or group[0]
+    values = tuple(value for value, _ in known)
+    middle = sorted(known, key=lambda row: row[0])[(len(known) - 1) // 2][1]
+    return _joined(middle, [one for _, one in known], values)
+
+
+def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -> Result:
+    """Return the run in the middle with the figures of all; its verdict is the worst of theirs."""
+    samples = tuple(sample for one in runs for sample in one.samples)
+    whole, value = spread(samples), median(values)
+    apart = (max(values) - min(values)) / value if value else 0.0
+    steady = all(one.steady for one in runs) and apart <= AGREE
+    worst = min((one.verdict for one in runs), key=WORST.index)
+    mark = Mark.UNSTEADY if worst is Mark.OK and not steady else worst
+    differ = (f"not steady: {len(runs)} runs differ by {apart:.1%}",) if apart > AGREE else ()
+    first = next((one for one in runs if one.verdict is worst), middle)
+    return replace(
+        middle,
+        verdict=mark,
+        why=(*differ, *first.why),
+        advice=first.advice,
+        value=value,
+        median=value,
+        p05=whole.p05,
+        p95=whole.p95,
+        interval=whole.interval,
+        samples=samples,
+        steady=steady,
+        drift=whole.drift,
+        runs=values,
+        ratio=_scaled(middle, middle.ratio, value),
+        ratio_held=_scaled(middle, middle.ratio_held, value),
+        seconds=sum(one.seconds for one in runs),
+    )
+
+
+def _scaled(middle: Result, ratio: float | None, value: float) -> float | None:
+    """Return the part of the limit for the median of all runs, as that of the one in the middle is known."""
+    if ratio is None or not middle.value or not value:
+        return None
+    return ratio * (middle.value / value if middle.lower_is_better else value / middle.value)

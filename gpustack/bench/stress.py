@@ -1,4 +1,4 @@
-"""A lasting load over most of the memory of one or more GPUs at once, with every result compared bit by bit."""
+"""Load over most of the memory, and whether every bit stays what it was."""
 
 from __future__ import annotations
 
@@ -11,24 +11,122 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gpustack import __version__
-from gpustack.bench import load, results, setting
-from gpustack.bench.findings import found
+from gpustack.bench import results, setting
 from gpustack.bench.listening import Ear, Line, start
-from gpustack.bench.ticker import Ticker
+from gpustack.bench.progress import Ticker
+from gpustack.bench.siblings import found
+from gpustack.bench.suite import listed
 from gpustack.collect.subprocesses import Door
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.matrix import Matrix
-from gpustack.model.bench import BenchReport, Mark
+from gpustack.model.bench import BenchReport, Mark, Stress
 from gpustack.model.report import Tool
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
-    from gpustack.model.bench import Result
+    from gpustack.bench.suite import Bench
+    from gpustack.model.bench import Device, Result, Telemetry
+    from gpustack.model.rows import Architecture
 
+TITLE = "load over most of the memory"
+GIB = 1 << 30
+METHOD = ("way", "dtype", "m", "n", "k", "d", "library", "library_version", "waves", "workspace_mib")
 PATIENCE = 20.0
 ALLOWANCE = 60.0  # for opening the GPU and for the last round
 WAIT = 0.5
+
+
+def bench(dtype: str = "bf16") -> Bench:
+    """Return the load as a benchmark: it is the product of that type, and has its limit."""
+    product = next(one for one in listed() if one.id == f"gemm.{dtype}")
+    return replace(product, id="stress", title=TITLE)
+
+
+def concluded(
+    states: Sequence[Mapping[str, Any]], asked: float, seen: Opened, architecture: Architecture | None
+) -> Result:
+    """Return the result of the rounds, of which there must be at least one; malformed ones make it a failed one."""
+    try:
+        return _concluded(states, asked, seen, architecture)
+    except results.MALFORMED as error:
+        reason = f"the child's answer is malformed: {type(error).__name__}: {error}"
+        return results.failed(bench(), seen.device.index, reason)
+
+
+def _concluded(
+    states: Sequence[Mapping[str, Any]], asked: float, seen: Opened, architecture: Architecture | None
+) -> Result:
+    last, held = states[-1], bench(str(states[0]["dtype"]))
+    said = {
+        "amount": last["amount"],
+        "runs": last["products"],
+        "seconds": [state["each"] for state in states],
+        "clocks": [state["clock"] for state in states if state["clock"]],
+        "gated": True,
+        "method": {name: last[name] for name in METHOD if name in last},
+        "tried": {},
+        "readings": [reading for state in states for reading in state["readings"]],
+        "before": states[0]["before"],
+        "after": last["after"],
+        "wall": last["spent"],
+    }
+    measured, stress = results.measured(said, held, seen, architecture), _summed(states, asked)
+    if measured.value is None:
+        return measured
+    wrong, ecc = _wrong(stress, seen.device), measured.telemetry.ecc.uncorrected if measured.telemetry else None
+    mark = Mark.FAILED if wrong or ecc else Mark.LOW if measured.verdict is Mark.LOW else Mark.OK
+    kept = tuple(reason for reason in measured.why if not reason.startswith("not steady"))
+    what = wrong or f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all alike"
+    did = tuple(filter(None, (_did(measured.telemetry),)))
+    return replace(measured, verdict=mark, why=(what, *kept, *did), stress=stress)
+
+
+def _summed(states: Sequence[Mapping[str, Any]], asked: float) -> Stress:
+    wrong = [tuple(state["wrong"]) for state in states]
+    places = [int(first) for _, _, first in wrong if first is not None]
+    size = int(states[-1]["memory"])
+    each = int(states[-1]["result"])
+    products = sum(int(state["products"]) for state in states)
+    return Stress(
+        asked=asked,
+        seconds=float(states[-1]["spent"]),
+        memory_gib=round(size / GIB, 3),
+        rounds=len(states),
+        products=products,
+        compared_gib=round(products * each / GIB, 3),
+        wrong_bits=sum(int(bits) for bits, _, _ in wrong),
+        wrong_words=sum(int(words) for _, words, _ in wrong),
+        first_wrong=f"byte {places[0]} of the {size} that were filled" if places else None,
+        operands_changed=any(bool(state["changed"]) for state in states),
+    )
+
+
+def _wrong(stress: Stress, device: Device) -> str:
+    """Say what was wrong, and on which GPU; nothing where nothing was."""
+    if not stress.wrong_bits and not stress.operands_changed:
+        return ""
+    where = f"GPU {device.index} ({', '.join(filter(None, (device.name, device.pci)))})"
+    if stress.operands_changed:
+        too = f", and {stress.wrong_bits} bits of the results differ" if stress.wrong_bits else ""
+        return f"{where} does not keep what is written to its memory: operands or reference changed{too}"
+    many = f"wrong bits: {stress.wrong_bits}, in {stress.wrong_words} words of {stress.products} products"
+    return f"{where} computes or keeps wrong; {many}, the first at {stress.first_wrong}"
+
+
+def _did(seen: Telemetry | None) -> str:
+    """Say at which clock, power and temperatures the card worked."""
+    if seen is None:
+        return ""
+    watts, gpu, memory = seen.power.watts, seen.temperature.gpu, seen.temperature.memory
+    told = (
+        f"clock held {seen.clocks.held:.0f} MHz" if seen.clocks.held is not None else "",
+        f"{watts.median:.0f} W" if watts else "",
+        f"up to {gpu.high:.0f} °C" if gpu else "",
+        f"memory up to {memory.high:.0f} °C" if memory else "",
+        f"held back by {', '.join(seen.throttle.reasons)}" if seen.throttle.reasons else "",
+    )
+    return ", ".join(filter(None, told))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +152,7 @@ def stress(
     door: Door | None = None,
     matrix: Matrix | None = None,
 ) -> BenchReport:
-    """Give what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
+    """Return what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
 
     What was found by then is kept at Ctrl-C. Raises UsageError for a GPU or a Python that is not there, and
     NothingSeenError where no GPU can be opened.
@@ -164,21 +262,21 @@ def _nothing(patients: Sequence[Patient], highest: int) -> NothingSeenError | Us
     count = what.get("count")
     if isinstance(count, int) and 0 < count <= highest:
         return UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-    return NothingSeenError(f"{what.get('reason')}; to mend it: {what.get('remedy')}")
+    return NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
 
 
 def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
-    """Give the result of one GPU: what its rounds say, and how it ended where that was not as it should be."""
+    """Return the result of one GPU: what its rounds say, and how it ended where that was not as it should be."""
     line, seen = patient.trouble, patient.seen
     what: Any = line.what if line else "the load was ended before its first round was over"
     reason = str(what.get("reason")) if isinstance(what, dict) else str(what)
     if not patient.states or seen is None:
         if line is None or line.kind == "skipped":
             remedy = what.get("remedy") if isinstance(what, dict) else None
-            return results.skipped(load.bench(), patient.gpu, reason, remedy)
-        return results.failed(load.bench(), patient.gpu, reason)
+            return results.skipped(bench(), patient.gpu, reason, remedy)
+        return results.failed(bench(), patient.gpu, reason)
     capability = ComputeCapability.parse(seen.device.compute_capability)
-    result = load.concluded(patient.states, seconds, seen, matrix.arch(capability) if capability else None)
+    result = concluded(patient.states, seconds, seen, matrix.arch(capability) if capability else None)
     if line is None:
         return result
     after = f"after {float(patient.states[-1]['spent']):.0f} s: {reason}"

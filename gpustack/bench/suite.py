@@ -1,14 +1,19 @@
-"""Which benchmarks there are: the files of ``microbench/``, loaded by their paths, and what each says of itself."""
+"""The benchmarks of microbench/, read by path, and the GPUs that can be measured.
+
+Some parts are made with half the rate of their architecture, or less, and no attribute tells. What the probe gives in
+operations a clock and multiprocessor knows no clock, power or library: where it is far from the row, the part is
+another than the row speaks of, and the probe is believed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpustack import assets
 from gpustack.errors import BrokenError, UsageError
@@ -17,8 +22,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from gpustack.bench.lab import Job, Lab
+    from gpustack.model.rows import Architecture
 
 FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc", "p2p", "nccl")
+SLOWER, FASTER = 0.75, 1.25  # of what the row lets expect: parts are cut by half or more, and no probe errs so much
+ALL = {"wgmma"}  # instructions that reach the whole rate: measured on an H200, 2026-11-21, 4078 of 4096 (bf16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +51,18 @@ class Bench:
     company: tuple[int, ...] = ()
 
     def jobs(self, lab: Lab) -> AbstractContextManager[list[Job]]:
-        """Give the ways to do its work, one of which is to be measured."""
+        """Return the ways to do its work, one of which is to be measured."""
         return self.prepare(lab) if self.scope == "one" else self.prepare(lab, self.company)
 
 
 @cache
 def listed() -> tuple[Bench, ...]:
-    """Give every benchmark, in the order in which they are run; raises BrokenError where a file is damaged."""
+    """Return every benchmark, in the order in which they are run; raises BrokenError where a file is damaged."""
     return tuple(bench for family in FAMILIES for bench in _family(family))
 
 
 def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
-    """Give the benchmarks of these ids and patterns, all where there are none; raises UsageError for an unknown one."""
+    """Return the benchmarks of these ids and patterns, all if there are none; raises UsageError for an unknown one."""
     for name in names:
         if not any(fnmatchcase(bench.id, name) for bench in listed()):
             known = ", ".join(bench.id for bench in listed())
@@ -63,13 +71,13 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
 
 
 def picked(names: Sequence[str], company: Sequence[Sequence[int]]) -> tuple[Bench, ...]:
-    """Give just these benchmarks, each with the GPUs beside the first."""
+    """Return just these benchmarks, each with the GPUs beside the first."""
     known = {bench.id: bench for bench in listed()}
     return tuple(replace(known[name], company=tuple(gpus)) for name, gpus in zip(names, company, strict=True))
 
 
 def loaded(name: str) -> ModuleType:
-    """Give a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
+    """Return a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
     path = assets.MICROBENCH / f"{name}.py"
     module = ModuleType(f"_microbench_{name}")
     try:
@@ -85,3 +93,42 @@ def _family(name: str) -> list[Bench]:
         return [Bench(id=identity, **row) for identity, row in module.BENCHES.items()]
     except (AttributeError, TypeError) as error:
         raise BrokenError(f"the shipped benchmark {name}.py is damaged: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The rate that the part at hand has, and in words how it is known; ``doubt`` says where it is not the row's."""
+
+    rate: float
+    source: str
+    doubt: str | None = None
+
+
+@cache
+def rates(lab: Lab) -> Mapping[str, Mapping[str, object]]:
+    """Return what the probe measures on this card by data type; nothing where it cannot run."""
+    try:
+        found: Mapping[str, Mapping[str, object]] = loaded("probe").rates(lab)
+    except BrokenError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever CUDA raises, the benchmark that asked goes on without
+        return {}
+    return found
+
+
+def part(dtype: str, product: str, said: Mapping[str, Any], architecture: Architecture | None) -> Part | None:
+    """Return the rate of this part in one data type; None where no row states one, or the probe says what it says."""
+    row = architecture.rates_of(product).get(dtype) if architecture else None
+    probed = said.get(dtype)
+    if not architecture or not row or not probed:
+        return None
+    rate, instruction = float(probed["rate"]), str(probed["instruction"])
+    share = 1.0 if instruction in ALL else architecture.mma.get(dtype)
+    if not share:
+        return None
+    reached = rate / (row * share)
+    how = f"{rate:.0f} {dtype} operations a clock and multiprocessor by {instruction} in the probe"
+    if SLOWER <= reached <= FASTER:
+        return Part(rate=row, source=how)
+    kind = "half-rate or fused part" if reached < 1 else "faster part than its row says"
+    return Part(rate=rate / share, source=how, doubt=f"{kind}: {how}, {row * share:g} is what the row lets expect")

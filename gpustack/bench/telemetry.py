@@ -16,7 +16,7 @@ from typing import Any
 
 import pynvml
 
-from gpustack.bench import hops
+from gpustack.bench import routes
 from gpustack.matrix.subjects import spans
 
 PERIOD = 0.025
@@ -42,8 +42,8 @@ class Telemetry:
     def __init__(self, handle: object, pci: str = "", own: frozenset[int] = frozenset()) -> None:
         """Begin to read this card at a PCI address; ``own`` are the numbers that NVML gives our own process."""
         self._handle = handle
-        self._chain = hops.chain(pci) if pci else ()
-        self._hops: list[hops.Hop] = []
+        self._chain = routes.chain(pci) if pci else ()
+        self._hops: list[routes.Hop] = []
         self._own = own or frozenset({os.getpid()})
         self._driver = str(_told(pynvml.nvmlSystemGetDriverVersion))
         self._asked = time.time()
@@ -53,7 +53,7 @@ class Telemetry:
         self._thread.start()
 
     def window(self, begun: float, ended: float) -> list[Reading]:
-        """Give the readings between two times of the monotonic clock; where none fell between them, one of now."""
+        """Return the readings between two times of the monotonic clock; where none fell between them, one of now."""
         found = [dict(one) for one in self._readings if begun <= one["at"] <= ended] or [self._reading()]
         found[0]["hops"] = found[0]["hops"] or self._hops
         return found[:: -(-len(found) // MOST_READINGS)]
@@ -63,7 +63,7 @@ class Telemetry:
         self._readings = [one for one in self._readings if one["at"] >= before]
 
     def counters(self) -> Reading:
-        """Give the counters whose growth matters, and who else was at work since they were asked for the last time."""
+        """Return the counters whose growth matters, and who else was at work since they were last asked."""
         since, self._asked = self._asked, time.time()
         return {
             "others": self.others(),
@@ -76,7 +76,7 @@ class Telemetry:
         }
 
     def others(self) -> list[str]:
-        """Give the number, name and memory of each process on the card that is not ours; from outside, no name.
+        """Return the number, name and memory of each process on the card that is not ours; from outside, no name.
 
         Where NVML has another number for us than we have, it counts as the host does and not as our container: its
         numbers are then those of other processes here. Else those that do not run here are left out.
@@ -87,7 +87,7 @@ class Telemetry:
         return [f"{one.pid} {name}{_held(one.usedGpuMemory)}" for one, name in told if name is not None]
 
     def limits(self) -> Reading:
-        """Give what does not change while we look."""
+        """Return what does not change while we look."""
         handle = self._handle
         return {
             "driver": _told(pynvml.nvmlSystemGetDriverVersion),
@@ -130,15 +130,15 @@ class Telemetry:
             "hops": self._changed() if len(self._readings) % HOPS_EVERY == 0 else None,
         }
 
-    def _changed(self) -> list[hops.Hop] | None:
-        """Give the links up to the root where they are others than at the last reading."""
-        now = hops.look(self._chain)
+    def _changed(self) -> list[routes.Hop] | None:
+        """Return the links up to the root where they are others than at the last reading."""
+        now = routes.look(self._chain)
         changed, self._hops = now != self._hops, now
         return now if changed else None
 
 
 def opened() -> dict[str, object]:
-    """Give NVML's handles by UUID; an empty answer where NVML cannot be opened."""
+    """Return NVML's handles by UUID; an empty answer where NVML cannot be opened."""
     handles: dict[str, object] = {}
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
@@ -151,7 +151,7 @@ def opened() -> dict[str, object]:
 
 
 def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None]:
-    """Give the handle of the card with this UUID, or of the one that a MIG instance is a slice of, and its share."""
+    """Return the handle of the card with this UUID, or of the one that a MIG instance is a slice of, and its share."""
     if uuid.lower() in handles or not uuid.startswith("MIG-"):
         return handles.get(uuid.lower()), None
     mine = _told(pynvml.nvmlDeviceGetHandleByUUID, uuid.encode())
@@ -163,24 +163,24 @@ def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None
 
 
 def events(driver: str) -> Mapping[int, int]:
-    """Give the fields that a driver of this release has for the reasons of a lower clock, by their bits."""
+    """Return the fields that a driver of this release has for the reasons of a lower clock, by their bits."""
     release = spans.numbers(driver)[:2]
     later = SINCE_580_82 if release >= (580, 82) else SINCE_575 if release >= (575,) else {}
     return {**EVENTS, **later}
 
 
 def numbers(handle: object) -> frozenset[int]:
-    """Give the numbers of all processes on a GPU, as NVML has them."""
+    """Return the numbers of all processes on a GPU, as NVML has them."""
     return frozenset(int(process.pid) for process in _listed(handle))
 
 
 def busy(handle: object) -> int | None:
-    """Give how busy a GPU is in percent, once what is only the end of another's work has come down."""
+    """Return how busy a GPU is in percent, once what is only the end of another's work has come down."""
     return settled(lambda: _busy(handle), time.sleep)
 
 
 def settled(ask: Callable[[], int | None], wait: Callable[[float], None]) -> int | None:
-    """Give what is told when it is low, or as it is after the time in which it should have come down."""
+    """Return what is reported when it is low, or as it is after the time in which it should have come down."""
     seen = [ask()]
     while seen[-1] is not None and seen[-1] > IDLE and len(seen) * ASK_EVERY < DECAY:
         wait(ASK_EVERY)
@@ -194,13 +194,13 @@ def _busy(handle: object) -> int | None:
 
 
 def _listed(handle: object) -> list[Any]:
-    """Give the processes that compute on a GPU, but no impossible numbers: R535.43 to .86 shuffle the list."""
+    """Return the processes that compute on a GPU, but no impossible numbers: R535.43 to .86 shuffle the list."""
     listed = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or ()
     return [one for one in listed if 0 < one.pid <= HIGHEST]
 
 
 def _name(pid: int) -> str | None:
-    """Give the name of a process of this machine, or None where there is none of this number."""
+    """Return the name of a process of this machine, or None where there is none of this number."""
     try:
         return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
     except OSError:
@@ -212,7 +212,7 @@ def _held(memory: int | None) -> str:
 
 
 def _used(handle: object, since: float, own: frozenset[int]) -> int | None:
-    """Give the most that another process used of the multiprocessors' time, in percent; 0 where there was none."""
+    """Return the most that another process used of the multiprocessors' time, in percent; 0 where there was none."""
     try:
         samples: Sequence[Any] = pynvml.nvmlDeviceGetProcessUtilization(handle, int(since * 1e6))
     except pynvml.NVMLError as error:
@@ -228,7 +228,7 @@ def _remap_pending(handle: object) -> bool | None:
 
 
 def _nvlinks(handle: object) -> dict[str, int] | None:
-    """Give how many links to other GPUs there are, and how many are up."""
+    """Return how many links to other GPUs there are, and how many are up."""
     states: list[int] = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         told = _told(pynvml.nvmlDeviceGetNvLinkState, handle, link)
@@ -244,7 +244,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _told(ask: Callable[..., Any], *arguments: object, otherwise: Callable[..., Any] | None = None) -> Any:  # noqa: ANN401 - NVML answers numbers, texts and structures
-    """Give what NVML answers; where the driver has no such function ask the older one; else None."""
+    """Return what NVML answers; where the driver has no such function ask the older one; else None."""
     try:
         return ask(*arguments)
     except pynvml.NVMLError_FunctionNotFound:  # pyright: ignore[reportAttributeAccessIssue] - made at import
@@ -258,12 +258,12 @@ def _throttle(handle: object) -> object:
 
 
 def _power(handle: object) -> float | None:
-    """Give the watts of this moment; where only the mean of the last second is told, that."""
+    """Return the watts of this moment; where only the mean of the last second is reported, that."""
     return _watts(_field(handle, POWER_INSTANT) or _told(pynvml.nvmlDeviceGetPowerUsage, handle))
 
 
 def _field(handle: object, number: int) -> int | None:
-    """Give one field value that is an unsigned number."""
+    """Return one field value that is an unsigned number."""
     answers = _told(pynvml.nvmlDeviceGetFieldValues, handle, [number])
     if not answers or answers[0].nvmlReturn:
         return None

@@ -1,4 +1,4 @@
-"""How one sample is taken, when a measurement is warm, and how long it goes on; what samples mean is said elsewhere.
+"""How long something takes on the device: prepared, warmed up, measured, and without rest for a while.
 
 One sample is a train: the same work enqueued many times behind a closed gate, between two events, so that neither the
 cost of enqueuing nor the events' resolution of half a microsecond shows. Before and after it every multiprocessor notes
@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpustack.bench.spread import DRIFT, FINE, LEAST, drift, quantile, settled
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card, Memory
+    from gpustack.bench.lab import Job
+    from gpustack.bench.telemetry import Telemetry
 
 MOST_RUNS = 400  # the driver holds about a thousand launches back; more would block behind the closed gate
 PATIENCE_NS = 500_000_000  # no kernel of ours runs for a second, the gate included
@@ -29,6 +31,8 @@ ALIKE = 0.01
 LAST = 3
 OVERDRAFT = 4
 SETTLING = 4  # what the host does wavers too much to agree: so little of the time for warming up is spent on it
+LONG = 0.2  # seconds of a train: between two of them the card is idle for about a thousandth of that
+LEAST_TRAINS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +91,19 @@ class Timer:
         self._card.wait(self._done, WAIT)
 
     def open(self) -> Timer:
-        """Give the same timer without the gate: for work in which the host has a part."""
+        """Return the same timer without the gate: for work in which the host has a part."""
         other = copy(self)
         other.gated = False
         return other
 
     def closed(self) -> Timer:
-        """Give the same timer with the gate again: where it gave up once, the host may only have been held up."""
+        """Return the same timer with the gate again: where it gave up once, the host may only have been held up."""
         other = copy(self)
         other.gated = True
         return other
 
     def train(self, run: Callable[[], None], runs: int) -> Train:
-        """Give what so many runs took; from the first time on that the gate gave up, without it."""
+        """Return what so many runs took; from the first time on that the gate gave up, without it."""
         if self.gated:
             taken = self._take(run, runs, self._gate)
             self.gated = not self._flag[1]
@@ -127,7 +131,7 @@ class Timer:
         return Train(card.seconds(self._begin, self._end) / runs, self._clock())
 
     def _clock(self) -> float | None:
-        """Give the middle of the clocks that the multiprocessors held between the two stamps, in MHz."""
+        """Return the middle of the clocks that the multiprocessors held between the two stamps, in MHz."""
         layout = struct.Struct(f"{2 * SLOTS}Q")
         before, after = (layout.unpack(ctypes.string_at(note.address, layout.size)) for note in self._notes)
         held = sorted(
@@ -139,7 +143,7 @@ class Timer:
 
 
 def sample(timer: Timer, run: Callable[[], None], plan: Plan, progress: Callable[[float], None]) -> Samples:
-    """Give the samples of some work, taken when it is warm, until they have settled or the budget is out."""
+    """Return the samples of some work, taken when it is warm, until they have settled or the budget is out."""
     runs = pilot(timer, run, plan.train)
     runs = warm_up(timer, run, runs, plan)
     return gather(lambda: timer.train(run, runs), runs, plan, progress)
@@ -172,13 +176,13 @@ def enough(samples: Samples, plan: Plan) -> bool:
 
 
 def pilot(timer: Timer, run: Callable[[], None], seconds: float) -> int:
-    """Give how many runs make a train of so many seconds, as far as a single one tells."""
+    """Return how many runs make a train of so many seconds, as far as a single one tells."""
     timer.first(run)
     return fitting(seconds, timer.train(run, 1).seconds)
 
 
 def fitting(seconds: float, each: float) -> int:
-    """Give how many runs of so long each make a train of so many seconds."""
+    """Return how many runs of so long each make a train of so many seconds."""
     return max(1, min(MOST_RUNS, math.ceil(seconds / max(each, 1e-9))))
 
 
@@ -194,3 +198,55 @@ def warm_up(timer: Timer, run: Callable[[], None], runs: int, plan: Plan) -> int
 
 def _alike(taken: list[float]) -> bool:
     return len(taken) == LAST and max(taken) - min(taken) <= ALIKE * min(taken)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What is measured beside the burst: so many seconds without rest (0: none), and the burst with zeros."""
+
+    sustain: float = 0.0
+    zeros: bool = False
+
+
+def follow(
+    job: Job, wishes: Wishes, *, plan: Plan, timer: Timer, watch: Telemetry, told: Callable[[float], None]
+) -> dict[str, Any]:
+    """Return the lines of all that was wished for; raises ArithmeticError where a result is wrong."""
+    said: dict[str, Any] = {}
+    if wishes.sustain:
+        said["sustained"] = hold(job, wishes.sustain, timer, watch, told)
+    if wishes.zeros and job.blank:
+        job.blank()
+        said["zeros"] = _line(sample(timer, job.run, plan, told), watch, watch.counters())
+    if said and (wrong := job.check()):
+        raise ArithmeticError(wrong)
+    return said
+
+
+def hold(job: Job, seconds: float, timer: Timer, watch: Telemetry, told: Callable[[float], None]) -> dict[str, Any]:
+    """Work for so many seconds without rest, and give what the last half of them brought."""
+    runs = fitting(LONG, timer.train(job.run, 1).seconds)
+    begun = time.monotonic()
+    _until(begun + seconds / 2, job, runs, timer, lambda at: told((at - begun) / seconds))
+    before, half = watch.counters(), Samples(runs=runs, begun=time.monotonic())
+    half.trains += _until(begun + seconds, job, runs, timer, lambda at: told((at - begun) / seconds))
+    half.ended = time.monotonic()
+    return {**_line(half, watch, before), "asked": seconds}
+
+
+def _until(end: float, job: Job, runs: int, timer: Timer, told: Callable[[float], None]) -> list[Train]:
+    trains: list[Train] = []
+    while time.monotonic() < end or len(trains) < LEAST_TRAINS:
+        trains.append(timer.train(job.run, runs))
+        told(time.monotonic())
+    return trains
+
+
+def _line(samples: Samples, watch: Telemetry, before: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "seconds": samples.seconds,
+        "clocks": [train.clock_mhz for train in samples.trains if train.clock_mhz],
+        "readings": watch.window(samples.begun, samples.ended),
+        "before": before,
+        "after": watch.counters(),
+    }

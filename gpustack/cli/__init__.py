@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, explaining, measuring, proving, tracing
-from gpustack.cli.outputs import Ordered
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
+from gpustack.cli import asking, checking, examining, measuring, tracing
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, Ordered, give_up_output
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
 
@@ -49,7 +48,7 @@ def gpustack(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is.")
     ] = False,
 ) -> None:
-    """Say what is wrong with a GPU stack and what to type to mend it; measure the GPU against its physical limit."""
+    """Say what is wrong with a GPU stack and what to type to fix it; measure the GPU against its physical limit."""
 
 
 for command in (
@@ -61,8 +60,8 @@ for command in (
     measuring.bench,
     measuring.stress,
     tracing.trace,
-    explaining.explain,
-    proving.selftest,
+    asking.explain,
+    asking.selftest,
 ):
     app.command(cls=Ordered)(command)
 app.add_typer(asking.matrix)
@@ -99,14 +98,14 @@ def main() -> NoReturn:
 
 
 def _unforeseen(error: Exception) -> str:
-    """Give the one line for what no command foresaw: a limit of this process, or a bug of ours."""
+    """Return the one line for what no command foresaw: a limit of this process, or a bug of ours."""
     if isinstance(error, OSError) and error.errno in NO_MORE:
         return f"nothing could be looked at: {error.strerror} (ulimit -n shows the limit)"
     return f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)"
 
 
 def _nowhere() -> TextIO:
-    """Give what takes all and keeps nothing, for a stream that was closed before we were started."""
+    """Return what takes all and keeps nothing, for a stream that was closed before we were started."""
     return Path(os.devnull).open("w", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The commands that ask the compatibility matrix: show, why, plan, update."""
+"""The commands that ask and explain: matrix, explain, selftest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from gpustack.cli.examining import read, taken
 from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
-from gpustack.cli.results import look, renderer, write
+from gpustack.cli.results import rendered, write
 
 if TYPE_CHECKING:
     from gpustack.ask.given import Given
@@ -24,7 +24,6 @@ matrix = typer.Typer(
     help="Ask the compatibility matrix: what goes with what, why, and what would work instead.",
     rich_markup_mode=None,
 )
-
 Subjects = Annotated[
     list[str], typer.Argument(metavar="SUBJECT...", help="Such as torch==2.7.1+cu128; more are taken as given.")
 ]
@@ -156,7 +155,7 @@ def update(
 def _machine(
     subjects: list[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
-    """Give the facts of the machine that is asked about: recorded, this one, or None where all that counts is given."""
+    """Return the facts of the machine asked about: recorded, this one, or None where all that counts is given."""
     from gpustack.ask.given import checked
     from gpustack.ask.subjects import parse
     from gpustack.errors import UsageError
@@ -176,5 +175,35 @@ def _machine(
 def _leave(
     answer: MatrixAnswer | MatrixTables | MatrixUpdate, written: Format, output: Path | None, *, verbose: bool
 ) -> None:
-    render = renderer(written, "matrix_text")
-    write(render(answer, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
+    write(rendered(answer, written, "matrix", output, verbose=verbose), output)
+
+
+def explain(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORDS...",
+            help="A finding id, an Xid, an error number or name, a pasted error line, a system, a layer or a term.",
+        ),
+    ],
+    *,
+    written: Formats = "text",
+    output: Output = None,
+) -> None:
+    """Say what a finding, an error, a system or a term of the stack means, how to see it here and how to fix it."""
+    from gpustack import explain
+    from gpustack.matrix import Matrix
+
+    explanation = explain.explain(words, Matrix())
+    write(rendered(explanation, written, "explanation", output, verbose=False), output)
+    raise typer.Exit(0 if explanation.known else 1)
+
+
+def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbose = False) -> None:
+    """Prove on this machine that each check can fire, and that sick probes are stopped."""
+    from gpustack.matrix import Matrix
+    from gpustack.selftest import prove
+
+    tested = prove(Matrix())
+    write(rendered(tested, written, "selftest", output, verbose=verbose), output)
+    raise typer.Exit(0 if tested.held else 1)

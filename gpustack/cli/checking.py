@@ -28,8 +28,7 @@ from gpustack.cli.options import (
     Verbose,
     writable,
 )
-from gpustack.cli.outputs import How, deliver, places
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, look, renderer, write
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, How, deliver, places, rendered, write
 from gpustack.collect import isolation
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.model import writing
@@ -37,7 +36,7 @@ from gpustack.model import writing
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
-    from gpustack.model.check import CheckReport
+    from gpustack.model.policy import CheckReport
     from gpustack.model.report import Report
     from gpustack.policy import Written
     from gpustack.policy.checking import Unmeasured
@@ -64,7 +63,7 @@ class Asked:
     until: float
 
     def left(self) -> float:
-        """Give the seconds that are left for looking and measuring."""
+        """Return the seconds that are left for looking and measuring."""
         return self.until - time.monotonic()
 
 
@@ -141,7 +140,7 @@ def diff(
     verbose: Verbose = False,
 ) -> None:
     """Say what changed between two recorded machines, and which change matters, by judging both."""
-    from gpustack.compare.difference import compare
+    from gpustack.compare import compare
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
 
@@ -150,9 +149,8 @@ def diff(
     matrix = Matrix()
     seen = (without_secrets(read([one], matrix), wanted=redacted, here=False) for one in (before, after))
     then, now = (judge(facts, matrix) for facts in seen)
-    render = renderer(written, "diff_text")
     found = compare(then, now, (before, after))
-    write(render(found, **({} if written == "json" else {**look(output), "verbose": verbose})), output)
+    write(rendered(found, written, "diff", output, verbose=verbose), output)
 
 
 def _checked(asked: Asked, named: Path | None) -> CheckReport:
@@ -180,7 +178,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
 
 
 def _policy(named: Path | None) -> Written | None:
-    """Give the policy that is named, else the nearest; its path as it is seen from here."""
+    """Return the policy that is named, else the nearest; its path as it is seen from here."""
     from gpustack.policy import find, load
 
     here = isolation.here()
@@ -205,7 +203,7 @@ def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
 
 
 def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport | None, Unmeasured | None]:
-    """Give the quick bench, or why there is none."""
+    """Return the quick bench, or why there is none."""
     from gpustack.policy.checking import Unmeasured, unmeasurable
 
     if asked.saved:
@@ -236,7 +234,7 @@ def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport
 
 
 def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport | None:
-    """Give the bench with its comparison, where the policy names a baseline."""
+    """Return the bench with its comparison, where the policy names a baseline."""
     if bench is None or written is None or not (name := written.policy.bench.baseline):
         return bench
     from gpustack.bench import comparing
@@ -249,7 +247,7 @@ def _beside(bench: BenchReport | None, written: Written | None) -> BenchReport |
 
 
 def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Report | None, str]:
-    """Give the golden machine, judged, and where it was read."""
+    """Return the golden machine, judged, and where it was read."""
     from gpustack.diagnose.engine import judge
 
     named = written.policy.golden.snapshot if written else None
@@ -265,7 +263,7 @@ def _golden(asked: Asked, written: Written | None, matrix: Matrix) -> tuple[Repo
 
 
 def _code(report: CheckReport, fail_on: str, style: Style) -> int:
-    """Give the exit code: ours, Nagios' by the class, or that of the node problem detector."""
+    """Return the exit code: ours, Nagios' by the class, or that of the node problem detector."""
     from gpustack.policy.checking import failed
 
     if report.bench and report.bench.interrupted == "Ctrl-C":

@@ -26,17 +26,17 @@ from gpustack.cli.options import (
     Variables,
     Verbose,
 )
-from gpustack.cli.outputs import How, deliver, places, prepare
-from gpustack.cli.results import Counted, counts, look, renderer, standard_input, write
+from gpustack.cli.results import Counted, How, counts, deliver, places, prepare, rendered, standard_input, write
 from gpustack.errors import UsageError
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
-    from gpustack.model.check import CheckReport
     from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.policy import CheckReport
     from gpustack.model.report import Report
 
 WORDS = {"--from": "recorded", "--container": "unpacked"}
@@ -67,7 +67,7 @@ def doctor(
     timeout: Timeout = None,
     verbose: Verbose = False,
 ) -> None:
-    """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that mend it."""
+    """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that fix it."""
     from gpustack.diagnose.engine import judge, ready
     from gpustack.imports.deadline import judged as in_time
     from gpustack.imports.deadline import to_judge
@@ -113,7 +113,7 @@ def snapshot(
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
 
-    With --from, what was recorded elsewhere is written anew: redacted, and as a snapshot of today.
+    With --from, what was recorded elsewhere is written again: redacted, and as a snapshot of today.
     """
     from gpustack.model.plain import render
 
@@ -143,14 +143,16 @@ def stack(
     matrix = Matrix()
     alone({"--from": origins, "--all-envs": everywhere})
     facts = read(origins, matrix, timeout) if origins else taken(pythons, timeout, deep=False, everywhere=everywhere)
-    render = renderer(written, f"map_{written}")
     hide = written == "html" if redacted is None else redacted
     drawn = chart(without_secrets(facts, wanted=hide, here=not origins), matrix)
-    write(render(drawn, **({**look(output), "verbose": verbose} if written == "text" else {})), output)
+    text = (
+        renderer("map-html")(drawn) if written == "html" else rendered(drawn, written, "map", output, verbose=verbose)
+    )
+    write(text, output)
 
 
 def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Facts:
-    """Give the facts of the machine that these files speak of, as far as there is time."""
+    """Return the facts of the machine that these files speak of, as far as there is time."""
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
@@ -158,15 +160,15 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
-    """Give a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
+    """Return a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
     from gpustack.matrix import Matrix
-    from gpustack.snapshots import rewriting
+    from gpustack.snapshots import saved
 
     facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
-    more = rewriting.unknown(said, facts)
-    return rewriting.render(*without_secrets((facts, more), wanted=redacted, here=False))
+    more = saved.unknown(said, facts)
+    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False))
 
 
 def taken(
@@ -177,7 +179,7 @@ def taken(
     everywhere: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Facts:
-    """Give the facts of this machine, taken here and now."""
+    """Return the facts of this machine, taken here and now."""
     from gpustack.collect.probing import look
 
     seconds = timeout or (DEEP_SECONDS if deep else EVERYWHERE_SECONDS if everywhere else DOCTOR_SECONDS)
@@ -199,7 +201,7 @@ def taken(
 
 
 def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:
-    """Give the facts of an unpacked image on this machine."""
+    """Return the facts of an unpacked image on this machine."""
     from gpustack.collect.images import look
 
     return look(image, variables or (), timeout=timeout or DOCTOR_SECONDS)
@@ -217,7 +219,7 @@ def alone(given: Mapping[str, object]) -> None:
 
 
 def without_secrets(thing: Thing, *, wanted: bool, here: bool = True) -> Thing:
-    """Give facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
+    """Return facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
     if not wanted:
         return thing
     from gpustack.redaction import ourselves, redact

@@ -32,14 +32,14 @@ class Shape(str, Enum):
 
 
 def finite(value: float | None) -> float | None:
-    """Give a number as it is; raises where it is none, which no bound would refuse."""
+    """Return a number as it is; raises where it is none, which no bound would refuse."""
     if value is not None and math.isnan(value):
         raise typer.BadParameter("nan is no number")
     return value
 
 
 def writable(path: Path | None) -> Path | None:
-    """Give the path of a result; raises where nothing can be written there, before the work whose result it is."""
+    """Return the path of a result; raises where nothing can be written there, before the work whose result it is."""
     if path is None or str(path) == "-":
         return path
     if path.is_dir():
@@ -52,7 +52,7 @@ def writable(path: Path | None) -> Path | None:
 
 
 def named(origins: list[str] | None) -> list[str] | None:
-    """Give the paths to read; raises for an empty one, which is a variable that was never set."""
+    """Return the paths to read; raises for an empty one, which is a variable that was never set."""
     if "" in (origins or ()):
         raise UsageError("--from was given an empty path: name a file, a folder, or - for standard input")
     return origins

@@ -4,52 +4,63 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from gpustack.errors import OutputError
+from typer.core import TyperCommand
+
+from gpustack.collect import isolation
+from gpustack.errors import OutputError, UsageError
 from gpustack.model import writing
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import typer
 
-    from gpustack.cli.options import Drawn, Format, Threshold
+    from gpustack.cli.options import Format, Shape, Threshold
+    from gpustack.cli.tracing import Traced
     from gpustack.model.bench import BenchReport
     from gpustack.model.report import Finding, Report
+    from gpustack.report.parts import Told
 
 INTERRUPTED = 130
 OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
+Made = TypeVar("Made", bound="Report | BenchReport")
+STANDARD_INPUT = "-"
+ORDER = "gpustack.order"
+FOR_OTHERS = frozenset({"html", "markdown", "github", "sarif", "junit"})  # redacted unless the user says otherwise
+SUMMARY = "GITHUB_STEP_SUMMARY"
+MOST_SUMMARY = 1_000_000  # bytes; GitHub refuses more than 1 MiB
 
 
 def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
-    """Give a report as text or JSON, as wide and as coloured as its place can be."""
+    """Return a report as text or JSON, as wide and as coloured as its place can be."""
     measured = hasattr(report, "results")
-    render = renderer(written, "bench_text" if measured else "check_text" if hasattr(report, "policy") else "text")
-    if written == "json":
-        return render(report)
     more = {} if measured else {"example": example()}
-    return render(report, verbose=verbose, **look(output), **more)
+    form = "bench" if measured else "check" if hasattr(report, "policy") else "text"
+    return rendered(report, written, form, output, verbose=verbose, **more)
+
+
+def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: bool, **more: str) -> str:
+    """Return a result as JSON, or as text of this form for its place."""
+    if written == "json":
+        return renderer("json")(made)
+    return renderer(form)(made, verbose=verbose, **look(output), **more)
 
 
 def example() -> str:
-    """Give a recorded broken machine, by the path that can be typed here."""
+    """Return a recorded broken machine, by the path that can be typed here."""
     from gpustack.assets import EXAMPLES
 
     near = Path("examples", "driver-too-old.json")
     return str(near if near.is_file() else EXAMPLES / near.name)
 
 
-def renderer(written: Drawn, text: str) -> Callable[..., str]:
-    """Give the function that writes such a report; importing it is most of the work, and can be done early."""
-    from importlib import import_module
-
-    render: Callable[..., str] = import_module(f"gpustack.report.{'plain' if written == 'json' else text}").render
-    return render
-
-
 def look(output: Path | None) -> dict[str, int | bool]:
-    """Give how wide, with which letters and whether in colour text may be written."""
+    """Return how wide, with which letters and whether in colour text may be written."""
     import shutil
 
     terminal = output is None and sys.stdout.isatty()
@@ -90,7 +101,7 @@ class Counted:
 
 
 def standard_input() -> BinaryIO:
-    """Give what is piped in; nothing where somebody closed it before we were started."""
+    """Return what is piped in; nothing where somebody closed it before we were started."""
     return sys.stdin.buffer if sys.stdin else BytesIO()
 
 
@@ -112,3 +123,154 @@ def write(text: str, output: Path | None) -> None:
     except OSError as error:
         give_up_output()
         raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One result: its form, and the file it goes to, or None for standard output."""
+
+    written: str
+    output: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How results are written, whatever their form; ``redacted`` is None where the form decides."""
+
+    redacted: bool | None = None
+    verbose: bool = False
+    fail_on: Threshold = "error"
+    origins: Sequence[str] = ()
+
+
+class Ordered(TyperCommand):
+    """A command that remembers in which order its options were typed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
+        """Read the arguments, and keep the names of the options in their order."""
+        typed = list(args)
+        rest: list[str] = super().parse_args(ctx, args)
+        ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
+        return rest
+
+
+def places(
+    context: typer.Context, written: Sequence[Shape | Traced] | None, outputs: Sequence[Path] | None
+) -> list[Place]:
+    """Return the results asked for: an -o belongs to the --format before it, the first one else to the next."""
+    forms, files = iter(written or ()), iter(outputs or ())
+    found: list[Place] = []
+    early: Path | None = None
+    for option in context.meta[ORDER]:
+        if option == "written":
+            found.append(Place(written=next(forms).value, output=early))
+            early = None
+        elif option == "outputs":
+            file = next(files)
+            held = found[-1].output if found else early
+            if held is not None:
+                raise UsageError(f"{held} and {file} are both for one result: name a --format before each -o")
+            if found:
+                found[-1] = replace(found[-1], output=file)
+            else:
+                early = file
+    return _apart([_standard(one) for one in found or [Place(written="text", output=early)]])
+
+
+def _standard(place: Place) -> Place:
+    return replace(place, output=None) if place.output == Path(STANDARD_INPUT) else place
+
+
+def _apart(found: list[Place]) -> list[Place]:
+    """Return the places, no two of them one."""
+    for number, one in enumerate(found):
+        for other in found[:number]:
+            if one.output == other.output:
+                where = f"go to {one.output}" if one.output else "go to standard output: give one of them an -o FILE"
+                raise UsageError(f"--format {other.written} and --format {one.written} both {where}")
+    return found
+
+
+def prepare(wanted: Iterable[Place]) -> None:
+    """Import what will write these results, which is most of the work, while something else is waited for."""
+    for place in wanted:
+        renderer(place.written)
+
+
+def deliver(wanted: Iterable[Place], make: Callable[[bool], Made], how: How) -> Made:
+    """Write each result and give the report; what cannot be written is reported at the end, when the others are.
+
+    ``make`` gives the report, with names, serials and addresses taken out where it is asked with true.
+    """
+    reports: dict[bool, Made] = {}
+    failed: list[OutputError] = []
+    for place in wanted:
+        hidden = hides(place, how)
+        reported = reports[hidden] if hidden in reports else reports.setdefault(hidden, make(hidden))
+        text = _rendered(reported, place, how)
+        try:
+            _write(text, place)
+            if place.written == "github" and (summary := os.environ.get(SUMMARY)):
+                summarise(reported, Path(summary))
+        except OutputError as error:
+            failed.append(error)
+    if failed:
+        raise OutputError("; ".join(map(str, failed)))
+    return next(iter(reports.values()))
+
+
+def hides(place: Place, how: How) -> bool:
+    """Tell whether names, serials and addresses are taken out of this result."""
+    return place.written in FOR_OTHERS if how.redacted is None else how.redacted
+
+
+def summarise(reported: Report | BenchReport, summary: Path) -> None:
+    """Append the Markdown of a report to the summary of a step of GitHub Actions."""
+    from gpustack.report.report_markdown import render
+
+    said = render(reported).encode("utf-8", "replace")
+    if len(said) > MOST_SUMMARY:
+        said = said[: said.rindex(b"\n\n", 0, MOST_SUMMARY)] + b"\n\nThe rest is left out: GitHub takes no more.\n"
+    writing.append(summary, said + b"\n")
+
+
+def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
+    if place.written in {"text", "json"}:
+        return shown(reported, "json" if place.written == "json" else "text", place.output, verbose=how.verbose)
+    return renderer(place.written)(reported, _told(reported, place, how))
+
+
+def _told(reported: Report | BenchReport, place: Place, how: How) -> Told:
+    """Return what a form needs beside the report."""
+    from gpustack.model.report import Severity
+    from gpustack.report.parts import Told, every
+
+    order = (Severity.ERROR, Severity.WARNING, Severity.UNKNOWN)
+    failing = next((order[: number + 1] for number, one in enumerate(order) if one.value == how.fail_on), order[:1])
+    texts: dict[str, str] = {}
+    if place.written == "sarif":
+        from gpustack.diagnose.rulebook import explain
+
+        ids = {one.id for one in every(reported)}
+        texts = {id_: text for id_ in ids if (text := explain(id_))}
+    hidden = hides(place, how)
+    origins = {known: shown for origin in how.origins for known, shown in _near(origin, hidden=hidden)}
+    return Told(origins=origins, texts=texts, failing=frozenset(failing))
+
+
+def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
+    """Yield what a given path is called in a report, with the path as readers know it: that from here, where it can."""
+    path, here, home = Path(origin), isolation.here(), str(Path.home())
+    outside = path.is_absolute() and not (here and path.is_relative_to(here))
+    shown = path.name if outside and hidden else origin if outside or not here else os.path.relpath(path, here)
+    yield origin, origin if origin == STANDARD_INPUT else shown
+    if origin.startswith(f"{home}/"):
+        yield origin.replace(home, "~", 1), shown
+
+
+def _write(text: str, place: Place) -> None:
+    """Write one result; to standard output in UTF-8 where its form says so of itself."""
+    change = getattr(sys.stdout, "reconfigure", None)
+    if change and place.output is None and place.written != "text" and not text.isascii():
+        change(encoding="utf-8")
+    write(text, place.output)

@@ -12,15 +12,15 @@ import typer
 
 from gpustack.cli.examining import read
 from gpustack.cli.options import Origins, Outputs, Pythons, Timeout
-from gpustack.cli.outputs import places
-from gpustack.cli.results import INTERRUPTED, look, write
+from gpustack.cli.results import INTERRUPTED, look, places, write
 from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
+from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from gpustack.cli.outputs import Place
+    from gpustack.cli.results import Place
     from gpustack.model.report import Report
     from gpustack.model.trace import Trace
-    from gpustack.trace.asked import Asked, Progress
+    from gpustack.trace.steps import Asked, Progress
 
 Named: TypeAlias = Literal["mlp", "convnet", "transformer"]
 Sized: TypeAlias = Literal["small", "medium", "large"]
@@ -39,7 +39,6 @@ class Traced(str, Enum):
     PERFETTO = "perfetto"
 
 
-RENDERERS = {"text": "trace_text", "json": "plain", "html": "trace_html", "perfetto": "trace_perfetto"}
 FOR_OTHERS = frozenset({"html", "perfetto"})
 
 
@@ -84,7 +83,7 @@ def trace(
     ] = False,
 ) -> None:
     """Follow a small model through the seven steps of a GPU running it: what each does, how long, how near a limit."""
-    from gpustack.trace.asked import Asked
+    from gpustack.trace.steps import Asked
 
     wanted = places(context, written, outputs)
     _refuse({"--from": origins, "--framework": framework, "--onnx": onnx, "--cpu": cpu, "--python": pythons})
@@ -127,12 +126,12 @@ def _refuse(given: dict[str, object]) -> None:
 
 
 def _typed(context: typer.Context, *names: str) -> str | None:
-    """Give the first of these options that was given on the command line."""
+    """Return the first of these options that was given on the command line."""
     return next((one for one in names if str(context.get_parameter_source(one)).endswith("COMMANDLINE")), None)
 
 
 def _judged(words: str) -> Report:
-    """Give what is behind the words in which a framework refused a step."""
+    """Return what is behind the words in which a framework refused a step."""
     from gpustack.diagnose.engine import judge
     from gpustack.imports.texts import take
     from gpustack.matrix import Matrix
@@ -143,7 +142,7 @@ def _judged(words: str) -> Report:
 
 
 def _recorded(origins: list[str], asked: Asked) -> Trace:
-    """Give at which step the recorded machine would fail."""
+    """Return at which step the recorded machine would fail."""
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
     from gpustack.trace.counting import subject
@@ -156,7 +155,7 @@ def _recorded(origins: list[str], asked: Asked) -> Trace:
 
 
 def _followed(asked: Asked, *, cpu: bool) -> Trace:
-    """Give the trace of a run here: in a framework, on the GPU, on both, or on the CPU alone."""
+    """Return the trace of a run here: in a framework, on the GPU, on both, or on the CPU alone."""
     progress = _progress()
     try:
         if asked.framework:
@@ -175,7 +174,7 @@ def _on_gpu(asked: Asked, progress: Progress) -> Trace:
 
 
 def _beside(asked: Asked, progress: Progress) -> Trace:
-    """Give the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
+    """Return the trace on the GPU with the CPU's beside it; where there is no GPU, the CPU's alone."""
     from gpustack.trace import beside, following, reference
     from gpustack.trace.models import build
 
@@ -185,11 +184,11 @@ def _beside(asked: Asked, progress: Progress) -> Trace:
         found = _on_gpu(replace(asked, batches=batches), progress)
     except NothingSeenError as error:
         return beside.alone(following.follow(asked, progress), str(error))
-    return beside.joined(found, asked, progress)
+    return beside.beside_joined(found, asked, progress)
 
 
 def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose: bool) -> None:  # noqa: FBT001 - the flag
-    """Write each result; what cannot be written is told at the end, when the others are."""
+    """Write each result; what cannot be written is reported at the end, when the others are."""
     from gpustack.redaction import redact
 
     failed = []
@@ -204,14 +203,12 @@ def _deliver(made: Trace, wanted: list[Place], redacted: bool | None, *, verbose
 
 
 def _rendered(made: Trace, place: Place, *, verbose: bool) -> str:
-    from importlib import import_module
-
-    render = import_module(f"gpustack.report.{RENDERERS[place.written]}").render
-    text: str = render(made, **({**look(place.output), "verbose": verbose} if place.written == "text" else {}))
-    return text
+    if place.written == "text":
+        return renderer("trace")(made, verbose=verbose, **look(place.output))
+    return renderer("json" if place.written == "json" else f"trace-{place.written}")(made)
 
 
 def _progress() -> Progress:
-    from gpustack.trace.telling import Live, Silent
+    from gpustack.trace.steps import Live, Silent
 
     return Live(sys.stderr) if sys.stderr.isatty() else Silent()

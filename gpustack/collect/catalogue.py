@@ -1,18 +1,45 @@
-"""Which probe asks after which system, and where it runs: ``probes/catalogue.json`` as types."""
+"""The catalogue of probes, the host library that they are given, and the tasks that ask them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpustack import assets
 from gpustack.errors import BrokenError
-from gpustack.model.facts import Layer
+from gpustack.model.facts import Component, Environment, Host, JsonValue, Layer
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+PATIENCE = 0.5
+
+
+def describe(components: Sequence[Component]) -> Host:
+    """Return the machine in a few words; what no probe saw is None."""
+    kernel = next((seen for seen in components if seen.id == "linux-kernel"), None)
+    facts = kernel.facts if kernel else {}
+    return Host(
+        hostname=_text(facts.get("hostname")),
+        os=_text(facts.get("os")),
+        kernel=kernel.version if kernel else None,
+        machine=_text(facts.get("machine")),
+        virtualisation=_text(facts.get("virtualisation")),
+        container=_text(facts.get("container")),
+        wsl=facts.get("wsl") is True,
+    )
+
+
+def versions(environments: Sequence[Environment], components: Sequence[Component]) -> tuple[Environment, ...]:
+    """Return the environments with the versions that their own Pythons told."""
+    python = next((seen for seen in components if seen.id == "python"), None)
+    told = {copy.environment: copy.version for copy in python.instances} if python else {}
+    return tuple(replace(one, version=told.get(one.python)) for one in environments)
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +60,7 @@ class System:
 
 @cache
 def load() -> tuple[System, ...]:
-    """Give every row, in the order of the file."""
+    """Return every row, in the order of the file."""
     path = assets.PROBES / "catalogue.json"
     try:
         rows = json.loads(path.read_text("utf-8"))["systems"]
@@ -44,7 +71,7 @@ def load() -> tuple[System, ...]:
 
 
 def question(name: str, seconds: float, **data: object) -> System:
-    """Give a question of our own, asked here as those about systems are, with what its program gets."""
+    """Return a question of our own, asked here as those about systems are, with what its program gets."""
     return System(
         id=name,
         layer=Layer.ENVIRONMENT,
@@ -71,4 +98,52 @@ def _system(row: Mapping[str, Any]) -> System:
         group=row.get("group", ""),
         seconds=row.get("seconds", 5.0),
         data=row,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Systems to ask after in one Python: ``argv`` starts it, ``environment`` is its path (None: gpustack's own).
+
+    ``path`` is appended to that Python's search path, for the few libraries of ours that a probe may ask; ``more`` is
+    what else the runner of probes is given (the root of an image, and what is known of it).
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    systems: tuple[System, ...]
+    environment: str | None = None
+    path: tuple[str, ...] = ()
+    deep: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back for one system: the probe's own answer, or how it failed to give one (``failure``)."""
+
+    system: System
+    environment: str | None
+    answer: Mapping[str, Any] | None = None
+    failure: str | None = None
+    asked: bool = True
+    deep: bool = False
+    seconds: float = 0.0
+    step: str | None = None  # of a trial, at which it died or was ended
+
+
+def line_for(task: Task, systems: Sequence[System]) -> str:
+    """Return what a child is asked: these systems of the task, with the time that what they start may take."""
+    most = max(system.seconds for system in systems)
+    return json.dumps(
+        {
+            "rows": [dict(system.data) for system in systems],
+            "deep": task.deep,
+            "steps": task.deep,
+            "bound": os.getpid(),
+            "seconds": most - min(PATIENCE, most / 2),
+            "path": task.path,
+            "environment": task.environment,
+            **task.more,
+        }
     )

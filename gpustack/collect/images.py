@@ -1,4 +1,8 @@
-"""An unpacked image on this machine: its files are read and never run, and the driver under it is this machine's.
+"""The image of a root file system: its Pythons, its files, and the libcuda that it would load.
+
+The loader finds an image's own copy where a variable or ld.so.conf leads to it. NVIDIA's container toolkit puts the one
+in /usr/local/cuda/compat first into the loader's list where it is of a newer branch than the driver. Source:
+NVIDIA/nvidia-container-toolkit, cmd/nvidia-cdi-hook/cudacompat/cudacompat.go (015cc2f), read 2026-11-21.
 
 What lies in the kernel and the driver is asked here. All above, and the Pythons, are looked for below the image's root
 by our own Python. A libcuda that the image brings for forward compatibility takes the driver's place, as it would when
@@ -16,19 +20,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpustack import assets
-from gpustack.collect import catalogue, host, isolation, targets
-from gpustack.collect.environments import MOST, sort_out
-from gpustack.collect.libcuda import taken_over
+from gpustack.collect import catalogue, isolation, targets
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
+from gpustack.collect.targets import MOST, sort_out
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
 from gpustack.model.facts import Component, Facts, Layer, Status, Unseen
+from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
-    from gpustack.model.facts import Environment
+    from gpustack.model.facts import Environment, Instance, JsonValue
 
+ELSEWHERE, TOOLKIT = "known folder", "the container toolkit"
+ASKED = ("cu_init", "cu_init_name", "driver_cuda", "kind")  # what the machine's own copy answered
 REPORT_SECONDS, LEAST_SECONDS = 1.0, 0.5
 ROOTS = ("usr", "lib", "bin")
 BELOW = frozenset({Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIVER})
@@ -43,8 +49,65 @@ UNTOLD = Unseen(
 )
 
 
+def taken_over(components: Sequence[Component], brought: Mapping[str, JsonValue]) -> tuple[Component, ...]:
+    """Return the components with libcuda as programs of the image meet it; ``brought`` tells which copies it holds."""
+    release = next((DriverRelease.parse(one.version) for one in components if one.id == "nvidia-driver"), None)
+    folder, stubs = brought.get("compat_folder"), brought.get("stub_on_path")
+    found = [copy for copy in _list(brought.get("copies")) if isinstance(copy, Mapping)]
+    copies = tuple(sorted((_placed(copy, folder, release) for copy in found), key=_late))
+    return tuple(_changed(one, copies, stubs) if one.id == "libcuda" else one for one in components)
+
+
+def _changed(libcuda: Component, copies: Sequence[Mapping[str, JsonValue]], stubs: JsonValue) -> Component:
+    if not libcuda.instances:
+        return libcuda
+    first, *others = (_seen(one, copies, stubs) for one in libcuda.instances)
+    return replace(
+        libcuda,
+        instances=(first, *others),
+        status=first.status,
+        version=first.version,
+        path=first.path,
+        facts=first.facts,
+    )
+
+
+def _placed(copy: Mapping[str, JsonValue], folder: JsonValue, driver: DriverRelease | None) -> Mapping[str, JsonValue]:
+    """Return a copy of the image with how programs would come to it."""
+    real, release, note = copy.get("real"), copy.get("release"), copy.get("note")
+    own = DriverRelease.parse(release) if isinstance(release, str) else None
+    branches = _list(note.get("drivers")) if isinstance(note, Mapping) else ()
+    there = isinstance(real, str) and real.rpartition("/")[0] == folder and copy.get("found_by") == ELSEWHERE
+    newer = own is not None and driver is not None and own.branch > driver.branch
+    fits = not branches or (driver is not None and driver.branch in branches)
+    return {**copy, "kind": "compat", "found_by": TOOLKIT} if there and newer and fits else copy
+
+
+def _late(copy: Mapping[str, JsonValue]) -> int:
+    """Return the place of a copy: LD_LIBRARY_PATH, what the toolkit puts first into the loader's list, that list."""
+    order = ("LD_LIBRARY_PATH", TOOLKIT)
+    by = copy.get("found_by")
+    return order.index(by) if by in order else len(order) + (by == ELSEWHERE)
+
+
+def _seen(machine: Instance, copies: Sequence[Mapping[str, JsonValue]], stubs: JsonValue) -> Instance:
+    """Return the machine's libcuda among the image's copies; what it answered holds where no other comes first."""
+    facts = {**machine.facts, "copies": (*copies, *_list(machine.facts.get("copies")))}
+    if isinstance(stubs, Mapping):
+        facts["stub_on_path"] = stubs
+    first = copies[0] if copies else {}
+    if first.get("kind") not in {"compat", "stub"} or first.get("found_by") == ELSEWHERE:
+        return replace(machine, facts=facts)
+    unanswered = {name: value for name, value in facts.items() if name not in ASKED}
+    return replace(machine, version=None, path=None, status=Status.PRESENT, facts=unanswered)
+
+
+def _list(value: JsonValue) -> tuple[JsonValue, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
 def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door: Door | None = None) -> Facts:
-    """Give the facts of an image on this machine; raises UsageError for a folder that is no root of a file system."""
+    """Return the facts of an image on this machine; raises UsageError for a folder that is no root of a file system."""
     root = _root(folder)
     door = door or Door()
     begun = door.now()
@@ -65,16 +128,16 @@ def look(folder: Path, variables: Sequence[str], *, timeout: float = 10.0, door:
     joined = taken_over(components, libcuda.facts)
     return Facts(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        host=replace(host.describe(joined), container=root.name or str(root), os=_text(image, "os")),
+        host=replace(catalogue.describe(joined), container=root.name or str(root), os=_text(image, "os")),
         components=(*joined, image),
-        environments=host.versions(kept, joined),
+        environments=catalogue.versions(kept, joined),
         not_seen=(*(() if variables else (UNTOLD,)), *not_seen, *dict.fromkeys((*denied, *unseen))),
         seconds=round(door.now() - begun, 3),
     )
 
 
 def _root(folder: Path) -> Path:
-    """Give the folder, absolute, where it looks like the root of a file system."""
+    """Return the folder, absolute, where it looks like the root of a file system."""
     try:
         names = {path.name for path in folder.iterdir()}
     except OSError as error:
@@ -87,14 +150,14 @@ def _root(folder: Path) -> Path:
 
 
 def _image(about: Component, libcuda: Component, root: Path) -> Component:
-    """Give what is known of the image as a whole, with the copies of libcuda that it brings."""
+    """Return what is known of the image as a whole, with the copies of libcuda that it brings."""
     facts = {**about.facts, "libcuda": libcuda.facts}
     instances = tuple(replace(one, path=str(root), facts=facts) for one in about.instances)
     return replace(about, path=str(root), facts=facts, instances=instances)
 
 
 def _told(variables: Sequence[str]) -> dict[str, str]:
-    """Give the variables by name; raises UsageError for one without a name or an equals sign."""
+    """Return the variables by name; raises UsageError for one without a name or an equals sign."""
     for one in variables:
         if "=" not in one or one.startswith("=") or "\0" in one:
             message = f"--container-env {one}: KEY=VALUE is wanted"
@@ -108,7 +171,7 @@ def _system(name: str) -> System:
 
 
 def _here() -> list[Task]:
-    """Give the children that look at this machine: what is under every container."""
+    """Return the children that look at this machine: what is under every container."""
     systems = [one for one in catalogue.load() if one.here and _under(one)]
     argv, path = _argv(), tuple(isolation.path())
     environ = targets.environment_of(os.environ)
@@ -125,7 +188,7 @@ def _inside(
     environments: Sequence[Environment],
     interpreters: Mapping[str, Mapping[str, Any]],
 ) -> list[Task]:
-    """Give the children that read the image: one for its system, and one for each of its Pythons."""
+    """Return the children that read the image: one for its system, and one for each of its Pythons."""
     above = [one for one in catalogue.load() if not _under(one) and one.id not in RUNNING]
     tasks = [_task(root, told, [one for one in above if one.here and one.layer is not Layer.APPLICATION], bare)]
     tasks += [

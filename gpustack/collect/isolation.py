@@ -24,7 +24,7 @@ OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 def path() -> list[str]:
-    """Give the folders to import from."""
+    """Return the folders to import from."""
     whole = [entry for entry in sys.path if os.path.isabs(entry)]
     standard = os.path.dirname(os.__file__)
     if standard not in whole:
@@ -44,14 +44,14 @@ def settle() -> None:
 
 
 def argv(module: str) -> tuple[str, ...]:
-    """Give what starts a module in a Python of its own, isolated: neither variables nor the working folder count."""
+    """Return what starts a module in a Python of its own, isolated: neither variables nor the working folder count."""
     import json  # noqa: PLC0415 - this module is imported before it is settled where from
 
     return (sys.executable, "-I", "-c", PROGRAM, json.dumps(path()), module)
 
 
 def absolute(environ: "Mapping[str, str]") -> dict[str, str]:
-    """Give the variables of a child: search paths without entries that lead to the working folder."""
+    """Return the variables of a child: search paths without entries that lead to the working folder."""
     kept = dict(environ)
     for name in LISTS:
         entries = kept.pop(name, "").split(os.pathsep)
@@ -61,7 +61,7 @@ def absolute(environ: "Mapping[str, str]") -> dict[str, str]:
 
 
 def here() -> str | None:
-    """Give the working folder, or None where it is deleted."""
+    """Return the working folder, or None where it is deleted."""
     try:
         return os.getcwd()
     except OSError:

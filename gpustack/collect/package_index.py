@@ -43,7 +43,7 @@ class Index:
     door: Door = field(default_factory=Door)
 
     def versions(self, name: str) -> tuple[Version, ...]:
-        """Give the final releases of a distribution, oldest first; raises NothingSeenError where nobody answers."""
+        """Return the final releases of a distribution, oldest first; raises NothingSeenError where nobody answers."""
         said = LISTED.search(self._ask("index", "versions", name))
         found = []
         for text in (said[1] if said else "").split(","):
@@ -52,7 +52,7 @@ class Index:
         return tuple(sorted(one for one in found if not one.is_prerelease))
 
     def metadata(self, name: str, version: str) -> Metadata:
-        """Give what the wheel of a release says; raises NothingSeenError where none can be had here."""
+        """Return what the wheel of a release says; raises NothingSeenError where none can be had here."""
         dry = ("--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", "--quiet", "--report", "-")
         said = self._ask("install", *dry, f"{name}=={version}")
         try:
@@ -67,7 +67,7 @@ class Index:
             raise NothingSeenError(f"pip's report on {name} {version} could not be read: {error}") from error
 
     def _ask(self, *words: str) -> str:
-        """Give what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
+        """Return what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
         until = min(self.deadline, self.door.now() + PATIENCE)
         if self.door.now() >= until:
             raise NothingSeenError("the time was up before the package index was asked")
@@ -88,7 +88,7 @@ class Index:
         return out
 
     def _hear(self, child: subprocess.Popen[bytes], until: float) -> tuple[str, str]:
-        """Give what a child prints on both outputs; raises NothingSeenError for what takes too long or is too much."""
+        """Return what a child prints on both outputs; raises NothingSeenError for what is too slow or too much."""
         begun = self.door.now()
         said: dict[IO[bytes], bytearray] = {pipe: bytearray() for pipe in (child.stdout, child.stderr) if pipe}
         with selectors.DefaultSelector() as selector:
@@ -109,7 +109,7 @@ class Index:
 
 
 def _loud(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Give the user's settings of pip without those that change how much it prints."""
+    """Return the user's settings of pip without those that change how much it prints."""
     return {name: value for name, value in environ.items() if name not in {"PIP_QUIET", "PIP_VERBOSE"}}
 
 

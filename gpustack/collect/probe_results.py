@@ -36,7 +36,7 @@ ODD = re.compile(
 def parse(
     replies: Sequence[Reply], beside: Container[str | None] = ()
 ) -> tuple[tuple[Component, ...], tuple[Unseen, ...]]:
-    """Give one component for each system that was asked after, and what could not be seen on the way.
+    """Return one component for each system that was asked after, and what could not be seen on the way.
 
     What failed in a Python that stands ``beside`` the chosen one says nothing of the machine.
     """
@@ -48,7 +48,7 @@ def parse(
 
 
 def plain(value: object, depth: int = MOST_DEPTH) -> JsonValue:
-    """Give the value as facts hold it: tuples for lists, text cut to a bound, and nothing that is not JSON.
+    """Return the value as facts hold it: tuples for lists, text cut to a bound, and nothing that is not JSON.
 
     Raises RecursionError where it is nested too deeply.
     """
@@ -66,7 +66,7 @@ def plain(value: object, depth: int = MOST_DEPTH) -> JsonValue:
 
 
 def _counted(value: object) -> JsonValue:
-    """Give a number where anybody can count with it, else None: it has an end, and is none that no machine holds."""
+    """Return a number where anybody can count with it, else None: it has an end, and is none that no machine holds."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     return value if isinstance(value, int) and -MOST_NUMBER < value < MOST_NUMBER else None
@@ -103,7 +103,7 @@ def _component(replies: Sequence[Reply], beside: Container[str | None]) -> Compo
 
 
 def _state(reply: Reply) -> tuple[Status, str | None, tuple[Instance, ...]]:
-    """Give status, reason and copies that one reply tells of."""
+    """Return status, reason and copies that one reply tells of."""
     if reply.answer is None:
         return (Status.FAILED if reply.asked else Status.UNKNOWN), reply.failure, ()
     try:
@@ -124,7 +124,7 @@ def _copies(reply: Reply, told: Sequence[Mapping[str, Any]]) -> tuple[Instance, 
 
 
 def _blanks(replies: Iterable[Reply], beside: Container[str | None]) -> Iterator[Instance]:
-    """Give a copy of which nothing is known for each Python that gave no answer: it may well have one."""
+    """Yield a copy of which nothing is known for each Python that gave no answer: it may well have one."""
     for reply in replies:
         if reply.deep or reply.environment is None or reply.environment in beside:
             continue
@@ -151,7 +151,7 @@ def _instance(reply: Reply, number: int, copy: Mapping[str, Any]) -> Instance:
 
 
 def _exercise(reply: Reply) -> JsonValue:
-    """Give what came of running it: its own words, or how the run ended, and at which of its steps."""
+    """Return what came of running it: its own words, or how the run ended, and at which of its steps."""
     status, reason, copies = _state(reply)
     if copies:
         return copies[0].facts
@@ -160,7 +160,7 @@ def _exercise(reply: Reply) -> JsonValue:
 
 
 def _was_run(reply: Reply) -> bool:
-    """Tell whether it was run, well or in vain: there was something to run, and its turn came in time."""
+    """Tell whether it was run, successfully or not: there was something to run, and its turn came in time."""
     return reply.asked and _state(reply)[0] is not Status.ABSENT
 
 
@@ -176,7 +176,7 @@ def _with_exercise(copies: Iterable[Instance], exercised: Mapping[str | None, Js
 
 
 def _distinct(instances: Iterable[Instance]) -> Iterable[Instance]:
-    """Give each copy once: within one environment no two have the same key."""
+    """Yield each copy once: within one environment no two have the same key."""
     seen: set[tuple[str | None, str]] = set()
     for instance in instances:
         mark = (instance.environment, instance.key)
@@ -190,7 +190,7 @@ def _seconds(reply: Reply) -> float:
 
 
 def _number(said: object) -> float:
-    """Give the seconds that were said, or 0 for what is no such number."""
+    """Return the seconds that were said, or 0 for what is no such number."""
     return float(said) if isinstance(said, int | float) and 0 <= said < MOST_SECONDS else 0.0
 
 
@@ -223,14 +223,14 @@ def _calls(reply: Reply) -> list[Call]:
 
 
 def _rows(reply: Reply, name: str) -> list[list[object]]:
-    """Give the newest rows of what was looked at or called, those that are of three things."""
+    """Return the newest rows of what was looked at or called, those that are of three things."""
     said = (reply.answer or {}).get(name)
     rows = said[-MOST_ROWS:] if isinstance(said, list) else []
     return [row for row in rows if isinstance(row, list) and len(row) == TRIPLE]
 
 
 def _word(value: object, most: int = 200) -> str:
-    """Give it as text, cut to a bound: what a stranger's process wrote is anything, and of any length."""
+    """Return it as text, cut to a bound: what a stranger's process wrote is anything, and of any length."""
     try:
         return str(value)[:most]
     except RecursionError:
@@ -238,7 +238,7 @@ def _word(value: object, most: int = 200) -> str:
 
 
 def _unseen(replies: Sequence[Reply]) -> Iterable[Unseen]:
-    """Give what was denied, what failed, and what nobody had time to ask, each once, as is a Python that is dumb."""
+    """Yield what was denied, what failed, and what nobody had time to ask, each once, as is a Python that is dumb."""
     seen: set[str] = set()
     answered = {reply.environment for reply in replies if reply.failure is None}
     for reply in replies:

@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
 from gpustack import assets
-from gpustack.collect import catalogue, host, isolation, targets
-from gpustack.collect import environments as surroundings
-from gpustack.collect.environments import Surroundings
+from gpustack.collect import catalogue, isolation, targets
+from gpustack.collect import targets as surroundings
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
+from gpustack.collect.targets import Surroundings
 from gpustack.collect.workers import MOST_CHILDREN, Task, ask
 from gpustack.model.facts import Facts, Layer
 
@@ -42,10 +42,10 @@ def look(
     meanwhile: Callable[[], object] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Facts:
-    """Give the facts of this machine within ``timeout`` seconds, one of which is left for the report.
+    """Return the facts of this machine within ``timeout`` seconds, one of which is left for the report.
 
     ``deep`` imports and runs frameworks and libraries in children; ``all_envs`` looks around for further Pythons, and
-    ``progress`` is told how many of how many are done; raises UsageError for a Python that is not there.
+    ``progress`` hears how many of how many are done; raises UsageError for a Python that is not there.
     """
     door = door or Door()
     begun = door.now()
@@ -70,9 +70,9 @@ def look(
     components = surroundings.noted(components, around.kernels)
     return Facts(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        host=host.describe(components),
+        host=catalogue.describe(components),
         components=components,
-        environments=host.versions(environments, components),
+        environments=catalogue.versions(environments, components),
         not_seen=(*around.not_seen, *unseen),
         deep=deep,
         seconds=round(door.now() - begun, 3),
@@ -80,7 +80,7 @@ def look(
 
 
 def patient(systems: Sequence[System], left: float, *, many: bool) -> tuple[System, ...]:
-    """Give the systems with the seconds that each may take: a library that is slow is waited for while there is time.
+    """Return the systems with the seconds that each may take: a library that is slow is waited for while there is time.
 
     A risky probe has a child to itself and holds up nobody, so that it gets all that is left; but a part of it where
     there are ``many`` children, which wait for their turn. One that shares a child keeps its own limit.
@@ -92,7 +92,7 @@ def patient(systems: Sequence[System], left: float, *, many: bool) -> tuple[Syst
 def plan(
     environments: Sequence[Environment], environ: Mapping[str, str], systems: Sequence[System], *, deep: bool
 ) -> tuple[Task, ...]:
-    """Give the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
+    """Return the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
 
     A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. Pythons that
     were found come last, each with one child for all that needs none of its own: there may be many.
@@ -124,7 +124,7 @@ def plan(
 def _groups(
     systems: Sequence[System], where: Literal["here", "target"], *, together: bool = False
 ) -> list[tuple[System, ...]]:
-    """Give the systems of one place by the child that they share; a risky one has a child to itself."""
+    """Return the systems of one place by the child that they share; a risky one has a child to itself."""
     groups: dict[str, list[System]] = {}
     for system in systems:
         if getattr(system, where):
@@ -134,7 +134,7 @@ def _groups(
 
 
 def _at_a_time(*, deep: bool) -> int:
-    """Give how many children may be at work when there are many of them: a framework takes gigabytes when it runs."""
+    """Return how many children may be at work when there are many of them: a framework takes gigabytes when it runs."""
     processors = len(os.sched_getaffinity(0))
     return max(4, min(processors // 2, 8)) if deep else max(4, min(processors * 2, 16))
 
@@ -142,7 +142,7 @@ def _at_a_time(*, deep: bool) -> int:
 def _counted(
     environments: Sequence[Environment], progress: Callable[[int, int], object]
 ) -> Callable[[Sequence[Task]], object]:
-    """Give what tells how many Pythons are done from the tasks that are not."""
+    """Return what tells how many Pythons are done from the tasks that are not."""
     return lambda left: progress(
         len(environments) - len({task.environment for task in left if task.environment}), len(environments)
     )

@@ -68,11 +68,11 @@ class Door:
         self._left = tuple(pid for pid in self._left if not _collected(pid))
 
     def pause(self) -> None:
-        """Give the system a moment to bury the dead."""
+        """Return the system a moment to bury the dead."""
         time.sleep(MOMENT)
 
     def now(self) -> float:
-        """Give the time in seconds on a clock that only goes forward."""
+        """Return the time in seconds on a clock that only goes forward."""
         return time.monotonic()
 
 
@@ -113,7 +113,7 @@ def death(code: int) -> str:
 
 
 def last_line(text: bytes) -> str:
-    """Give the last line that a process said, in brackets, or nothing."""
+    """Return the last line that a process said, in brackets, or nothing."""
     lines = text.decode("utf-8", "replace").strip().splitlines()
     return f"({lines[-1][:200]})" if lines else ""
 

@@ -68,7 +68,7 @@ def _plain(metadata: Metadata) -> Row:
 
 
 def _span(metadata: Metadata, name: str) -> str | None:
-    """Give the range of a requirement that always holds: one of an extra does not."""
+    """Return the range of a requirement that always holds: one of an extra does not."""
     for one in metadata.requires:
         match = REQUIREMENT.match(one)
         if match and match["name"].lower() == name and "extra" not in one.partition(";")[2]:
@@ -102,7 +102,7 @@ PARTS = (
 
 
 def compare(names: Sequence[str], matrix: Matrix, timeout: float | None, index: Index | None = None) -> MatrixUpdate:
-    """Give how the newest rows and newer releases stand on the index, within ``timeout`` seconds in all.
+    """Return how the newest rows and newer releases stand on the index, within ``timeout`` seconds in all.
 
     Raises NothingSeenError where the index tells nothing.
     """
@@ -168,7 +168,7 @@ def _release(part: Part, index: Index, key: str, row: Row | None, version: str) 
 
 
 def _asked(part: Part, rows: Iterable[str], versions: Sequence[Version]) -> list[tuple[str, Version]]:
-    """Give the releases to read: that of the newest row, and the newest of those that have none yet."""
+    """Return the releases to read: that of the newest row, and the newest of those that have none yet."""
     newest = max(map(Version, rows))
     keys = {_key(part, one): one for one in versions}
     new = [(key, one) for key, one in keys.items() if Version(key) > newest][-MOST_NEW:]
@@ -201,7 +201,7 @@ def _alike(row: object, read: object) -> bool:
 
 
 def _line(row: Row) -> str:
-    """Give a row as TOML writes it."""
+    """Return a row as TOML writes it."""
     return ", ".join(f"{name} = {_value(value)}" for name, value in row.items())
 
 

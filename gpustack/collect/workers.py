@@ -16,8 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
+from gpustack.collect.catalogue import Reply, Task, line_for
 from gpustack.collect.subprocesses import Door, death, ended, last_line, state
-from gpustack.collect.tasks import Reply, Task, question
 from gpustack.interrupting import heeded
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Crew:
     def listen(self, progress: Callable[[Sequence[Task]], object] | None = None) -> None:
         """Take answers until every child is done or the deadline is there.
 
-        ``progress`` is told, again and again, which tasks are not done.
+        ``progress`` hears, again and again, which tasks are not done.
         """
         while self._workers or self._waiting:
             self._take(self._wait())
@@ -118,7 +118,7 @@ class Crew:
         if not systems:
             return
         try:
-            child = self.door.start([*task.argv, question(task, systems)], task.environ)
+            child = self.door.start([*task.argv, line_for(task, systems)], task.environ)
         except OSError as error:
             if self._short(error):
                 self._waiting.appendleft(replace(task, systems=tuple(systems)))
@@ -270,7 +270,7 @@ def ask(
     most: int = MOST_CHILDREN,
     progress: Callable[[Sequence[Task]], object] | None = None,
 ) -> Iterator[Reply]:
-    """Give a reply for every system of every task, by the deadline at the latest, in the order of the tasks.
+    """Yield a reply for every system of every task, by the deadline at the latest, in the order of the tasks.
 
     ``meanwhile`` is done once while the children are at work: what the report will need can be made ready then.
     """
@@ -296,5 +296,5 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _whole(digits: str) -> int | None:
-    """Give a whole number, or None for one that counts nothing on any machine: it costs itself and not the answer."""
+    """Return a whole number, or None for one that counts nothing on any machine: it costs itself and not the answer."""
     return int(digits) if len(digits) <= MOST_DIGITS else None

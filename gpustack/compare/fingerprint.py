@@ -48,12 +48,12 @@ FACTS: Mapping[str, tuple[str, ...]] = {
 
 
 def notable(component: str, facts: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Give the facts of a system that are worth comparing, by their names, each as a text."""
+    """Return the facts of a system that are worth comparing, by their names, each as a text."""
     return {name: said for path in FACTS.get(component, ()) for name, said in _at(facts, path) if said is not None}
 
 
 def distributions(report: Report) -> dict[str, str]:
-    """Give what is installed in the chosen Python, by name."""
+    """Return what is installed in the chosen Python, by name."""
     chosen = report.environments[0].python if report.environments else None
     seen = next((one for one in report.components if one.id == PACKAGES), None)
     for copy in seen.instances if seen else ():
@@ -64,12 +64,12 @@ def distributions(report: Report) -> dict[str, str]:
 
 
 def plain(distribution: str) -> str:
-    """Give the name of a distribution as PyPA compares names: flash_attn is flash-attn."""
+    """Return the name of a distribution as PyPA compares names: flash_attn is flash-attn."""
     return SEPARATORS.sub("-", distribution).lower()
 
 
 def common(text: str, report: Report) -> str:
-    """Give a text without what only tells where the chosen Python lies, and which minor version it is."""
+    """Return a text without what only tells where the chosen Python lies, and which minor version it is."""
     chosen = report.environments[0].python if report.environments else ""
     prefix = str(PurePosixPath(chosen).parent.parent)
     own = prefix not in {"/", ".", "/usr", "/usr/local"}
@@ -78,20 +78,20 @@ def common(text: str, report: Report) -> str:
 
 
 def identity(copy: Instance, report: Report) -> tuple[str | None, str]:
-    """Give what makes a copy the same copy in two reports: its Python, and its place or name."""
+    """Return what makes a copy the same copy in two reports: its Python, and its place or name."""
     pci = copy.facts.get("pci")
     name = pci if isinstance(pci, str) else copy.path or copy.key
     return (common(copy.environment, report) if copy.environment else None, common(name, report))
 
 
 def place(copy: Instance) -> str:
-    """Give where a copy is, for people: the address of a GPU, the path of a file, its Python."""
+    """Return where a copy is, for people: the address of a GPU, the path of a file, its Python."""
     pci = copy.facts.get("pci")
     return pci if isinstance(pci, str) else copy.path or copy.environment or copy.key
 
 
 def described(copy: Instance) -> str:
-    """Give a copy in a few words: its version, or the name that it has."""
+    """Return a copy in a few words: its version, or the name that it has."""
     name = copy.facts.get("name")
     return copy.version or copy.build or (name if isinstance(name, str) else copy.status.value)
 
@@ -111,7 +111,7 @@ def _at(facts: Mapping[str, JsonValue], path: str) -> Iterator[tuple[str, str | 
 
 
 def _text(held: JsonValue) -> str | None:
-    """Give a value as a text; None where it is not told."""
+    """Return a value as a text; None where it is not told."""
     if held is None:
         return None
     if isinstance(held, bool):

@@ -11,8 +11,8 @@ from gpustack.diagnose.rules.completing import complete
 from gpustack.diagnose.rules.contracts import draw
 from gpustack.matrix.subjects import systems
 from gpustack.model.facts import Component, Status
+from gpustack.model.matrix_answer import StackMap
 from gpustack.model.report import Tool
-from gpustack.model.stack_map import StackMap
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rules.saying import MESSAGE
-from gpustack.explain import rule_docs, topics
+from gpustack.explain import topics
 from gpustack.imports import messages
-from gpustack.imports.error_codes import mentioned
+from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
 from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
 from gpustack.matrix.subjects.messages import patterns
@@ -21,7 +21,7 @@ from gpustack.matrix.subjects.numbers import FAMILIES, numbers
 from gpustack.matrix.subjects.systems import layers, systems
 from gpustack.matrix.subjects.terms import terms
 from gpustack.matrix.subjects.xids import clock_reasons
-from gpustack.model.explanation import Explanation, Kind, Meaning
+from gpustack.model.matrix_answer import Explanation, Kind, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -38,7 +38,7 @@ MOST_NEAR = 3
 
 
 def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
-    """Give all that is known of the words: typed one after the other, or a line that was pasted."""
+    """Return all that is known of the words: typed one after the other, or a line that was pasted."""
     text = " ".join(" ".join(words).split())
     entries = tuple(_entries(matrix))
     known = _index(entries)
@@ -54,8 +54,8 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
 
 
 def _entries(matrix: Matrix) -> Iterator[Entry]:
-    """Give everything that has a name; where several share one, the order here is the order in which they are told."""
-    yield from ((one, (), partial(topics.of_finding, one, matrix)) for one in rule_docs.ids())
+    """Yield everything that has a name; where several share one, the order here is the order in which they are told."""
+    yield from ((one, (), partial(topics.of_finding, one, matrix)) for one in topics.ids())
     yield from ((one.id, one.also, partial(topics.of_system, one, matrix)) for one in systems(matrix))
     yield from ((one.name, one.also, partial(topics.of_term, one, matrix)) for one in terms(matrix))
     for one in layers(matrix):
@@ -82,7 +82,7 @@ def _called(arch: Architecture) -> tuple[str, ...]:
 
 
 def _clock_reason(one: ClockReason, matrix: Matrix) -> Entry:
-    """Give a reason for lowered clocks under the names of nvidia-smi, its query fields and NVML, old and new."""
+    """Return a reason for lowered clocks under the names of nvidia-smi, its query fields and NVML, old and new."""
     field = one.name.partition("Reason")[2]
     others = (
         *(one.name, one.name.replace("Event", "Throttle")),
@@ -93,7 +93,7 @@ def _clock_reason(one: ClockReason, matrix: Matrix) -> Entry:
 
 
 def _index(entries: Iterable[Entry]) -> Mapping[str, Sequence[Make]]:
-    """Give what each squashed name means: those whose own name it is before those that are also called so."""
+    """Return what each squashed name means: those whose own name it is before those that are also called so."""
     own: dict[str, list[Make]] = {}
     also: dict[str, list[Make]] = {}
     for name, others, make in entries:
@@ -108,7 +108,7 @@ def _looked_up(text: str, known: Mapping[str, Sequence[Make]]) -> Sequence[Make]
 
 
 def _judged(text: str, matrix: Matrix) -> Iterator[Meaning]:
-    """Give what the doctor would say is at fault, had it been handed the line."""
+    """Yield what the doctor would say is at fault, had it been handed the line."""
     if " " not in text:
         return
     facts, _ = take([("the line", text)], matrix)
@@ -119,7 +119,7 @@ def _judged(text: str, matrix: Matrix) -> Iterator[Meaning]:
 
 
 def _with_messages(text: str, listed: Sequence[Number], matrix: Matrix) -> Iterator[Meaning]:
-    """Give the meanings of numbers, then of messages; a message that only says a number adds what it leads to."""
+    """Yield the meanings of numbers, then of messages; a message that only says a number adds what it leads to."""
     rows = {one.kind: one for one in patterns(matrix)}
     said = messages.find([("", messages.clean(text))], matrix) if " " in text or not listed else ()
     for number in listed:
@@ -134,7 +134,7 @@ def _with_messages(text: str, listed: Sequence[Number], matrix: Matrix) -> Itera
 
 
 def _spoken(text: str, known: Mapping[str, Sequence[Make]]) -> tuple[list[Meaning], tuple[str, ...]]:
-    """Give the names within a phrase, with the words that are none; of a pasted line, only what is no ordinary word."""
+    """Return the names in a phrase, and the other words; of a pasted line, only words that are not ordinary."""
     words = re.findall(r"[^\s,;:()\[\]{}<>|\"'`?!]+", text)
     names, left = cut(words, known)
     told = [make() for name in names for make in known[name]]
@@ -144,7 +144,7 @@ def _spoken(text: str, known: Mapping[str, Sequence[Make]]) -> tuple[list[Meanin
 
 
 def _near(text: str, entries: Iterable[Entry], matrix: Matrix) -> Iterator[str]:
-    """Give the names that are spelt almost like the text."""
+    """Yield the names that are spelt almost like the text."""
     names: dict[str, str] = {}
     for name, others, _ in entries:
         names.update(dict.fromkeys(map(squash, (name, *others)), name))
@@ -155,7 +155,7 @@ def _near(text: str, entries: Iterable[Entry], matrix: Matrix) -> Iterator[str]:
 
 
 def _once(told: Iterable[Meaning]) -> Iterator[Meaning]:
-    """Give each meaning once, where it was told first."""
+    """Yield each meaning once, where it comes first."""
     first: dict[tuple[Kind, str], Meaning] = {}
     for one in told:
         first.setdefault((one.kind, one.id), one)

@@ -1,18 +1,20 @@
-"""Rows of the matrix and texts of rules become meanings: what a thing is, its layer, what it stands on, what to do."""
+"""What can be explained: findings with their documentation, errors, systems, layers and terms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from inspect import cleandoc
 from typing import TYPE_CHECKING
 
-from gpustack.explain import rule_docs
+from gpustack.diagnose.rulebook import explain
+from gpustack.diagnose.rules import FINDINGS
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.numbers import bucket_of
 from gpustack.matrix.subjects.systems import layers, systems
 from gpustack.matrix.subjects.terms import leads_of, place_of, terms
 from gpustack.matrix.subjects.xids import cascades
-from gpustack.model.explanation import Kind, Lead, Meaning
 from gpustack.model.facts import Layer
+from gpustack.model.matrix_answer import Kind, Lead, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -24,25 +26,76 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding
     from gpustack.model.rows import Architecture
 
+BENCH = {
+    "bench-failed": """A benchmark gave a wrong result, or could not be run to its end.
+
+        A wrong result means that the GPU, its memory or a library computes wrongly: trust nothing that it computes
+        until the cause is known. Where the benchmark crashed instead, the finding gives the error's own words.
+
+        Run it again alone (gpustack bench NAME); look for Xids and ECC errors (gpustack doctor); if a wrong result
+        returns, take the GPU out of service.""",
+    "bench-low": """A benchmark reached clearly less than this GPU can give.
+
+        The ceiling follows from what the GPU itself reports, and what is usual below it from the matrix. Programs that
+        are bound by this figure run as much slower as it is low.
+
+        The finding names what held it back where that was seen: clocks held down by power or heat, a narrower PCIe
+        link, another process on the GPU. Fix that and measure again; measure on a GPU that nobody else uses.""",
+    "bench-unsteady": """A benchmark's figures vary too much for one of them to be believed.
+
+        Nothing is said of the GPU by it. Mostly another program uses the GPU or the machine, or the clocks change while
+        it is measured.
+
+        Stop the others (gpustack explain gpu-processes tells how to see them) and measure again.""",
+    "bench-skipped": """A benchmark was not run, since something that it needs is not here.
+
+        Nothing is said of the GPU by it. The finding says what is missing: a library, memory, or a kind of number that
+        this GPU does not have.
+
+        Where a package is missing, the finding names the command that installs it.""",
+}
+TRACE = {
+    "trace-wrong-answer": """A model that was followed through the machine gave a wrong answer.
+
+        It was compared with the same model in float64 on the CPU, and differs by more than the precision explains. A
+        GPU, its memory or a library computes wrongly: no figure of that run counts, and no result of others either.
+
+        Compare every bit under load (gpustack stress), look for Xids and ECC errors (gpustack doctor), and trace
+        another model or precision: an error in one of them alone is a library's.""",
+    "trace-step-failed": """One of the seven steps of running a model did not work.
+
+        The finding gives the step and the words of what refused it. All later steps were not reached.
+
+        Let the doctor look for the cause (gpustack doctor --deep); gpustack explain takes the words of the error.""",
+}
 DOCTOR = ("gpustack doctor",)
 CLOCKS = ("nvidia-smi -q -d PERFORMANCE", "gpustack bench")
 WEIGHTS = {
     "ok": "It is no fault.",
     "info": "It is no fault by itself.",
     "warn": "The GPU is slower than it could be for as long as it lasts.",
-    "bad": "The GPU protects itself: something outside the program is to be mended.",
+    "bad": "The GPU protects itself: something outside the program has to be fixed.",
 }
 MOST_BEFORE = 6  # Xids that are named as what brings another; of more, none is
 ASK = "gpustack doctor, on the machine, says whether its stack is behind it; if not, the program is."
 HERE = "Run the command below on the machine: where the finding holds, it names what to type there."
-BENCH = ("gpustack bench",)
-TRACE = ("gpustack trace",)
 CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
 
 
+def ids() -> tuple[str, ...]:
+    """Return the id of every finding that can be explained, in the order of the rules."""
+    return (*FINDINGS, *BENCH, *TRACE)
+
+
+def text(finding: str) -> tuple[str, ...]:
+    """Return the paragraphs of a finding's text, the first its title; none where there is no such finding."""
+    said = BENCH.get(finding) or TRACE.get(finding) or explain(finding) or ""
+    return tuple(" ".join(part.split()) for part in cleandoc(said).split("\n\n") if part.strip())
+
+
 def of_finding(finding: str, matrix: Matrix) -> Meaning:
-    """Give what a finding means; its text says why it hurts and what to do."""
-    title, *says = rule_docs.text(finding)
+    """Return what a finding means; its text says why it hurts and what to do."""
+    title, *says = text(finding)
     place = place_of(matrix, finding)
     return Meaning(
         kind=Kind.FINDING,
@@ -52,19 +105,19 @@ def of_finding(finding: str, matrix: Matrix) -> Meaning:
         says=tuple(says),
         fix=HERE,
         stands_on=(place.about,) if place and place.about else (),
-        see=BENCH if finding in rule_docs.BENCH else TRACE if finding in rule_docs.TRACE else DOCTOR,
+        see=("gpustack bench",) if finding in BENCH else ("gpustack trace",) if finding in TRACE else DOCTOR,
     )
 
 
 def of_judged(finding: Finding) -> Meaning:
-    """Give what a finding on a pasted line says of the machine that printed it."""
+    """Return what a finding on a pasted line says of the machine that printed it."""
     fix = finding.fix
     return Meaning(
         kind=Kind.FINDING,
         id=finding.id,
         title=finding.title,
         layer=finding.layer,
-        says=tuple(one for one in (finding.detail, *rule_docs.text(finding.id)[1:]) if one),
+        says=tuple(one for one in (finding.detail, *text(finding.id)[1:]) if one),
         fix=fix.text if fix else None,
         commands=fix.commands if fix else (),
         stands_on=(finding.component,),
@@ -74,7 +127,7 @@ def of_judged(finding: Finding) -> Meaning:
 
 
 def of_number(number: Number, matrix: Matrix) -> Meaning:
-    """Give what a number of a library or of the kernel log means."""
+    """Return what a number of a library or of the kernel log means."""
     family = number.family
     says = [f"Also called {' and '.join(number.also)}."] if number.also else []
     lead = leads(leads_of(matrix, family.id, number.number))
@@ -96,7 +149,7 @@ def of_number(number: Number, matrix: Matrix) -> Meaning:
 
 
 def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
-    """Give what it means that the clocks of a GPU are below their maximum for this reason."""
+    """Return what it means that the clocks of a GPU are below their maximum for this reason."""
     says = (
         f"A reason for lowered clocks: bit 0x{one.bit:x} of clocks_event_reasons.active of nvidia-smi, "
         f"clocks_throttle_reasons.active in older ones; NVML calls it {one.name}. {WEIGHTS[one.weight]}"
@@ -114,7 +167,7 @@ def of_clock_reason(one: ClockReason, matrix: Matrix) -> Meaning:
 
 
 def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
-    """Give what a recognised message means, and the finding that it mostly leads to."""
+    """Return what a recognised message means, and the finding that it mostly leads to."""
     place = place_of(matrix, pattern.finding) if pattern.finding else None
     return Meaning(
         kind=Kind.MESSAGE,
@@ -129,7 +182,7 @@ def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
 
 
 def of_system(system: System, matrix: Matrix) -> Meaning:
-    """Give what a system of the stack is for, what it stands on and what stands on it."""
+    """Return what a system of the stack is for, what it stands on and what stands on it."""
     return Meaning(
         kind=Kind.SYSTEM,
         id=system.id,
@@ -145,7 +198,7 @@ def of_system(system: System, matrix: Matrix) -> Meaning:
 
 
 def of_term(term: Term, matrix: Matrix) -> Meaning:
-    """Give what a term means, what it stands on and what stands on it."""
+    """Return what a term means, what it stands on and what stands on it."""
     return Meaning(
         kind=Kind.TERM,
         id=term.name,
@@ -160,7 +213,7 @@ def of_term(term: Term, matrix: Matrix) -> Meaning:
 
 
 def of_layer(layer: LayerRow, matrix: Matrix) -> Meaning:
-    """Give what a layer is for, what is in it, and the layers below and above."""
+    """Return what a layer is for, what is in it, and the layers below and above."""
     stack = [one.layer.value for one in layers(matrix) if not one.beside]
     at = stack.index(layer.layer.value) if not layer.beside else None
     return Meaning(
@@ -177,7 +230,7 @@ def of_layer(layer: LayerRow, matrix: Matrix) -> Meaning:
 
 
 def of_architecture(one: Architecture) -> Meaning:
-    """Give what is known of a GPU architecture: its GPUs, who compiles for it, who runs it."""
+    """Return what is known of a GPU architecture: its GPUs, who compiles for it, who runs it."""
     return Meaning(
         kind=Kind.ARCHITECTURE,
         id=f"sm_{one.capability.major}{one.capability.minor}",
@@ -192,19 +245,19 @@ def of_architecture(one: Architecture) -> Meaning:
 
 
 def carried(name: str, matrix: Matrix) -> tuple[str, ...]:
-    """Give the systems and terms that stand on this one: the inverse of what the rows say."""
+    """Return the systems and terms that stand on this one: the inverse of what the rows say."""
     above = [one.id for one in systems(matrix) if name in one.stands_on]
     return (*above, *(one.name for one in terms(matrix) if name in one.stands_on))
 
 
 def leads(findings: Iterable[str]) -> tuple[Lead, ...]:
-    """Give these findings with their texts; one that no rule of this version looks for is left out."""
-    told = ((one, rule_docs.text(one)) for one in findings)
+    """Return these findings with their texts; one that no rule of this version looks for is left out."""
+    told = ((one, text(one)) for one in findings)
     return tuple(Lead(id=one, title=text[0], says=text[1:]) for one, text in told if text)
 
 
 def _able(system: str, matrix: Matrix) -> Iterator[str]:
-    """Give what a server can do and on which GPUs."""
+    """Yield what a server can do and on which GPUs."""
     known = [one for one in serving.techniques(matrix) if one.component == system]
     if known:
         spans = [one.note if one.note and not one.lowest else one.span for one in known]
@@ -213,7 +266,7 @@ def _able(system: str, matrix: Matrix) -> Iterator[str]:
 
 
 def _chain(xid: int, matrix: Matrix) -> Iterator[str]:
-    """Give which Xids bring this one, and which it brings, in the seconds between."""
+    """Yield which Xids bring this one, and which it brings, in the seconds between."""
     for one in cascades(matrix):
         before = [number for number in one.first if number != xid]
         if xid in one.then and (before or one.sxid):

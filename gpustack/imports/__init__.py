@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpustack import snapshots
 from gpustack.errors import InputError
-from gpustack.imports import folders
+from gpustack.imports import deadline
 from gpustack.imports.deadline import LATE, OutOfTime, halfway, unread, within
-from gpustack.model.bounded import MOST_BYTES
 from gpustack.model.facts import Facts, Host, Unseen
+from gpustack.model.plain import MOST_BYTES
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -29,7 +29,7 @@ BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf
 
 
 def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | None = None) -> Facts:
-    """Give the facts of the one machine that all these speak of; raises InputError for what cannot be read.
+    """Return the facts of the one machine that all these speak of; raises InputError for what cannot be read.
 
     What is not read by ``until``, as ``time.monotonic`` tells it, is among their ``not_seen``.
     """
@@ -39,7 +39,7 @@ def load(paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | N
 def whole(
     paths: Sequence[str], stdin: BinaryIO, matrix: Matrix, until: float | None = None
 ) -> tuple[Facts, Mapping[str, Any]]:
-    """Give these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
+    """Return these facts, and the snapshot among the files as it was decoded, with what only a newer gpustack knows."""
     held, left = Sorted(), list(paths)
     with suppress(OutOfTime), within(halfway(until)):  # what arrived in time must still be understood
         for origin, data in _given(left, stdin):
@@ -84,7 +84,7 @@ class Sorted:
 
 
 def _together(given: Sorted, matrix: Matrix, until: float | None) -> tuple[Facts, Mapping[str, Any]]:
-    """Give the facts of one snapshot at most, and of all texts."""
+    """Return the facts of one snapshot at most, and of all texts."""
     if len(given.recorded) > 1:
         names = " and ".join(dict.fromkeys(origin for origin, _ in given.recorded))
         raise InputError(f"{names}: snapshots of two machines; one report speaks of one")
@@ -128,7 +128,7 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
 
 
 def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
-    """Give what a snapshot says, or None for any other text."""
+    """Return what a snapshot says, or None for any other text."""
     plain = data.lstrip()
     if not plain.startswith(b"{") or OF_THE_KERNEL.match(plain):
         return None
@@ -136,9 +136,9 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     try:
         said = snapshots.decode(text, origin)
     except InputError:
-        from gpustack.imports import own_reports, pip_inspect  # noqa: PLC0415 - most inputs need neither
+        from gpustack.imports import own_reports  # noqa: PLC0415 - most inputs do not need it
 
-        if own_reports.OURS.match(text.lstrip()) or pip_inspect.BEGIN.match(text.lstrip()):
+        if own_reports.OURS.match(text.lstrip()) or own_reports.BEGIN.match(text.lstrip()):
             return None
         raise
     schema = said.get("schema")
@@ -147,7 +147,7 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
 
 
 def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], bytes, bool]:
-    """Give the snapshots in a text, the rest of it, and whether a report of ours was left out of that."""
+    """Return the snapshots in a text, the rest of it, and whether a report of ours was left out of that."""
     if b"gpustack" not in data and b"GPUSTACK" not in data and b"How we know" not in data:
         return (), _listed(data), False
     from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs hold what we wrote
@@ -157,12 +157,12 @@ def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], by
 
 
 def _listed(data: bytes) -> bytes:
-    """Give a text in which what ``pip inspect`` prints is a plain list."""
+    """Return a text in which what ``pip inspect`` prints is a plain list."""
     if b'"pip_version"' not in data:
         return data
-    from gpustack.imports import pip_inspect  # noqa: PLC0415 - few inputs are of it
+    from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs are of it
 
-    return pip_inspect.told(data.decode("utf-8", "replace")).encode("utf-8", "replace")
+    return own_reports.told(data.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
 def _own(origin: str) -> Unseen:
@@ -180,7 +180,7 @@ def _unread(origin: str) -> Unseen:
 
 
 def _given(paths: list[str], stdin: BinaryIO) -> Iterator[tuple[str, bytes | Unseen]]:
-    """Give name and content of everything that was named, a folder being all the files in it; what was read leaves."""
+    """Yield name and content of everything that was named, a folder being all the files in it; what was read leaves."""
     left = MOST_BYTES
     while paths:
         for origin, data in _contents(paths[0], stdin, left):
@@ -197,7 +197,7 @@ def _contents(path: str, stdin: BinaryIO, left: int) -> Iterator[tuple[str, byte
     if path == STANDARD_INPUT:
         yield PIPED, _full(PIPED, _piped(stdin, left))
     elif _is_folder(Path(path)):
-        yield from folders.contents(Path(path), left)
+        yield from deadline.contents(Path(path), left)
     else:
         yield path, _full(path, _bytes(Path(path), left))
 
@@ -233,7 +233,7 @@ def _full(origin: str, data: bytes) -> bytes:
 
 
 def _utf8(data: bytes) -> bytes:
-    """Give the same text in UTF-8, without the mark that Windows puts in front."""
+    """Return the same text in UTF-8, without the mark that Windows puts in front."""
     mark = next((mark for mark in BYTE_ORDER_MARKS if data.startswith(mark)), b"")
     if mark and BYTE_ORDER_MARKS[mark] == "utf-16":
         return data.decode("utf-16", "replace").encode("utf-8", "replace")
@@ -241,7 +241,7 @@ def _utf8(data: bytes) -> bytes:
 
 
 def _decoded(data: bytes) -> tuple[str, bool]:
-    """Give the text, and whether something of it was left out since it is large."""
+    """Return the text, and whether something of it was left out since it is large."""
     less = False
     if len(data) > WHOLE:
         from gpustack.imports.sifting import sift  # noqa: PLC0415 - only large inputs need it

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def _rocminfo(origin: str, text: str, into: Gathered) -> int:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Give the index of each GPU that amd-smi or rocm-smi speaks of, and what is said of it."""
+    """Yield the index of each GPU that amd-smi or rocm-smi speaks of, and what is said of it."""
     marks = list(islice(BLOCK.finditer(text), MOST))
     for mark, after in zip(marks, [*marks[1:], None], strict=False):
         end = min(after.start() if after else len(text), mark.end() + LONGEST)
@@ -116,10 +116,10 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 def _amd(origin: str, index: str, said: str, into: Gathered) -> None:
     """Take in one GPU of AMD; a name of another maker's GPU is none."""
     name, gfx, place = NAME.search(said), GFX.search(said), PLACE.search(said)
-    if name and platforms.maker(name["name"]) == "nvidia" and not gfx:
+    if name and gathered.maker(name["name"]) == "nvidia" and not gfx:
         return
     if name or gfx or place:
-        pci = platforms.pci(place["pci"]) if place else None
+        pci = gathered.pci(place["pci"]) if place else None
         into.tell(
             "amd-gpu",
             origin,
@@ -136,7 +136,7 @@ def _names(origin: str, text: str, into: Gathered) -> None:
         into.tell("amd-gpu", origin, str(number), name=match["name"].strip(), pci=match["pci"])
     if not into.fact("amd-gpu", "name"):
         names = (match["name"].strip() for match in islice(NAME.finditer(text), MOST))
-        ours = (name for name in names if platforms.maker(name) == "amd" and not CPU.search(name))
+        ours = (name for name in names if gathered.maker(name) == "amd" and not CPU.search(name))
         for number, name in enumerate(ours):
             into.tell("amd-gpu", origin, str(number), name=name)
 
@@ -166,7 +166,7 @@ def _intel(origin: str, text: str, into: Gathered) -> None:
         into.tell("level-zero", origin, match["name"], version=match["version"])
     for number, match in enumerate(islice(OPENCL.finditer(text), MOST)):
         name = match["name"].strip()
-        made = f"{platforms.maker(name)}-gpu"
+        made = f"{gathered.maker(name)}-gpu"
         if made in {"intel-gpu", "amd-gpu"} and not CPU.search(name) and not into.knows(made):
             into.tell(made, origin, str(number), name=name)
 

@@ -1,16 +1,22 @@
-"""GPUs as programs list them when they start: TensorFlow, llama.cpp, Ollama, numba, deviceQuery, Lightning, MMCV."""
+"""GPUs and PyTorch builds as programs list them.
+
+People write +cuda118 and +cu11.8 for the same.
+"""
 
 from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.imports import platforms, torch_build
+from gpustack.imports import gathered
 
 if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
 
+TAG = re.compile(r"\+(?P<tag>(?:cu(?:da)?-?\d{2}\.?\d?|rocm[\d.]+|cpu|xpu)[\w.]*)")
+CUDA = re.compile(r"cu(?:da)?-?(?P<major>\d{1,2})\.?(?P<minor>\d)(?!\d)")
+KINDS = {"cu": "cuda", "rocm": "rocm", "cpu": "cpu", "xpu": "xpu"}
 LAYOUTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -52,6 +58,30 @@ ROW = re.compile(r"^[ \t]+[*-] (?P<name>[^:\n]{1,60})(?::[ \t]*(?P<value>[^\n]*)
 MOST = 64
 
 
+class Build(NamedTuple):
+    """The tag of a build, the accelerator that it is for and the CUDA version; None where the name does not say."""
+
+    tag: str | None
+    accelerator: str | None
+    cuda: str | None
+
+
+def named(version: str) -> Build:
+    """Return what a version such as 2.11.0+cu130 says of its build."""
+    match = TAG.search(version)
+    return tagged(match["tag"] if match else None)
+
+
+def tagged(tag: str | None) -> Build:
+    """Return what a tag such as cu130 says of a build."""
+    kind = re.match("cu|rocm|cpu|xpu", tag or "")
+    if not kind:
+        return Build(None, None, None)
+    cuda = CUDA.match(tag or "")
+    spelled = f"cu{cuda['major']}{cuda['minor']}{(tag or '')[cuda.end() :]}" if cuda else tag
+    return Build(spelled, KINDS[kind[0]], f"{cuda['major']}.{cuda['minor']}" if cuda else None)
+
+
 def read(origin: str, text: str, into: Gathered) -> None:
     """Take in the GPUs, and of what MMCV and detectron2 print also the build of PyTorch."""
     for layout in LAYOUTS:
@@ -80,7 +110,7 @@ def _lightning(origin: str, rows: str, into: Gathered) -> None:
         elif match["value"] is None and name != "GPU":
             names.append(name)
     for number, name in enumerate(names):
-        platforms.gpu(origin, name, into, str(number))
+        gathered.gpu(origin, name, into, str(number))
 
 
 def _device(origin: str, said: dict[str, str | None], place: int, into: Gathered) -> None:
@@ -88,13 +118,13 @@ def _device(origin: str, said: dict[str, str | None], place: int, into: Gathered
     pci = said.get("pci")
     keys = (said.get("indices") or said.get("index") or _at(pci, into) or str(place)).split(",")
     for key in keys:
-        platforms.gpu(origin, said["name"] or "", into, key)
+        gathered.gpu(origin, said["name"] or "", into, key)
         if key in into.copies.get("gpu", {}):
             into.tell("gpu", origin, key, cc=cc, pci=pci.lower() if pci else None)
 
 
 def _at(pci: str | None, into: Gathered) -> str | None:
-    """Give the key of the GPU at this address, where it is known."""
+    """Return the key of the GPU at this address, where it is known."""
     held = into.copies.get("gpu", {})
     return next((key for key, told in held.items() if pci and told.facts.get("pci") == pci.lower()), None)
 
@@ -113,7 +143,7 @@ def _built(origin: str, rows: str, into: Gathered) -> None:
 def _table(origin: str, name: str, value: str, into: Gathered) -> None:
     """Take in a row of detectron2's table, whose columns stand apart by spaces."""
     version = re.match(r"(?:gcc[^\d\n(]{0,40}\([^)\n]{0,200}\) )?v?(\d+\.\d[\w.+]*)", value)
-    build = torch_build.named(version[1] if version and name == "PyTorch" else "")
+    build = named(version[1] if version and name == "PyTorch" else "")
     component = {"PyTorch": "pytorch", "Python": "python", "GCC": "gcc", "Driver version": "nvidia-driver"}.get(name)
     if component and version:
         into.tell(component, origin, version=version[1], build=build.tag)

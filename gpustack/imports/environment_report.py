@@ -1,4 +1,4 @@
-"""Reports on a Python environment that frameworks print for their bug trackers, line by line "name: value".
+"""What collect_env prints, and what people fill into the forms of issues.
 
 PyTorch's and vLLM's collect_env of every age, and those of transformers, accelerate, Lightning and DeepSpeed.
 """
@@ -9,7 +9,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import issue_forms, platforms
+from gpustack.imports import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
     from gpustack.model.facts import JsonValue
 
+UNAME = re.compile(
+    r"uname_result\(system='Linux',[^)\n]{0,200}?release='(?P<release>[^']{3,80})'[^)\n]{0,300}?machine='(?P<machine>\w+)'"
+)
+PAIR = re.compile(
+    r"^[^\d\n]{0,12}(?P<cuda>\d{1,2}(?:\.\d{1,3}){0,2})(?:_?r\d{1,2}\.\d)?(?:[^\d\n]{0,20}(?:/|,|;|&|\band\b|cudnn)"
+    r"[^\d\n]{0,12}(?P<cudnn>\d{1,2}(?:\.\d{1,3}){0,3}))?",
+    re.IGNORECASE,
+)
+XPU = re.compile(
+    r"^\* (?:\[\d+\] _XpuDeviceProperties\(name=')?(?P<name>Intel[^'\n]{3,80}?)'?(?:,[^\n]*)?$", re.MULTILINE
+)
 LINE = re.compile(
     r"^[ \t]*(?:[-*] )?[^\x00-\x7f]{0,3} ?`?(?P<name>[A-Za-z][\w /?`'-]{1,48}?(?: ?\([^)\n]{1,80}\))?)`?[ \t]{0,80}(?::"
     r"|\.{3,})[ \t]*(?P<value>\S[^\n]{0,400})?$",
@@ -39,6 +50,48 @@ MOST = 4000
 MOST_BELOW = 32
 
 
+def read_forms(origin: str, text: str, known: Mapping[str, str], into: Gathered) -> None:
+    """Take in the forms; ``known`` are the values of the lines "name: value" of this text."""
+    _versions(origin, known, into)
+    _cuda(origin, known, into)
+    for number, match in enumerate(XPU.finditer(known.get("intel gpu models onboard", ""))):
+        into.tell("intel-gpu", origin, str(number), name=match["name"].strip())
+    if known.get("os", "").startswith("Linux") and re.match(r"[2-9]\.\d+\.\d+", known.get("release", "")):
+        gathered.kernel(origin, known["release"], into)
+    uname = UNAME.search(text) if "uname_result" in text else None
+    if uname:
+        gathered.kernel(origin, uname["release"], into)
+        into.machine(machine=uname["machine"])
+
+
+def _versions(origin: str, known: Mapping[str, str], into: Gathered) -> None:
+    for component, names in NAMES.items():
+        found = (re.search(r"(?<![\w.])v?(\d+\.\d[\w.]*)", known.get(name, "")) for name in names)
+        version = next((match[1] for match in found if match), None)
+        if version:
+            into.tell(component, origin, version=version)
+    if "jax" in known and re.match(r"\d", known.get("jaxlib", "")):
+        into.tell("jax", origin, jaxlib=known["jaxlib"])
+
+
+# The component, and the names that forms give to its version.
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "tensorflow": ("tensorflow version", "tensorflow version (gpu?)"),
+    "onnxruntime": ("onnx runtime version", "onnx runtime version or commit id"),
+    "jax": ("jax",),
+    "deepspeed": ("deepspeed info",),
+}
+
+
+def _cuda(origin: str, known: Mapping[str, str], into: Gathered) -> None:
+    """Take in "CUDA/cuDNN version: 10.1/7.6"; whose CUDA it is, people do not say."""
+    pair = PAIR.match(known.get("cuda/cudnn version") or known.get("cuda/cudnn") or "")
+    if pair and not into.knows("cuda-toolkit"):
+        into.tell("cuda-toolkit", origin, version=pair["cuda"], as_told=True)
+    if pair and pair["cudnn"] and not into.knows("cudnn"):
+        into.tell("cudnn", origin, version=pair["cudnn"])
+
+
 def read(origin: str, text: str, into: Gathered) -> None:
     """Take in what such a report says of this machine; a value that could not be collected says nothing."""
     said: dict[str, str] = {}
@@ -54,11 +107,11 @@ def read(origin: str, text: str, into: Gathered) -> None:
     _machine(origin, known, into)
     _gpus(origin, known, into)
     _others(origin, known, into)
-    issue_forms.read(origin, text, known, into)
+    read_forms(origin, text, known, into)
 
 
 def _below(text: str, at: int) -> str:
-    """Give the lines below a name that has no value beside it, as far as they belong to it."""
+    """Return the lines below a name that has no value beside it, as far as they belong to it."""
     lines: list[str] = []
     for line in text[at : at + 4000].lstrip("\n").split("\n"):
         if not line.strip() or (lines and re.match(r"[A-Z][\w ]+:", line)) or len(lines) >= MOST_BELOW:
@@ -100,10 +153,10 @@ def _machine(origin: str, known: Mapping[str, str], into: Gathered) -> None:
     python = re.match(r"\d+\.\d+(?:\.\d\w*)?", known.get("python version", known.get("python", "")))
     if python:
         into.tell("python", origin, version=python[0])
-    platforms.libc(origin, known.get("libc version", ""), into)
+    gathered.libc(origin, known.get("libc version", ""), into)
     system = known.get("os") or known.get("os platform and distribution") or known.get("os version") or ""
-    platforms.system(origin, system if platforms.named(system) else "", into)
-    platforms.platform(origin, known.get("python platform") or known.get("platform") or "", into)
+    gathered.system(origin, system if gathered.named(system) else "", into)
+    gathered.platform(origin, known.get("python platform") or known.get("platform") or "", into)
     for name in ("gcc", "clang"):
         said = re.sub(r"^gcc version .*", "", known.get(f"{name} version", ""))  # that of the kernel module
         found = re.search(r"(?<!\d)(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)\)?$", said.rstrip())
@@ -115,10 +168,10 @@ def _gpus(origin: str, known: Mapping[str, str], into: Gathered) -> None:
     listed = known.get("gpu models and configuration") or known.get("gpu models") or ""
     one = known.get("gpu type") or known.get("gpu model and memory") or known.get("accelerator") or ""
     if not listed and re.search(r"^[^A-Za-z\n]*[A-Za-z].*\d", one, re.MULTILINE):
-        platforms.gpu(origin, re.split(r", |;|\n", one)[0], into, key="0")
+        gathered.gpu(origin, re.split(r", |;|\n", one)[0], into, key="0")
     found = [match for line in listed.split("\n") if (match := GPU.match(line.strip()))]
     for match in found:
-        platforms.gpu(origin, match["name"], into, key=match["index"])
+        gathered.gpu(origin, match["name"], into, key=match["index"])
     driver = _number(known.get("nvidia driver version") or known.get("driver version"))
     if driver and re.match(r"\d{3}\.", driver):
         into.tell("nvidia-driver", origin, version=driver)

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 from gpustack.imports.gathered import HERE
 from gpustack.model.facts import Status, Strength
 
@@ -123,7 +123,7 @@ def _named_gpu(origin: str, said: Mapping[str, str], into: Gathered) -> None:
     cc = said.get("cc") or (f"{arch[1]}.{arch[2]}" if arch else None)
     same = (key for key, told in into.copies.get("gpu", {}).items() if str(told.facts.get("name")).endswith(name))
     key = next(same, None) or str(len(into.copies.get("gpu", {})))
-    platforms.gpu(origin, name, into, key)
+    gathered.gpu(origin, name, into, key)
     into.tell("gpu", origin, key, cc=cc)
 
 

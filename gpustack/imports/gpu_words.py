@@ -1,17 +1,113 @@
-"""GPUs that people name in words: "3x RTX A6000", "8 NVIDIA H100s", "GTX 1080Ti and RTX 2080Ti", "GPU: 2080ti"."""
+"""GPUs, systems and names as people write them."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpustack.imports.gathered import Gathered
 
+# Words as a pattern, and the component; the first that fits decides.
+NAMED = (
+    (
+        r"(?:nvidia[ -])?(?:gpu |graphics |display )?(?:linux )?drivers?(?:'s)?|(?:显卡|nvidia ?)?驱动(?:程序)?",
+        "nvidia-driver",
+    ),
+    (r"nvidia-\d{3}(?:-\w+)?(?=[ :=(]{1,2}\d{3}\.\d)", "nvidia-driver"),
+    (r"(?:user[- ]?space|userland|user[- ]mode) (?:driver |nvidia )?(?:librar(?:y|ies)|driver|parts?)", "libraries"),
+    (r"(?:loaded|running) (?:nvidia )?(?:kernel )?module(?: version)?", "nvidia.ko"),
+    (r"(?:nvidia )?(?:kernel )?module in memory(?: still)?", "nvidia.ko"),
+    (r"nixglnvidia-?", "libraries"),
+    (r"(?:lib)?nvidia-(?:driver|utils|compute|gl)-\d{3}(?:-server|-open){0,2}", "driver-package"),
+    (
+        r"nvidia[ -](?:linux|(?:open )?(?:gpu )?kernel modules?|dkms|open(?:-dkms)?|utils|smi)",
+        "nvidia-driver",
+    ),
+    (r"(?:akmod|kmod|dkms)-nvidia|(?:nvidia|kernel module)(?=[ :]v?\d{3}\.\d{2})", "nvidia-driver"),
+    (
+        r"cuda \(pytorch\)|(?:py)?torch cuda|cuda (?:version )?(?:used|seen|shipped|linked) (?:by|with) (?:py)?torch",
+        "torch-cuda",
+    ),
+    (r"(?:lib)?cudnn\d?-cuda-\d+(?:-\d+)?", "cudnn"),
+    (r"(?:cuda[ _-])?toolkit \(nvcc\)|cuda[ _-]toolkit|nvcc(?: --version| -V)?", "cuda-toolkit"),
+    (r"cuda(?:[ _-](?:runtime|version|sdk))?_?|cuda-(?=\d+\.\d)", "cuda"),
+    (r"cudatoolkit", "cudatoolkit"),
+    (r"cudnn", "cudnn"),
+    (r"(?:py)?torch(?:[._](?:__)?version(?:__)?|-(?=\d+\.\d+\.\d+\+(?:cpu|cu|rocm)))?", "pytorch"),
+    (r"torchvision", "torchvision"),
+    (r"torchaudio", "torchaudio"),
+    (r"tensorflow-rocm", "tensorflow-rocm"),
+    (r"tensorflow-gpu", "tensorflow-gpu"),
+    (r"tensorflow-cpu", "tensorflow-cpu"),
+    (r"tensor ?flow|\btf", "tensorflow"),
+    (r"jax", "jax"),
+    (r"jaxlib", "jaxlib"),
+    (r"jax[-_]cuda12[-_]plugin", "jax-cuda12-plugin"),
+    (r"jax[-_]cuda12[-_]pjrt", "jax-cuda12-pjrt"),
+    (r"jax[-_]cuda13[-_]plugin", "jax-cuda13-plugin"),
+    (r"jax[-_]cuda13[-_]pjrt", "jax-cuda13-pjrt"),
+    (r"vllm", "vllm"),
+    (r"sglang", "sglang"),
+    (r"tensorrt", "tensorrt"),
+    (r"onnxruntime-gpu|onnx ?runtime gpu|microsoft\.ml\.onnxruntime\.gpu", "onnxruntime-gpu"),
+    (r"onnxruntime|onnx ?runtime|\bort", "onnxruntime"),
+    (r"flash[-_]attn|flash[- ]attention", "flash-attn"),
+    (r"xformers", "xformers"),
+    (r"bitsandbytes|bnb", "bitsandbytes"),
+    (r"triton", "triton"),
+    (r"transformers", "transformers"),
+    (r"deepspeed", "deepspeed"),
+    (r"ctranslate2", "ctranslate2"),
+    (r"faster[-_]whisper", "faster-whisper"),
+    (r"numpy", "numpy"),
+    *((rf"cupy[-_]cuda{major}x", f"cupy-cuda{major}x") for major in (11, 12, 13)),
+    (r"cupy", "cupy"),
+    (r"numba", "numba"),
+    (r"nccl", "nccl"),
+    (r"rocm(?:-dev|-libs|-core)?", "rocm"),
+    (r"python", "python"),
+    (r"glibc", "glibc"),
+    (r"gcc|g\+\+", "gcc"),
+    (
+        r"(?:linux )?kernel(?: linux)?|(?<!alma )(?<!rocky )(?<!arch )(?<!oracle )(?<!amazon )(?<!enterprise )linux",
+        "linux-kernel",
+    ),
+    (r"fabric ?manager|(?:nvidia|cuda-drivers)-fabricmanager(?:-\d+)?", "nvidia-fabricmanager"),
+    (r"libnvidia-container(?:-tools|1)?|nvidia[- ]container[- ]toolkit", "nvidia-container-toolkit"),
+    (r"docker(?:-ce)?", "docker"),
+)
+SYSTEM = re.compile(
+    r"(?<![\w./-])(?:Microsoft )?(?P<name>Ubuntu|Debian|CentOS(?: Linux| Stream)?|RHEL|Red Hat Enterprise Linux|Fedora"
+    r"|Rocky(?: Linux)?|Alma ?Linux|Oracle Linux|Amazon Linux|Arch Linux|Manjaro|EndeavourOS|CachyOS|Gentoo|NixOS"
+    r"|openSUSE(?: Leap| Tumbleweed)?|SLES|Pop!?[_ ]?OS!?|Linux Mint|Kali(?: Linux)?|Proxmox(?: VE)?|TrueNAS(?: SCALE)?"
+    r"|Unraid|Windows|windows(?= ?(?:7|8|10|11)\b)|ubuntu(?= ?\d\d\.\d\d|\d\d04\b)|(?:centos|debian|fedora)(?= ?\d)"
+    r"|[Ww]in ?(?=(?:7|8|10|11)\b)|macOS)(?:\b|(?<=[Ww]in)|(?=\d\d04\b))"
+    r"(?: GNU/Linux| Linux| Server| Desktop| Workstation)?(?: release| version)?[: ]*"
+    r"(?P<version>\d+(?:\.\d+)*)?"
+)
+WSL = re.compile(r"(?<![\w./-])(?:WSL|Wsl|wsl)[ -]?[12]?\b(?!/|\.exe)")
+JETSON = re.compile(r"\b(?:Jetson|tegra|nvgpu|JetPack|L4T)\b", re.IGNORECASE)
+COMPILER = re.compile(r"#\d+ |\b(?:cc|gcc|g\+\+|GCC|clang|ldd|GLIBC)\b")
+# What is done in a system is done here, where it is not said that it works there.
+INSIDE = re.compile(
+    r"(?<!works)(?<!worked)(?<!fine)(?<!runs)(?<!tested)(?<!same)(?<!like) in (?:the |my |a )?$", re.IGNORECASE
+)
+# What this machine is said not to be, and where the same was tried.
+AWAY = re.compile(
+    r"(?:\b(?:not|no|non|never|neither|nor|without|isn.t|aren.t|wasn.t|instead of|than)(?: \w+){0,2}"
+    r"|\b(?:works?|worked|runs|ran|fine|same|tested|tried)(?: \w+){0,3} (?:on|in|with)(?: \w+){0,1}) ?\(?$",
+    re.IGNORECASE,
+)
+DENIED = re.compile(
+    r"(?:\w{1,40}(?: \w{1,40})?|(?: \w{1,40}){1,2})? (?:is|was|were|are) not\b"
+    r"|(?:\w{1,40}(?: \w{1,40}){0,2}|(?: \w{1,40}){1,3})? ?\?|[\"'`]?\s*[:=]\s*(?:false|no|0|null|none)\b",
+    re.IGNORECASE,
+)
 _MORE = r"(?:[- ](?:SXM\d?|PCIe?|NVL\d*|HBM\d\w?|\d+ ?GB)(?:-\w+)*\b)*"
 _TRIM = (
     r"(?: ?(?:Ti|TI|ti|SUPER|Super|D|M|Ada(?: Generation)?|Max-Q|Blackwell|SFF)\b)*"
@@ -55,22 +151,49 @@ OWNED = re.compile(rf"\b(?:an?|my|the) (?P<name>{_NUMBER})(?=[,.;)]|$| (?:and|wi
 MOST = 64
 
 
-def read(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
+def read_systems(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
+    """Take in the systems that a line names; ``here`` tells from the words before one whether it is this machine's."""
+    wsl = WSL.search(line)
+    found = [one for one in SYSTEM.finditer(line) if not COMPILER.search(line) and _named(line[: one.start()], here)]
+    inside = [one for one in found if not one["name"].lower().startswith("win")] if wsl else []
+    for one in (inside or found)[:1]:
+        said = f"{one['name'].strip()} {one['version'] or ''}".strip()
+        gathered.system(f"{origin} (in words)", said, into)
+    if wsl and _is_this(line, wsl, here):
+        into.machine(wsl="yes")
+    jetson = JETSON.search(line)
+    if jetson and _is_this(line, jetson, here):
+        into.tell("gpu", f"{origin} (in words)", "0", embedded=True)
+    if re.match(r"\(container\)|[a-z_][\w-]*@[0-9a-f]{12}\b|\$ docker exec", line):
+        into.machine(container="docker")
+
+
+def _is_this(line: str, found: re.Match[str], here: Callable[[str], bool]) -> bool:
+    """Tell whether a line says of this machine that it is what was found."""
+    before = line[: found.start()]
+    return _named(before, here) and not AWAY.search(before[-60:]) and not DENIED.match(line, found.end())
+
+
+def _named(before: str, here: Callable[[str], bool]) -> bool:
+    return here(before) or bool(INSIDE.search(f" {before}"[-40:]))
+
+
+def read_gpus(origin: str, line: str, into: Gathered, here: Callable[[str], bool]) -> None:
     """Take in the GPUs of the first line that names any, each with the number that stands with it.
 
     ``here`` tells from the words before a name whether what follows is said of this machine.
     """
     said = f"{origin} (in words)"
     number = 0
-    for name, count in _named(line, here):
+    for name, count in _gpu_words_named(line, here):
         for _ in range(count):
             if number < MOST:
-                platforms.gpu(said, name, into, str(number))
+                gathered.gpu(said, name, into, str(number))
             number += 1
 
 
-def _named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
-    """Give each GPU that a line names, and how many of it there are; one that is named twice counts once."""
+def _gpu_words_named(line: str, here: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+    """Yield each GPU that a line names, and how many of it there are; one that is named twice counts once."""
     seen: set[str] = set()
     for match in [*NAME.finditer(line), *LABELLED.finditer(line), *OWNED.finditer(line)]:
         name = match["name"].strip()

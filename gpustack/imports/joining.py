@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.imports.gathered import SETTLED, Learnt, conflict
+from gpustack.imports.learnt import SETTLED, Learnt, conflict
 from gpustack.model.facts import Status, Strength
 
 if TYPE_CHECKING:

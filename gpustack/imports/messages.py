@@ -1,4 +1,4 @@
-"""Messages in text: what programs and the kernel said, recognised by the patterns of the matrix.
+"""Messages of other programs: what each implies, and the error codes that it names.
 
 Large inputs stay cheap: a pattern is tried only around places where its word stands, and only so many times.
 """
@@ -10,13 +10,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports.translations import english, originals
+from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.numbers import FAMILIES, numbers
 from gpustack.model.facts import Message
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.messages import Wording
+    from gpustack.matrix.subjects.numbers import Family, Number
 
+NUMBER = r"(0x[0-9a-f]{1,8}|\d{1,9})(?!\w|\.\d)"
+ALONE = re.compile(rf"\W*{NUMBER}\W*", re.IGNORECASE)
+XID = re.compile(
+    rf"(?<![a-z])(s?xid)(?:s|[ _-]?errors?)?\s{{0,8}}(?:\([^)\n]{{0,40}}\))?[\s:#=_-]{{0,16}}{NUMBER}", re.IGNORECASE
+)
+ANSWER = re.compile(
+    rf"(?:error|err|code|status|result|returned|returns|return|rc|failed with|cuda|nvml|cudnn|cublas|nccl)"
+    rf"[\s:=#(_-]{{0,16}}(?:code|error|number|status|\w{{0,30}}\()?[\s:=#(]{{0,16}}{NUMBER}",
+    re.IGNORECASE,
+)
+ASIDE = re.compile(
+    rf"[(\[]\s{{0,8}}(?:error|code)?\s{{0,8}}{NUMBER}\s{{0,8}}[)\]]|(?<![\w.]){NUMBER}\s{{1,8}}error\b", re.IGNORECASE
+)
+SHORTEST_SPELT = 10
+USUAL = 3  # a number alone is an Xid, CUDA's or NVML's; of the others only where they know it
 BEFORE, AFTER = 600, 900
 MOST_PLACES = 400
 LONGEST_WINDOW = 16_000
@@ -56,23 +74,91 @@ KERNEL = re.compile(
 )
 
 
+def mentioned(text: str, matrix: Matrix) -> tuple[tuple[Number, ...], tuple[str, ...]]:
+    """Return the numbers that a text names, each once, and the readings of it that no table knows."""
+    held = {family.id: numbers(matrix, family) for family in FAMILIES}
+    own = tuple(one for table in held.values() for one in table if squash(text) in _own(one))
+    if own:
+        return own, ()
+    found: list[Number] = list(_named(text, held))
+    missing: list[str] = []
+    for family, number, meant in _read(text):
+        known = [one for one in held[family.id] if one.number == number]
+        found += known
+        missing += [f"{family.title} {number}"] * (meant and not known)
+    found += _spelt(text, held, found)
+    once = {(one.family.id, one.number): one for one in found}
+    return tuple(once.values()), tuple(dict.fromkeys(missing))
+
+
+def _own(one: Number) -> tuple[str, str]:
+    """Return what we call a number ourselves: cudnn9-1001 and cuDNN 9 status 1001."""
+    return squash(f"{one.family.id}{one.number}"), squash(f"{one.family.title}{one.number}")
+
+
+def _named(text: str, held: dict[str, tuple[Number, ...]]) -> Iterator[Number]:
+    """Yield the numbers whose names stand in the text, whatever their case and underscores."""
+    said = {squash(word) for word in re.findall(r"[A-Za-z][A-Za-z0-9_]{5,}", text)} | {squash(text)}
+    for table in held.values():
+        yield from (one for one in table if said & {squash(name) for name in (one.name, *one.also)})
+
+
+def _read(text: str) -> Iterator[tuple[Family, int, bool]]:
+    """Yield the numbers in a text, each with a family that it can be of, and whether it is surely meant as one."""
+    alone = ALONE.fullmatch(text)
+    if alone:
+        yield from ((family, _int(alone[1]), place < USUAL) for place, family in enumerate(FAMILIES))
+        return
+    for found in XID.finditer(text):
+        yield from ((family, _int(found[2]), True) for family in FAMILIES if family.id == found[1].lower())
+    if re.search(r"xid", text, re.IGNORECASE):
+        return
+    said = [one for one in FAMILIES if re.search(one.said, text, re.IGNORECASE)]
+    for pattern in (ANSWER, ASIDE):
+        for found in pattern.finditer(text):
+            number = _int(next(filter(None, found.groups())))
+            yield from ((family, number, bool(said)) for family in _answers(said or FAMILIES))
+
+
+def _answers(families: Sequence[Family]) -> tuple[Family, ...]:
+    """Return the families whose numbers are answers of a library, not lines of the kernel log."""
+    return tuple(one for one in families if "xid" not in one.id)
+
+
+def _spelt(text: str, held: dict[str, tuple[Number, ...]], found: Sequence[Number]) -> Iterator[Number]:
+    """Yield the number whose meaning the text says in the library's own words, the longest; not where one is named."""
+    line = squash(text)
+    told = {one.family.id for one in found}
+    other = any(re.search(one.said, text, re.IGNORECASE) for one in FAMILIES if not one.spelt)
+    for family in FAMILIES:
+        spoken = bool(re.search(family.said, text, re.IGNORECASE))
+        if family.spelt and family.id not in told and (spoken or not other):
+            fits = [one for one in held[family.id] if len(squash(one.meaning)) >= SHORTEST_SPELT]
+            fits = [one for one in fits if squash(one.meaning) in line]
+            yield from sorted(fits, key=lambda one: -len(one.meaning))[:1]
+
+
+def _int(text: str) -> int:
+    return int(text, 16 if text.lower().startswith("0x") else 10)
+
+
 def clean(text: str) -> str:
-    """Give text without terminal escapes, without what loggers put before a line, and with plain ends of lines."""
+    """Return text without terminal escapes, without what loggers put before a line, and with plain ends of lines."""
     return PREFIX.sub("", _plain(text))
 
 
 def laid(text: str) -> str:
-    """Give text with plain ends of lines and its indentation, which some tools mean."""
+    """Return text with plain ends of lines and its indentation, which some tools mean."""
     return LOGGED.sub("", _plain(text))
 
 
 def spoken(text: str) -> str:
-    """Give what of a text is no line of the kernel's log, cleaned."""
+    """Return what of a text is no line of the kernel's log, cleaned."""
     return clean(KERNEL.sub("", _plain(text)))
 
 
 def rewritten(text: str) -> Mapping[str, str]:
-    """Give each line of a text that is read in other words, and how it was written, both without what loggers add."""
+    """Return each line of a text that is read in other words, and how it was written, both without what loggers add."""
     return originals(PREFIX.sub("", text))
 
 
@@ -97,12 +183,12 @@ class Found(NamedTuple):
 
 
 def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...]:
-    """Give the messages in texts, each a pair of origin and cleaned text; each with its values once, in their order."""
+    """Return the messages in texts, each a pair of origin and cleaned text; each with its values once, in order."""
     return tuple(found.message for origin, text in texts for found in look(origin, text, matrix))
 
 
 def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -> tuple[Found, ...]:
-    """Give the messages in one cleaned text, and what is said in these wordings, each with its values once."""
+    """Return the messages in one cleaned text, and what is said in these wordings, each with its values once."""
     data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}
@@ -114,7 +200,7 @@ def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -
 
 
 def _of(pattern: Wording, data: bytes, lower: bytes, origin: str) -> Iterator[tuple[int, Found]]:
-    """Give the places and messages of one kind."""
+    """Yield the places and messages of one kind."""
     told = 0
     for start, end in _around(pattern.has.encode(), lower):
         window = data[start:end].decode("utf-8", "ignore")
@@ -127,7 +213,7 @@ def _of(pattern: Wording, data: bytes, lower: bytes, origin: str) -> Iterator[tu
 
 
 def _around(word: bytes, lower: bytes) -> Iterator[tuple[int, int]]:
-    """Give start and end of the text around the places of a word; places that are near each other share one."""
+    """Yield start and end of the text around the places of a word; places that are near each other share one."""
     start = end = -1
     at = lower.find(word)
     for _ in range(MOST_PLACES):
@@ -155,7 +241,7 @@ def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -
 
 
 def _aside(line: str, said: str) -> str:
-    """Give what stands in a line before and after what was recognised, where a comma or a semicolon parts them."""
+    """Return what stands in a line before and after what was recognised, where a comma or a semicolon parts them."""
     before, _, after = line.partition(said)
     parts = (BEFORE_IT.search(before), AFTER_IT.match(after))
     return "\n".join(RAISED.sub("", part["text"]) for part in parts if part)

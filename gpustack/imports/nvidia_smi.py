@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import nvidia_smi_query, platforms
+from gpustack.imports import gathered, nvidia_smi_query
 from gpustack.model.facts import Status
 from gpustack.model.versions import CudaVersion
 
@@ -80,9 +80,9 @@ def _differs(smi: str, release: str) -> bool:
 
 def _listed(origin: str, text: str, into: Gathered) -> None:
     for match in islice(LISTED.finditer(text), MOST):
-        platforms.gpu(origin, match["name"], into, match["index"], platforms.uuid(match["uuid"]))
+        gathered.gpu(origin, match["name"], into, match["index"], gathered.uuid(match["uuid"]))
         instances: tuple[JsonValue, ...] = tuple(
-            {"name": f"MIG {one['profile']}", "uuid": platforms.uuid(one["uuid"])}
+            {"name": f"MIG {one['profile']}", "uuid": gathered.uuid(one["uuid"])}
             for one in INSTANCE.finditer(match["below"])
         )
         if instances and match["index"] in into.copies.get("gpu", {}):
@@ -97,20 +97,20 @@ def _rows(origin: str, text: str, into: Gathered) -> None:
         if name.startswith("ERR!"):
             into.tell("gpu", origin, match["index"], status=Status.FAILED, index=int(match["index"]), error="ERR!")
         elif not name.endswith("...") or match["index"] not in known:
-            platforms.gpu(origin, _uncut(name), into, match["index"])
+            gathered.gpu(origin, _uncut(name), into, match["index"])
         if match["index"] in into.copies.get("gpu", {}):
-            into.tell("gpu", origin, match["index"], pci=platforms.pci(match["pci"]), also=_state(match, devices))
+            into.tell("gpu", origin, match["index"], pci=gathered.pci(match["pci"]), also=_state(match, devices))
 
 
 def _uncut(name: str) -> str:
-    """Give a name without the dots of one that is cut, and without a number that is cut with it."""
+    """Return a name without the dots of one that is cut, and without a number that is cut with it."""
     if not name.endswith("..."):
         return name
     return re.sub(r"(?<=[GR]TX) \d{1,3}$", "", name[:-3]) if name[-4] != " " else name[:-3].strip()
 
 
 def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
-    """Give what stands beside and below a GPU's name: memory, temperature, power, ECC errors and MIG."""
+    """Return what stands beside and below a GPU's name: memory, temperature, power, ECC errors and MIG."""
     use, heat = USE.search(match["below"]), HEAT.search(match["below"])
     errors = re.search(r"\| +(\d{1,9}) +\|\s*$", match["rest"])
     mig = ENABLED.search(match["below"])
@@ -130,7 +130,7 @@ def _state(match: re.Match[str], devices: str | None) -> dict[str, JsonValue]:
 
 
 def _instances(index: str, mode: str, devices: str | None) -> dict[str, JsonValue]:
-    """Give the instances of a GPU that the table of MIG devices has; nothing where the text has no such table."""
+    """Return the instances of a GPU that the table of MIG devices has; nothing where the text has no such table."""
     if devices is None or mode != "Enabled":
         return {}
     rows = (row for row in MIG_ROW.finditer(devices) if row["index"] == index)
@@ -150,7 +150,7 @@ def _csv(origin: str, text: str, into: Gathered) -> None:
 
 
 def _link(said: dict[str, str]) -> dict[str, JsonValue]:
-    """Give the PCI Express link that was asked for."""
+    """Return the PCI Express link that was asked for."""
     asked = {name: said.get(f"pcie.link.{key}", "") for name, key in LINK.items()}
     found: dict[str, JsonValue] = {name: int(value) for name, value in asked.items() if re.fullmatch(r"\d{1,2}", value)}
     return {"pcie": found} if found else {}
@@ -163,10 +163,10 @@ def _queried(origin: str, said: dict[str, str], number: int, into: Gathered) -> 
         into.tell("nvidia-driver", origin, version=driver)
         into.tell("nvml", origin, version=driver, code=0)
     if name and index.isdecimal():
-        platforms.gpu(origin, name, into, index, platforms.uuid(said.get("uuid") or said.get("gpu_uuid")))
+        gathered.gpu(origin, name, into, index, gathered.uuid(said.get("uuid") or said.get("gpu_uuid")))
     if index in into.copies.get("gpu", {}):
         pci, cc = said.get("pci.bus_id") or said.get("gpu_bus_id"), said.get("compute_cap", "")
         total = re.match(r"(\d{1,7}) MiB", said.get("memory.total", ""))
         memory: dict[str, JsonValue] = {"memory": {"total_mib": int(total[1])}} if total else {}
         cc_known = cc if re.fullmatch(r"\d{1,2}\.\d", cc) else None
-        into.tell("gpu", origin, index, cc=cc_known, pci=platforms.pci(pci) if pci else None, also=memory | _link(said))
+        into.tell("gpu", origin, index, cc=cc_known, pci=gathered.pci(pci) if pci else None, also=memory | _link(said))

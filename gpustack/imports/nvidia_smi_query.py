@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read(origin: str, text: str, into: Gathered) -> None:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Give every field by its path in lower case ("mig mode/current"); what has no value heads what is below it."""
+    """Return every field by its path in lower case ("mig mode/current"); what has no value heads what is below it."""
     found: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for match in islice(FIELD.finditer(text), MOST_FIELDS):
@@ -67,8 +67,8 @@ def _gpu(origin: str, pci: str, index: int, said: Mapping[str, str], into: Gathe
         str(index),
         index=index,
         name=_told(said.get("product name", "")),
-        pci=platforms.pci(pci),
-        uuid=platforms.uuid(said.get("gpu uuid")),
+        pci=gathered.pci(pci),
+        uuid=gathered.uuid(said.get("gpu uuid")),
         architecture=_told(said.get("product architecture", "")),
         vbios=_told(said.get("vbios version", "")),
         gsp_firmware=_told(said.get("gsp firmware version", "")),
@@ -95,7 +95,7 @@ def _answer(said: str) -> int | None:
 
 
 def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Give NVML's mask of why clocks are held down, and the name of each reason."""
+    """Return NVML's mask of why clocks are held down, and the name of each reason."""
     active = [
         place
         for place, (smi, _) in enumerate(REASONS)
@@ -108,7 +108,7 @@ def _throttle(said: Mapping[str, str]) -> dict[str, JsonValue]:
 
 
 def _ecc(said: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Give the counts that no correction helped, DRAM's and SRAM's together, as NVML counts them."""
+    """Return the counts that no correction helped, DRAM's and SRAM's together, as NVML counts them."""
     found: dict[str, JsonValue] = {}
     for kind in ("volatile", "aggregate"):
         parts = [said.get(f"ecc errors/{kind}/{name}", "") for name in UNCORRECTED]

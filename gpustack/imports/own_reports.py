@@ -1,17 +1,18 @@
-"""What this program wrote, found again in a text: a snapshot is taken out and read, a report is not read twice."""
+"""Our own reports, and what pip inspect prints: JSON that is read back."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from gpustack import snapshots
 from gpustack.errors import InputError
 from gpustack.imports.messages import ESCAPES
+from gpustack.snapshots import first
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
+BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
+PLAIN = re.compile(r"[\w.+!-]{1,80}")
 OURS = re.compile(r'\{\s*"schema"\s*:\s*"(?P<schema>gpustack\.[\w-]+/\d+)"')
 # The last line of a report, as text and as Markdown, and the line that it may begin with.
 FOOT = re.compile(
@@ -42,6 +43,33 @@ OTHERS = re.compile(
 SARIF = re.compile(r'"driver"\s*:\s*\{\s*"name"\s*:\s*"gpustack"')
 
 
+def told(text: str) -> str:
+    """Return a text in which each such report is the list that ``pip freeze`` would give; descriptions tell nothing."""
+    parts: list[str] = []
+    at = 0
+    while begun := BEGIN.search(text, at):
+        parts.append(text[at : begun.start()])
+        try:
+            said, at = first(text, begun.start(), "what pip inspect printed")
+        except (ValueError, RecursionError):
+            return "\n".join(parts)
+        parts += _lines(said)
+    return "\n".join((*parts, text[at:]))
+
+
+def _lines(said: Mapping[str, Any]) -> Iterator[str]:
+    around = said.get("environment")
+    python = around.get("python_full_version") if isinstance(around, dict) else None
+    if isinstance(python, str) and PLAIN.fullmatch(python):
+        yield f"Python {python}"
+    held = said.get("installed")
+    for one in held if isinstance(held, list) else ():
+        about = one.get("metadata") if isinstance(one, dict) else None
+        name, version = (about.get("name"), about.get("version")) if isinstance(about, dict) else (None, None)
+        if isinstance(name, str) and isinstance(version, str) and PLAIN.fullmatch(name) and PLAIN.fullmatch(version):
+            yield f"{name}=={version}"
+
+
 class Parted(NamedTuple):
     """The snapshots that stand in a text, what is left of it, and whether a report was taken out."""
 
@@ -66,7 +94,7 @@ def part(origin: str, text: str) -> Parted:
 
 
 def _objects(origin: str, text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Give start, end and content of each JSON object of ours that stands in a text, quoted or not."""
+    """Yield start, end and content of each JSON object of ours that stands in a text, quoted or not."""
     at = 0
     while found := OURS.search(text, at):
         start = found.start()
@@ -83,7 +111,7 @@ def _object(origin: str, text: str, start: int, schema: str) -> tuple[Mapping[st
 
 
 def _without(text: str) -> str:
-    """Give a text without the reports in it."""
+    """Return a text without the reports in it."""
     if SARIF.search(text):
         return ""
     text = OTHERS.sub("", _above_and_below(text))

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.imports import system_packages, torch_build
+from gpustack.imports import devices, system_packages
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _pip(text: str) -> Iterator[Package]:
 
 
 def _labelled(text: str) -> Iterator[Package]:
-    """Give packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line, or by word."""
+    """Yield packages that stand as "flash-attn: 2.5.7" or "mamba-ssm Version: 2.2.4", one a line, or by word."""
     for match in islice(BY_WORD.finditer(text), MOST):
         name = "pytorch" if match["manager"] == "conda" else "torch"
         yield Package(name, match["version"], build=match["build"])
@@ -199,7 +199,7 @@ def _component(origin: str, package: Package, into: Gathered) -> None:
     component = COMPONENTS.get(name) or (name if name in SYSTEMS else None)
     if component is None:
         return
-    tag = torch_build.named(version)
+    tag = devices.named(version)
     accelerator = tag.accelerator
     cuda = CONDA_CUDA.search(build or "")
     number = _dotted(cuda["cuda"]) if cuda else tag.cuda
@@ -254,5 +254,5 @@ def _normal(name: str) -> str:
 
 
 def _dotted(cuda: str) -> str:
-    """Give the CUDA version that a conda build names: 11.8 as it is, 118 as 11.8, 112 as 11.2."""
+    """Return the CUDA version that a conda build names: 11.8 as it is, 118 as 11.8, 112 as 11.2."""
     return cuda if "." in cuda else f"{cuda[:2]}.{cuda[2:] or '0'}"

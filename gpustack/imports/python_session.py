@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _alone(origin: str, text: str, into: Gathered) -> None:
 
 
 def _answers(text: str) -> Iterator[tuple[str, str]]:
-    """Give each line with a question, and what stands behind it or, where nothing does, in the next line."""
+    """Yield each line with a question, and what stands behind it or, where nothing does, in the next line."""
     lines = text.split("\n")
     together = {number: (asked, answer) for number, asked, answer in _together(lines)}
     yield from together.values()
@@ -105,7 +105,7 @@ def _answers(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Give the questions of lines that follow each other, each with its number and its line of the answers below."""
+    """Yield the questions of lines that follow each other, each with its number and its line of the answers below."""
     plain = [PROMPT.sub("", line).strip() for line in lines]
     block: list[int] = []
     for number, line in enumerate(plain):
@@ -121,7 +121,7 @@ def _together(lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _printed(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Give the questions of one line that prints several answers, each with its own line of those below."""
+    """Yield the questions of one line that prints several answers, each with its own line of those below."""
     for number, line in enumerate(lines):
         matches = list(ASKED.finditer(line)) if "print" in line and len(line) < LONGEST else []
         plain = [PROMPT.sub("", one).strip() for one in lines[number + 1 : number + 1 + len(matches)]]
@@ -163,6 +163,6 @@ def _device(origin: str, asked: str, answer: str, into: Gathered) -> None:
     capability = CAPABILITY.search(answer) if "get_device_capability" in asked else None
     name = re.search(r"['\"]?(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|AMD|Radeon)[^'\"\n)]{2,60})", answer)
     if "get_device_name" in asked and name:
-        platforms.gpu(origin, name["name"], into, "0")
+        gathered.gpu(origin, name["name"], into, "0")
     if capability:
         into.tell("gpu", origin, "0", cc=f"{capability[1]}.{capability[2]}")

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import platforms
+from gpustack.imports import gathered
 
 if TYPE_CHECKING:
     from gpustack.imports.gathered import Gathered
@@ -126,15 +126,15 @@ def read(origin: str, text: str, into: Gathered) -> None:
 def _machine(origin: str, text: str, into: Gathered) -> None:
     uname, system, secure = UNAME.search(text), OS.search(text), SECURE.search(text)
     if uname:
-        platforms.kernel(origin, uname["release"], into)
+        gathered.kernel(origin, uname["release"], into)
         into.machine(machine=uname["machine"])
     release, booted = RELEASE.search(text), COMMAND_LINE.search(text)
     if release:
-        platforms.kernel(origin, release["release"], into)
+        gathered.kernel(origin, release["release"], into)
     if booted:
         into.tell("linux-kernel", origin, cmdline=tuple(word for word in booted["words"].split() if BOOTED.match(word)))
     if system:
-        platforms.system(origin, system["os"], into)
+        gathered.system(origin, system["os"], into)
     if secure:
         into.tell("linux-kernel", origin, secure_boot=(secure["state"] or secure["words"]).lower() in {"enabled", "on"})
     if lockdown := LOCKDOWN.search(text):
@@ -204,7 +204,7 @@ def _module(name: str) -> str:
 
 
 def _flavour(license_: str | None) -> str | None:
-    """Give which of NVIDIA's two modules has this licence, as the live probe does."""
+    """Return which of NVIDIA's two modules has this licence, as the live probe does."""
     return None if license_ is None else "open" if "MIT" in license_ else "proprietary"
 
 
@@ -222,7 +222,7 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
         into.tell(
             "pci-display",
             origin,
-            platforms.pci(match["pci"]) if match["pci"] else f"device {number}",
+            gathered.pci(match["pci"]) if match["pci"] else f"device {number}",
             vendor=vendor,
             device_id=f"0x{device}" if device else None,
             name=name.strip(),
@@ -233,7 +233,7 @@ def _devices(origin: str, text: str, into: Gathered) -> None:
 
 
 def _link(below: str) -> JsonValue:
-    """Give the link of a device as lspci -vv tells it, in GT/s and lanes: now, and the most of this end."""
+    """Return the link of a device as lspci -vv tells it, in GT/s and lanes: now, and the most of this end."""
     said: dict[str, JsonValue] = {}
     for match in LINK.finditer(below):
         most = "max_" if match["kind"] == "LnkCap" else ""

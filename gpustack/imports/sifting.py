@@ -65,7 +65,7 @@ WORDS = tuple(
 
 
 def sift(data: bytes) -> tuple[bytes, bool]:
-    """Give what of an input is to be read, and whether something was left out."""
+    """Return what of an input is to be read, and whether something was left out."""
     short = b"\n".join(_short(data))
     if b"\n" * 4 in short:  # a search for the words alone is ten times as fast
         short = re.sub(rb"\n{4,}", b"\n\n\n", short)
@@ -79,7 +79,7 @@ def sift(data: bytes) -> tuple[bytes, bool]:
 
 
 def _short(data: bytes) -> Iterator[bytes]:
-    """Give the data in pieces that end where lines do, or where a line is cut for its length."""
+    """Yield the data in pieces that end where lines do, or where a line is cut for its length."""
     start = 0
     while start < len(data):
         end = data.rfind(b"\n", start, start + LONGEST_LINE)
@@ -99,7 +99,7 @@ def _short(data: bytes) -> Iterator[bytes]:
 
 
 def _places(middle: bytes) -> list[tuple[int, int]]:
-    """Give start and end of what stands around the first and the last places of each word."""
+    """Return start and end of what stands around the first and the last places of each word."""
     lower = middle.lower()
     found: list[tuple[int, int]] = []
     for word in WORDS:
@@ -115,7 +115,7 @@ def _places(middle: bytes) -> list[tuple[int, int]]:
 
 
 def _around(text: bytes, at: int) -> tuple[int, int]:
-    """Give the line at a place and some below it, as far as they are near."""
+    """Return the line at a place and some below it, as far as they are near."""
     start = max(text.rfind(b"\n", max(0, at - BEFORE), at) + 1, at - BEFORE, 0)
     end = at
     for _ in range(LINES_AFTER):
@@ -127,7 +127,7 @@ def _around(text: bytes, at: int) -> tuple[int, int]:
 
 
 def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Give the places in order, those that overlap as one."""
+    """Yield the places in order, those that overlap as one."""
     end = -1
     start = 0
     for here, there in sorted(places):
@@ -142,7 +142,7 @@ def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _thinned(data: bytes, first: int, last: int) -> Iterator[bytes]:
-    """Give the lines, of those that differ in digits alone only the first and the last."""
+    """Yield the lines, of those that differ in digits alone only the first and the last."""
     lines = data.split(b"\n")
     kinds = [line.translate(None, DIGITS) for line in lines]
     total: dict[bytes, int] = {}

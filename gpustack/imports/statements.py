@@ -80,7 +80,7 @@ STATEMENTS = (
         match=r"\b(?P<package>(?:lib)?nvidia-(?:utils|driver|compute|compute-utils|headless"
         r"|dkms)-\d{3}[\w-]*)\b (?:(?:is|was|are|were|got|has been|had been) )?installed\b",
     ),
-    # Another libcuda than that of the driver is spoken of.
+    # Another libcuda than that of the driver is mentioned.
     Wording(
         kind="wsl-other-libcuda-said",
         has="libcuda.so",
@@ -111,7 +111,7 @@ STATEMENTS = (
         r"(?:without|by (?:unsetting|clearing|removing)|after (?:unsetting|clearing|removing"
         r"|unset)) LD_LIBRARY_PATH\b",
     ),
-    # Two copies of PyTorch are spoken of.
+    # Two copies of PyTorch are mentioned.
     Wording(
         kind="torch-twice",
         has="torch",
@@ -149,7 +149,7 @@ STATEMENTS = (
         r"|incompatible|mismatch\w*|does not match|does not go) (?:with )?(?:the )?(?:installed )?"
         r"(?P<plugin>jax[-_]cuda\d\d[-_](?:plugin|pjrt))(?: version|==)? ?\(?(?P<found>\d+\.\d+\.\d+)",
     ),
-    # The import of a module looks for a library of CUDA in vain.
+    # The import of a module does not find a CUDA library.
     Wording(
         kind="extension-import",
         has="error: lib",
@@ -157,7 +157,7 @@ STATEMENTS = (
         r"(?:[^\n]{0,200}\n){0,3}?[^\n]{0,40}(?:ImportError|OSError): (?P<soname>lib(?:cudart|cublas"
         r"|cublasLt|nvrtc|cusparse|cusolver|cufft|cupti|nvJitLink)\.so\.[\d.]*\d)$",
     ),
-    # The setting of the firmware for large memory windows is spoken of.
+    # The setting of the firmware for large memory windows is mentioned.
     Wording(
         kind="bios-above-4g",
         has="above 4",

@@ -1,41 +1,119 @@
-"""Texts become facts: each reader takes in what it knows, then the messages in them, then what people say in words."""
+"""Any text: which readers take it, which of two answers holds, and its lines as they are read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpustack.imports import (
     amd_intel,
-    choices,
     devices,
     environment_report,
     file_names,
     from_messages,
-    lines,
     messages,
     nvidia_smi,
     packages,
     python_session,
     shell,
     statements,
-    whereabouts,
     words,
 )
 from gpustack.imports.deadline import OutOfTime, unread, within
 from gpustack.imports.gathered import Gathered
+from gpustack.matrix.subjects.messages import Wording
 from gpustack.model.facts import Unseen
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
+LONGEST = 8_000  # characters of a line that are read
+HEAD, TAIL = 6_000, 1_990
+CUT = " ... "
+EMPTY = "\n" * 20  # more empty lines in a row are no more than these
+CHOICES = (
+    # No GPU is in the machine.
+    Wording(
+        kind="nvidia-absent-said",
+        has="gpu",
+        match=r"\b(?:CI|CI runner|runners?|laptop|notebook|MacBook|Mac|Raspberry Pi ?\d?|(?:head|login) node|build"
+        r" (?:machine|server|host)|dev(?:elopment)? machine|cloud VM|VPS|NAS|(?:this|my|our) (?:machine|computer"
+        r"|PC|server|host|box|VM|node|workstation|desktop)),? (?:(?:has|have|with|there is) no|(?:is )?without(?: an?"
+        r"| any)?) (?:NVIDIA |CUDA |discrete |dedicated )?GPUs?\b"
+        r"(?! (?:driver|access|support|memory|passed|visible|listed))",
+    ),
+    # No GPU is in the machine.
+    Wording(
+        kind="nvidia-absent-said",
+        has="gpu",
+        match=r"\bon a (?:machine|laptop|computer|PC|server|host|VM|notebook|node) without (?:an? |any )?(?:NVIDIA "
+        r"|CUDA )?GPUs?\b|\bGPU-less (?:machine|laptop|VM|server|host|node|box)\b|\b(?:GitHub Actions|ubuntu-latest"
+        r"|Raspberry Pi)\b[^\n.;]{0,24}\bno GPU\b",
+    ),
+    # No GPU is in the machine.
+    Wording(
+        kind="nvidia-absent-said",
+        has="cpu",
+        match=r"\b(?:this|it|mine|my (?:machine|server|laptop)|the (?:machine|server|host))(?: is|'s) an? CPU[- ]only"
+        r" (?:machine|server|host|laptop|box|node|VM|runner|instance|PC|computer)\b",
+    ),
+    # The processor was chosen.
+    Wording(
+        kind="cpu-meant-said",
+        has="purpose",
+        match=r"(?:\bCPU\b|_VISIBLE_DEVICES\b|\b(?:no|without(?: a| the)?) GPU\b|\bFalse\b|\bwith CUDA"
+        r" enabled\b)[^\n.;]{0,60}\bon purpose\b|\bon purpose\b[^\n.;]{0,60}\b(?:CPU|(?:no|without(?: a| the)?)"
+        r" GPU)\b",
+    ),
+    # The processor was chosen.
+    Wording(
+        kind="cpu-meant-said",
+        has="deliberate",
+        match=r"\b(?:CPU|without (?:a |the )?GPU|False)\b[^\n.;]{0,60}\bdeliberately\b|\bdeliberately\b[^\n.;]{0,60}"
+        r"\b(?:CPU|without (?:a |the )?GPU)\b",
+    ),
+    # The processor was chosen.
+    Wording(
+        kind="cpu-meant-said",
+        has="intentional",
+        match=r"\b(?:CPU|without (?:a |the )?GPU|False)\b[^\n.;]{0,60}(?<!un)intentional(?:ly)?\b|(?<!un)intentional"
+        r"(?:ly)?\b[^\n.;]{0,60}\b(?:CPU|without (?:a |the )?GPU)\b",
+    ),
+    # The processor was chosen.
+    Wording(
+        kind="cpu-meant-said",
+        has="as it should",
+        match=r"\b(?:CPU|False),? as it should(?: be)?\b",
+    ),
+    # The GPU stands outside, on a cable of four lanes.
+    Wording(kind="gpu-outside-said", has="egpu", match=r"\beGPUs?\b"),
+    Wording(kind="gpu-outside-said", has="thunderbolt", match=r"\bThunderbolt\b"),
+    Wording(kind="gpu-outside-said", has="oculink", match=r"\bOCuLink\b"),
+)
 MOST_WORDS = 200_000  # characters that may be a person's words: more is a log
 READERS = (environment_report.read, shell.read, packages.read, python_session.read, amd_intel.read)
 LAYOUTS = (nvidia_smi.read, devices.read)  # these need the indentation
-CUT = f"it has lines of more than {lines.LONGEST} characters, of which only the beginning and the end were read"
+LINES_CUT = f"it has lines of more than {LONGEST} characters, of which only the beginning and the end were read"
 SHORTER = "a file with shorter lines"
+
+
+def short(text: str) -> tuple[str, bool]:
+    """Return a text with plain ends of lines and without the middle of long ones, and whether there was any."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if EMPTY in text:
+        text = re.sub(EMPTY + "+", lambda _: EMPTY, text)
+    lines = text.split("\n")
+    if max(map(len, lines)) <= LONGEST:
+        return text, False
+    return "\n".join(map(_short, lines)), True
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LONGEST else f"{line[:HEAD]}{CUT}{line[-TAIL:]}"
 
 
 @dataclass
@@ -50,13 +128,13 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what programs printed."""
-        self.raw = whereabouts.own(self.raw)
+        self.raw = file_names.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
         for reader in READERS:
             reader(self.origin, text, into)
-        found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *choices.CHOICES))
+        found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
         from_messages.read(tuple(one.message for one in found), into)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
@@ -68,7 +146,7 @@ class Text:
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
-        """Give messages their lines as somebody wrote them, where they were read in other words."""
+        """Return messages their lines as somebody wrote them, where they were read in other words."""
         written = messages.rewritten(self.raw)
         into.messages = tuple(
             replace(one, line=_in_words(one.line, written)) if one.origin == self.origin else one
@@ -85,7 +163,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
     What is not read by ``until`` is among the facts' ``not_seen``, and so are long lines, which are cut.
     """
     into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
-    texts = [Text(origin, *lines.short(raw)) for origin, raw in told]
+    texts = [Text(origin, *short(raw)) for origin, raw in told]
     late: dict[str, None] = {}
     heard: dict[str, int] = {}
     for step in STEPS:
@@ -98,7 +176,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
                 late[text.origin] = None
             heard[text.origin] = heard.get(text.origin, 0) + into.count - before
     silent = tuple(text.origin for text in texts if not heard[text.origin] and text.origin not in late)
-    cut = (Unseen(what=text.origin, why=CUT, enable_by=SHORTER) for text in texts if text.cut)
+    cut = (Unseen(what=text.origin, why=LINES_CUT, enable_by=SHORTER) for text in texts if text.cut)
     missed = map(unread, late)
     facts = into.facts()
     return replace(facts, not_seen=(*facts.not_seen, *cut, *missed)), silent

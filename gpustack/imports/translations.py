@@ -151,14 +151,14 @@ LEFT_OUT = re.compile(
 
 
 def originals(text: str) -> Mapping[str, str]:
-    """Give each line that is read in other words, on single spaces, and how it was written."""
+    """Return each line that is read in other words, on single spaces, and how it was written."""
     lines = text.split("\n") if english(text) != text else []
     pairs = ((" ".join(english(line).split()), " ".join(line.split())) for line in lines)
     return {read: written for read, written in pairs if read != written}
 
 
 def english(text: str) -> str:
-    """Give a text in which the words of the C library are English, and what people leave out is said."""
+    """Return a text in which the words of the C library are English, and what people leave out is said."""
     if len(text) > MOST:
         return text
     for words, meaning in ENGLISH.items():

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.imports import file_names, gpu_words, platforms, system_words, torch_build
-from gpustack.imports.names import NAMED
-from gpustack.imports.whereabouts import NOT_AFTER, here, smooth
+from gpustack.imports import devices, file_names, gathered, gpu_words
+from gpustack.imports.file_names import NOT_AFTER, here, smooth
+from gpustack.imports.gpu_words import NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -83,18 +83,18 @@ MOST, LONGEST = 300, 600
 
 
 def read(origin: str, text: str, into: Gathered, known: Iterable[str] = ()) -> None:
-    """Take in what is told in words; lines that are messages of a program (``known``) are not told by a person."""
+    """Take in what people say in words; lines that are messages of a program (``known``) are not said by a person."""
     passed = set(known)
     for line, _ in zip(_lines(text, passed), range(MOST), strict=False):
         for component, version, rest in _claims(line):
             _tell(origin, component, version, rest, into)
         if not (into.knows("gpu") or into.fact("amd-gpu", "name") or into.knows("intel-gpu")):
-            gpu_words.read(origin, line, into, here)
+            gpu_words.read_gpus(origin, line, into, here)
         file_names.named(origin, line, into)
         updated = UPDATED.search(line)
         if updated and not into.knows("nvidia-driver"):
             _driver(f"{origin} (in words)", updated["driver"] or updated["driver2"], "", into)
-        system_words.read(origin, line, into, here)
+        gpu_words.read_systems(origin, line, into, here)
 
 
 def _lines(text: str, passed: set[str]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _lines(text: str, passed: set[str]) -> Iterator[str]:
 
 
 def _claims(line: str) -> Iterator[tuple[str, str, str]]:
-    """Give component, version and what follows of each thing that a line says is here, what was changed last first."""
+    """Yield component, version and what follows of each thing that a line says is here, what was changed last first."""
     for match in sorted(CLAIM.finditer(line), key=lambda one: not CHANGED.match(line, one.end())):
         value = VALUE.match(line, match.end())
         if value is None or not here(line[: match.start()]):
@@ -142,7 +142,7 @@ def _tell(origin: str, component: str, version: str, after: str, into: Gathered)
 
 
 def _dotted(version: str) -> str:
-    """Give a version of cuDNN as people write it: 8907 is 8.9.7, 90100 is 9.1.0."""
+    """Return a version of cuDNN as people write it: 8907 is 8.9.7, 90100 is 9.1.0."""
     match = re.fullmatch(r"([5-8])(\d)(\d{2})|(9|1\d)(\d{2})(\d{2})", version)
     return ".".join(str(int(part)) for part in match.groups() if part) if match else version
 
@@ -211,13 +211,13 @@ def _torch(said: str, version: str, after: str, into: Gathered) -> None:
         r"|[ =(]*py\d[\d.]*_(?:cuda(?P<cuda>\d+\.\d+)|cpu)\S*",
         after,
     )
-    build = torch_build.named(version)
+    build = devices.named(version)
     made = MADE_WITH.match(after) if build.tag is None else None
     if made:
         into.tell("pytorch", said, version=version, cuda=made["cuda"], accelerator="cuda")
     if build.tag is None and beside:
         cuda = beside["cuda"]
-        build = torch_build.tagged(beside["tag"] or (f"cu{cuda.replace('.', '')}" if cuda else "cpu"))
+        build = devices.tagged(beside["tag"] or (f"cu{cuda.replace('.', '')}" if cuda else "cpu"))
     into.tell("pytorch", said, version=version, build=build.tag, accelerator=build.accelerator, cuda=build.cuda)
 
 
@@ -244,7 +244,7 @@ def _python(said: str, version: str, _after: str, into: Gathered) -> None:
 
 def _kernel(said: str, version: str, _after: str, into: Gathered) -> None:
     if not into.version("linux-kernel") and re.match(r"[2-9]\.\d", version):
-        platforms.kernel(said, version, into)
+        gathered.kernel(said, version, into)
 
 
 def _onnxruntime(said: str, version: str, _after: str, into: Gathered) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from gpustack.model.command import Command
-from gpustack.model.comparison import Comparison
+from gpustack.model.difference import Comparison
 from gpustack.model.facts import JsonValue
 from gpustack.model.report import Finding, Tool
 
@@ -271,12 +271,12 @@ class Result:
         return self.unit in TIMES
 
     def name(self) -> str:
-        """Give the id, and the pair where it is one of a pair: p2p.bandwidth 0>1."""
+        """Return the id, and the pair where it is one of a pair: p2p.bandwidth 0>1."""
         pair = f" {self.gpus[0]}>{self.gpus[1]}" if self.gpus and self.device is not None else ""
         return f"{self.id}{pair}"
 
     def place(self) -> str:
-        """Give in words on which GPU it was measured: " on GPU 0", " from GPU 0 to GPU 1", or nothing for all."""
+        """Return in words on which GPU it was measured: " on GPU 0", " from GPU 0 to GPU 1", or nothing for all."""
         if self.gpus and self.device is not None:
             return f" from GPU {self.gpus[0]} to GPU {self.gpus[1]}"
         return "" if self.device is None else f" on GPU {self.device}"

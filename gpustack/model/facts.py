@@ -175,5 +175,5 @@ class Facts:
     seconds: float = 0.0
 
     def find(self, component: str) -> Component | None:
-        """Give the component of this id, or None where nobody asked for it."""
+        """Return the component of this id, or None where nobody asked for it."""
         return next((seen for seen in self.components if seen.id == component), None)

@@ -1,4 +1,4 @@
-"""What the compatibility matrix answers: whether something works with something, why, what else would, and its rows."""
+"""Answers that are no diagnosis: of the matrix, explanations, the map of the stack, and the self-test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,119 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpustack.model.command import Command
-from gpustack.model.report import Row
+from gpustack.model.facts import Component, Environment, Host, Layer, Unseen
+from gpustack.model.report import Contract, Row, Tool
+
+
+class Kind(str, Enum):
+    """What a meaning is the meaning of. A system is one of the stack map; a term is a word of the field."""
+
+    FINDING = "finding"
+    CODE = "code"
+    MESSAGE = "message"
+    SYSTEM = "system"
+    TERM = "term"
+    LAYER = "layer"
+    ARCHITECTURE = "architecture"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """A finding that something leads to: its id, what it says in a sentence, and the rest of its text."""
+
+    id: str
+    title: str
+    says: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """One thing that the words name.
+
+    ``says`` are paragraphs; ``cause`` is what is mostly behind it and ``fix`` what to do; ``stands_on`` and ``carries``
+    name what it needs and what needs it; ``holds`` is what a layer consists of; each of ``see`` is a command that shows
+    it on a machine that has it, each of ``commands`` one that fixes it; ``findings`` are what it leads to when
+    something is wrong.
+    """
+
+    kind: Kind
+    id: str
+    title: str
+    layer: Layer | None = None
+    says: tuple[str, ...] = ()
+    cause: str | None = None
+    fix: str | None = None
+    stands_on: tuple[str, ...] = ()
+    carries: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    see: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+    findings: tuple[Lead, ...] = ()
+    row: Row | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All meanings of some words, the likeliest first.
+
+    ``near`` are names that were perhaps meant, where nothing was found; ``missing`` are readings that the matrix does
+    not know, such as "CUDA error 79".
+    """
+
+    words: str
+    meanings: tuple[Meaning, ...] = ()
+    near: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.meanings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackMap:
+    """What is here of the stack and what goes with what; ``known``: the ids that every map has, bottom layer first.
+
+    ``components`` begin with these, in this order; other things that were seen follow.
+    """
+
+    tool: Tool
+    host: Host
+    components: tuple[Component, ...]
+    contracts: tuple[Contract, ...]
+    environments: tuple[Environment, ...] = ()
+    not_seen: tuple[Unseen, ...] = ()
+    known: tuple[str, ...] = ()
+    taken: str = ""
+    seconds: float = 0.0
+
+
+class Part(str, Enum):
+    """What is proved: that a rule fires on facts that are sick, or that a guard stops a probe that is."""
+
+    RULE = "rule"
+    GUARD = "guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """One thing that was tried: the rule's id or the guard's name, whether it held, and what came of it."""
+
+    name: str
+    part: Part
+    held: bool
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """All that was tried. ``held`` is true where everything held."""
+
+    tool: Tool
+    held: bool
+    proofs: tuple[Proof, ...]
+    seconds: float
 
 
 class Compatibility(str, Enum):

@@ -1,4 +1,4 @@
-"""Our types as JSON: the one place where the names of keys are made."""
+"""Our types as JSON, and what somebody names, read up to a bound: it may be endless, or a device."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from gpustack.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMAS = {
     "Report": "gpustack.report/1",
@@ -21,10 +27,12 @@ SCHEMAS = {
     "SelfTest": "gpustack.selftest/1",
     "Trace": "gpustack.trace/1",
 }
+MOST_BYTES = 130_000_000  # of text: logs are as long as this
+MOST_JSON, MOST_VALUES = 32_000_000, 2_000_000  # letters and values of JSON; one value costs up to 100 bytes of memory
 
 
 def plain(value: object) -> object:
-    """Give dictionaries, lists and plain values for our types.
+    """Return dictionaries, lists and plain values for our types.
 
     A trailing underscore of a field is dropped, a property is a key too, and the largest types name their schema.
     What JSON cannot say becomes what it can: a number that is none is null, half a surrogate pair a question mark.
@@ -43,7 +51,7 @@ def plain(value: object) -> object:
 
 
 def render(value: object) -> str:
-    """Give the JSON text of a report or snapshot, ending with a newline.
+    """Return the JSON text of a report or snapshot, ending with a newline.
 
     It is ASCII: every output can take it, and nothing in it can steer a terminal.
     """
@@ -51,7 +59,7 @@ def render(value: object) -> str:
 
 
 def _keys(value: object) -> dict[str, object]:
-    """Give keys and values of one of our types, in the order of its fields, after what it is and is called."""
+    """Return keys and values of one of our types, in the order of its fields, after what it is and is called."""
     kind = type(value)
     schema = {"schema": SCHEMAS[kind.__name__]} if kind.__name__ in SCHEMAS else {}
     told = {name: getattr(value, name) for name, held in vars(kind).items() if isinstance(held, property)}
@@ -61,3 +69,33 @@ def _keys(value: object) -> dict[str, object]:
 
 def _text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def json_text(path: Path) -> str:
+    """Return the text of a file of JSON; raises InputError where it cannot be read, or holds more than we decode."""
+    held = text(path, MOST_JSON)
+    measure(held, str(path))
+    return held
+
+
+def measure(json: str, origin: str) -> None:
+    """Raise InputError, naming the origin, for JSON that is too much to decode: nothing is decoded to find out."""
+    if len(json) > MOST_JSON:
+        raise InputError(f"{origin}: more than {MOST_JSON // 1_000_000} MB of JSON is too much to read")
+    if len(json) > MOST_VALUES and sum(map(json.count, ",[{")) > MOST_VALUES:
+        raise InputError(f"{origin}: more than {MOST_VALUES // 1_000_000} million values of JSON are too much to read")
+
+
+def text(path: Path, most: int = MOST_BYTES) -> str:
+    """Return the text of a file; raises InputError where it cannot be read, is too long or is not UTF-8."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > most:
+        raise InputError(f"{path}: more than {most // 1_000_000} MB is too much to read")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} cannot be read: it is not UTF-8") from error

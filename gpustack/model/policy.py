@@ -1,4 +1,4 @@
-"""What a machine must be, as its owner wrote it down: the policy that ``gpustack check`` holds a machine against.
+"""A policy and the check against it.
 
 A field's key in the file is its name with hyphens, and what it means stands beside it for the schema of editors.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from enum import Enum
 
-from gpustack.model.report import Purpose, Severity
+from gpustack.model.bench import BenchReport
+from gpustack.model.report import Purpose, Report, Severity
 
 PRESENT = "present"
 ALSO = {"torch": "pytorch", "driver": "nvidia-driver", "cuda": "cuda-toolkit", "flash-attn": "flash-attention"}
@@ -119,3 +121,48 @@ class Policy:
     bench: Figures = field(default_factory=Figures, metadata=_key("What the quick bench must reach."))
     in_use: InUse = field(default_factory=InUse, metadata=_key("What others may do on the GPUs."))
     golden: Golden = field(default_factory=Golden, metadata=_key("A snapshot that the machine must be like."))
+
+
+class HealthClass(str, Enum):
+    """Whose fault it is, for a scheduler to act on.
+
+    ``bad-host``: take the job elsewhere. ``bad-environment``: the change that is being tested is at fault.
+    ``degraded``: it works, with limits. ``unknown``: too little could be seen to say so.
+    """
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    BAD_HOST = "bad-host"
+    BAD_ENVIRONMENT = "bad-environment"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One rule of the policy against what was found. ``ok`` is None where it could not be seen or does not apply.
+
+    ``place`` is the line of the policy that asks for it, as file:line; ``whose`` the class that a failure means, and
+    ``ok`` where nothing can fail: then no ``ok`` means that the rule does not apply.
+    """
+
+    rule: str
+    wanted: str
+    found: str
+    ok: bool | None
+    whose: HealthClass = HealthClass.BAD_HOST
+    place: str | None = None
+
+    @property
+    def unseen(self) -> bool:
+        """Tell whether nobody could see if it is kept."""
+        return self.ok is None and self.whose is not HealthClass.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport(Report):
+    """A report and a quick bench, held against a policy; ``class_`` decides, ``why`` is the sentence behind it."""
+
+    class_: HealthClass
+    why: str = ""
+    policy: tuple[Held, ...] = ()
+    bench: BenchReport | None = None

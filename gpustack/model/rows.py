@@ -41,7 +41,7 @@ class Architecture:
     efficiency: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rates_of(self, product: str) -> Mapping[str, float]:
-        """Give the rates of this product: some (GeForce, L40) have half of what their architecture can do."""
+        """Return the rates of this product: some (GeForce, L40) have half of what their architecture can do."""
         slow = any(re.search(rf"\b{re.escape(name)}\b", product) for name in self.half_rate)
         return {**self.rates, **self.halved} if slow else self.rates
 

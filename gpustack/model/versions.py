@@ -26,7 +26,7 @@ class DriverRelease:
 
     @classmethod
     def parse(cls, text: str | None) -> DriverRelease | None:
-        """Give the release that the text is, or None where it is none."""
+        """Return the release that the text is, or None where it is none."""
         match = _DRIVER.fullmatch(text.strip()) if text else None
         if not match:
             return None
@@ -50,13 +50,13 @@ class CudaVersion:
 
     @classmethod
     def parse(cls, text: str | None) -> CudaVersion | None:
-        """Give the version at the start of the text (12.8, 12.8.93), or None where there is none."""
+        """Return the version at the start of the text (12.8, 12.8.93), or None where there is none."""
         match = _CUDA.match(text.strip()) if text else None
         return cls(*map(int, match.groups())) if match else None
 
     @classmethod
     def decode(cls, number: object) -> CudaVersion | None:
-        """Give the version that CUDA packs in an integer (13000 is 13.0), or None for anything that is not one."""
+        """Return the version that CUDA packs in an integer (13000 is 13.0), or None for anything that is not one."""
         if not isinstance(number, int) or isinstance(number, bool) or number < _PACKED:
             return None
         return cls(number // _PACKED, number % _PACKED // 10)
@@ -77,7 +77,7 @@ class ComputeCapability:
 
     @classmethod
     def parse(cls, text: str | None) -> ComputeCapability | None:
-        """Give the capability that the text is (9.0 or sm_90), or None where it is none."""
+        """Return the capability that the text is (9.0 or sm_90), or None where it is none."""
         if text and (arch := CodeArch.parse(text)):
             return arch.capability
         match = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip()) if text else None
@@ -102,7 +102,7 @@ class CodeArch:
 
     @classmethod
     def parse(cls, text: str | None) -> CodeArch | None:
-        """Give the architecture that the text names, or None where it names none."""
+        """Return the architecture that the text names, or None where it names none."""
         match = _ARCH.fullmatch(text.strip()) if text else None
         if not match:
             return None

@@ -48,16 +48,16 @@ class Written:
     base: tuple[str, ...] = ()
 
     def place(self, *key: str | int) -> str | None:
-        """Give file and line of a key, or of what is nearest around it; None where there is no file."""
+        """Return file and line of a key, or of what is nearest around it; None where there is no file."""
         return f"{self.path}:{line_of((*self.base, *key), self.lines)}" if self.path else None
 
     def beside(self, name: str) -> Path:
-        """Give the file that the policy names, which lies where the policy lies unless its name says otherwise."""
+        """Return the file that the policy names, which lies where the policy lies unless its name says otherwise."""
         return Path(self.path).parent / name
 
 
 def find(folder: Path) -> Path | None:
-    """Give the policy nearest to a folder, upwards: gpustack.toml, else a pyproject.toml with [tool.gpustack]."""
+    """Return the policy nearest to a folder, upwards: gpustack.toml, else a pyproject.toml with [tool.gpustack]."""
     for place in (folder, *folder.parents):
         if (place / NAME).is_file():
             return place / NAME
@@ -68,7 +68,7 @@ def find(folder: Path) -> Path | None:
 
 
 def load(path: Path) -> Written:
-    """Give the policy of a file; raises InputError, with file, line and key, for what is none, or an empty one."""
+    """Return the policy of a file; raises InputError, with file, line and key, for what is none, or an empty one."""
     written = read(_text(path), str(path), SECTION if path.name == PROJECT else ())
     depth = len(written.base)
     if not any(key[:depth] == written.base and len(key) > depth for key in written.lines):
@@ -80,7 +80,7 @@ def load(path: Path) -> Written:
 
 
 def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
-    """Give the policy that a text is, below the table ``base``; raises InputError for what is none."""
+    """Return the policy that a text is, below the table ``base``; raises InputError for what is none."""
     if ENDED in text and not text.rstrip().endswith(f"\n{END}"):
         raise InputError(f'{path} is cut off: its last line is not "{END}"; restore it, or take out the line about it')
     try:
@@ -116,7 +116,7 @@ def _text(path: Path) -> str:
 
 
 def _malformed(says: str, path: str, text: str) -> InputError:
-    """Give the one line for what is no TOML: the reader's own words, with the line in front."""
+    """Return the one line for what is no TOML: the reader's own words, with the line in front."""
     place = PLACE.search(says)
     last = text.rstrip().count("\n") + 1
     line = int(place[1]) if place and place[1] else last
@@ -124,7 +124,7 @@ def _malformed(says: str, path: str, text: str) -> InputError:
 
 
 def keys(kind: type) -> tuple[str, ...]:
-    """Give the keys of one of the policy's types as they are written in the file."""
+    """Return the keys of one of the policy's types as they are written in the file."""
     return tuple(one.name.rstrip("_").replace("_", "-") for one in fields(kind))
 
 
@@ -153,7 +153,7 @@ def _component(table: Table, name: str) -> str:
 
 
 def _range(table: Table, key: str, said: str) -> str:
-    """Give a range of versions that is one."""
+    """Return a range of versions that is one."""
     if is_specifier(said):
         return said
     meant = f'write ">={said}" or "=={said}"' if re.fullmatch(r"[\w.+-]+", said, re.ASCII) else 'such as ">=2.6,<3"'
@@ -178,7 +178,7 @@ def _frameworks(table: Table) -> tuple[str, ...]:
     for name in named:
         if ALSO.get(name, name) not in FRAMEWORKS:
             known = ", ".join(FRAMEWORKS)
-            raise table.wrong(f"whether {shown(name)} works cannot be told; of these it can: {known}", "frameworks")
+            raise table.wrong(f"whether {shown(name)} works cannot be known; of these it can: {known}", "frameworks")
     return tuple(ALSO.get(name, name) for name in named)
 
 
@@ -197,7 +197,7 @@ def _raised(table: Table) -> Raised:
 
 
 def _finding(table: Table) -> str:
-    """Give the id, key or pattern of findings; one that can fit no finding is wrong."""
+    """Return the id, key or pattern of findings; one that can fit no finding is wrong."""
     said = table.needed("finding")
     if not any(fnmatchcase(known, said.partition("@")[0]) for known in FINDINGS):
         raise table.wrong(f"no finding has the id {shown(said)} (docs/findings.md lists them)", "finding")

@@ -1,31 +1,135 @@
-"""The health check: a report and a quick bench held against a policy, and one word for whose fault it is.
+"""What a policy says of figures, and the whole check.
 
 Everything here is a pure function of what was seen; whose fault a finding is stands in ``gpustack.faults``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from math import isfinite
 from typing import TYPE_CHECKING
 
-from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.facts import Status
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Health, Severity
-from gpustack.policy import Written, bench_rows, evaluate, faults, gpu_rows, suppress
-from gpustack.policy.bench_rows import Unmeasured
+from gpustack.policy import Written, evaluate, gpu_rows, suppress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date
 
     from gpustack.model.bench import BenchReport
+    from gpustack.model.policy import Policy
     from gpustack.model.report import Finding, Report
 
-__all__ = ["Unmeasured", "check", "failed", "unmeasurable"]
-
+HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
+AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+LOW = "bench-low"
+MOST_NAMED = 4
 OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOWN
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmeasured:
+    """Why there is no bench. ``blind``: there is a GPU to measure, and nobody chose to leave it out."""
+
+    why: str
+    blind: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What one figure reached: its part of the limit or of the baseline; None where it has none."""
+
+    id: str
+    where: str
+    share: float | None
+
+
+def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written: Written) -> Iterator[Held]:
+    """Yield a row for each least part that the policy wants, and one for all figures that it says nothing of."""
+    figures = written.policy.bench
+    for key, wanted, reached in (
+        ("least", figures.least, _of_limits(bench)),
+        ("least-of-baseline", figures.least_of_baseline, _of_baseline(bench)),
+    ):
+        for pattern, least in wanted.items():
+            mine = [one for one in reached if pattern_of(one.id, wanted) == pattern]
+            found, ok = _held(mine, least) if bench else (f"not measured: {unmeasured.why}" if unmeasured else "", None)
+            yield Held(
+                rule=f"bench.{key}.{pattern}",
+                wanted=f"{least:.0%} of the {'limit' if key == 'least' else 'baseline'} or more",
+                found=found,
+                ok=ok,
+                whose=HOST if bench or (unmeasured and unmeasured.blind) else NOBODY,
+                place=written.place("bench", key, pattern),
+            )
+    yield _all(bench, unmeasured)
+
+
+def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
+    """Return the key that speaks of a benchmark: its id, else the first pattern that fits."""
+    return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
+
+
+def eased(bench: BenchReport, policy: Policy) -> BenchReport:
+    """Return the report with "low" as a note where the policy itself says what a figure must reach."""
+    told = {one.id for one in bench.results if pattern_of(one.id, policy.bench.least)}
+    told |= {one.id for one in bench.results if pattern_of(one.id, policy.bench.least_of_baseline)}
+    findings = tuple(
+        replace(one, severity=Severity.INFO)
+        if one.id == LOW and (one.instance or "").partition(" ")[0] in told and one.severity in AT_FAULT
+        else one
+        for one in bench.findings
+    )
+    return replace(bench, findings=findings)
+
+
+def _of_limits(bench: BenchReport | None) -> list[Reached]:
+    results = bench.results if bench else ()
+    return [Reached(id=one.id, where=one.place(), share=one.ratio) for one in results if one.value is not None]
+
+
+def _of_baseline(bench: BenchReport | None) -> list[Reached]:
+    changes = bench.comparison.changes if bench and bench.comparison else ()
+    return [
+        Reached(
+            id=one.id.partition(" ")[0],
+            where="" if one.device is None else f" on GPU {one.device}",
+            share=None if one.change is None else 1 + one.change,
+        )
+        for one in changes
+        if one.after is not None
+    ]
+
+
+def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
+    """Return what the figures of one row reached, the least first, and whether all of them reached enough."""
+    known = sorted((one.share, one.id + one.where) for one in mine if one.share is not None and isfinite(one.share))
+    if not known:
+        return ("what was measured has no such part" if mine else "none of these was measured"), None
+    short = [(share, name) for share, name in known if share < least]
+    told = [f"{share:.1%} {name}" for share, name in (short or known[:1])]
+    rest = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    said = ", ".join(told[:MOST_NAMED]) + rest
+    return said if short or len(known) == 1 else f"{said}, the least of {len(known)}", not short
+
+
+def _all(bench: BenchReport | None, unmeasured: Unmeasured | None) -> Held:
+    """Return the row that holds without any policy: no figure failed, or is low without a reason."""
+    row = Held(rule="bench", wanted="no figure failed or low", found="", ok=None, whose=NOBODY)
+    if bench is None:
+        return replace(row, found=f"not measured: {unmeasured.why}" if unmeasured else "not measured")
+    wrong = [one.title for one in bench.findings if one.severity in AT_FAULT]
+    measured = sum(one.value is not None for one in bench.results)
+    if not wrong and not measured:
+        return replace(row, found="nothing was measured")
+    rest = f" and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
+    said = ", ".join(wrong[:MOST_NAMED]) + rest or f"{measured} figure{'s' * (measured != 1)}, all well"
+    return replace(row, found=said, ok=not wrong, whose=HOST)
 
 
 def check(
@@ -39,7 +143,7 @@ def check(
     unmeasured: Unmeasured | None = None,
     hide: Callable[[Report], Report] = lambda report: report,
 ) -> CheckReport:
-    """Give the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
+    """Return the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
 
     ``golden`` is the machine as it was when it was good, read from ``origin``; ``unmeasured`` says why there is no
     bench; ``today`` decides which findings are still ignored; ``hide`` takes out the names that the golden machine is
@@ -51,13 +155,13 @@ def check(
     report = suppress.weighed(report, policy, today)
     if bench:
         bench = replace(bench, findings=suppress.weigh(bench.findings, policy, today))
-        bench = bench_rows.eased(bench, policy)
+        bench = eased(bench, policy)
     rows = (
         *evaluate.components(report, written),
         *gpu_rows.kinds(report, written),
         *evaluate.frameworks(report, written),
         *gpu_rows.use(report, written),
-        *bench_rows.rows(bench, unmeasured, written),
+        *bench_rows(bench, unmeasured, written),
         *evaluate.drift(report, golden, origin, written, hide),
         *evaluate.weights(seen, written, today),
     )
@@ -78,7 +182,7 @@ def failed(report: CheckReport, counted: Sequence[str]) -> bool:
 
 
 def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
-    """Give the class and the sentence behind it: a fault of the host goes before one of the environment."""
+    """Return the class and the sentence behind it: a fault of the host goes before one of the environment."""
     wrong = [*_roots(report, Severity.ERROR), *((row.whose, _failure(row)) for row in rows if _fails(row))]
     for class_ in GRAVEST:
         for whose, why in wrong:
@@ -94,10 +198,10 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
 
 
 def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, str]]:
-    """Give the causes of one severity, most likely first, each with its class and why it is of that."""
+    """Return the causes of one severity, most likely first, each with its class and why it is of that."""
     by_key = {one.key: one for one in report.findings}
     roots: list[Finding] = [by_key[key] for key in report.verdict.root_keys if key in by_key]
-    return ((faults.whose(one), f"{one.title}; {faults.because(one)}") for one in roots if one.severity is severity)
+    return ((suppress.whose(one), f"{one.title}; {suppress.because(one)}") for one in roots if one.severity is severity)
 
 
 def _failure(row: Held) -> str:

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.compare import fingerprint
-from gpustack.compare.difference import changes
+from gpustack.compare import changes, fingerprint
 from gpustack.matrix.subjects.pep440 import specifiers, version_of
-from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Status
-from gpustack.model.policy import ALSO, PRESENT
+from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held
 from gpustack.model.report import Health, Severity
-from gpustack.policy import faults
+from gpustack.policy import suppress
 from gpustack.policy.suppress import fits, in_force
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ UNTOLD = "no reason was given"
 
 
 def components(report: Report, written: Written) -> Iterator[Held]:
-    """Give a row for each component that must be there."""
+    """Yield a row for each component that must be there."""
     for name, wanted in written.policy.components.items():
         seen = next((one for one in report.components if one.id == ALSO.get(name, name)), None)
         found, ok = _version(seen, wanted) if seen else _distribution(name, wanted, report)
@@ -41,15 +39,15 @@ def components(report: Report, written: Written) -> Iterator[Held]:
             wanted=wanted,
             found=found,
             ok=ok,
-            whose=faults.of_layer(seen.layer) if seen else OURS,
+            whose=suppress.of_layer(seen.layer) if seen else OURS,
             place=written.place("components", name),
         )
 
 
 def frameworks(report: Report, written: Written) -> Iterator[Held]:
-    """Give a row for each framework that must be able to use the GPU, in the chosen Python."""
+    """Yield a row for each framework that must be able to use the GPU, in the chosen Python."""
     roots = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
-    hosts = any(faults.whose(one) is HOST for one in roots)
+    hosts = any(suppress.whose(one) is HOST for one in roots)
     for name in written.policy.frameworks:
         unseen = _unseen(report, name)
         works = report.verdict.works.get(name, None if unseen else False)
@@ -86,7 +84,7 @@ def _unseen(report: Report, name: str) -> str | None:
 
 
 def weights(findings: Sequence[Finding], written: Written, today: date) -> Iterator[Held]:
-    """Give a row for each finding that is to be ignored or raised: what became of it. None of these can fail."""
+    """Yield a row for each finding that is to be ignored or raised: what became of it. None of these can fail."""
     rows: list[tuple[str, int, Ignored | Raised]] = [
         *(("ignore", number, one) for number, one in enumerate(written.policy.ignore)),
         *(("raise", number, one) for number, one in enumerate(written.policy.raise_)),
@@ -111,7 +109,7 @@ def weights(findings: Sequence[Finding], written: Written, today: date) -> Itera
 def drift(
     report: Report, golden: Report | None, origin: str, written: Written, hide: Callable[[Report], Report]
 ) -> Iterator[Held]:
-    """Give a row for each component that is not as it was in the golden snapshot, and one for the rest.
+    """Yield a row for each component that is not as it was in the golden snapshot, and one for the rest.
 
     Snapshots are redacted as they are taken, so both are compared as ``hide`` gives them: without names.
     """
@@ -129,7 +127,7 @@ def drift(
             wanted=_told(part.before for part in parts),
             found=_told(f"{part.what} {part.after or 'gone'}" for part in parts) + (", which may differ" * allowed),
             ok=allowed,
-            whose=faults.of_layer(parts[0].layer),
+            whose=suppress.of_layer(parts[0].layer),
             place=written.place("golden", "may-differ") if allowed else place,
         )
     same = len({one.id for one in report.components} & {one.id for one in golden.components} - set(by_component))
@@ -150,7 +148,7 @@ def _told(words: Iterable[str | None]) -> str:
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
-    """Give what there is of a component, and whether that is what is wanted; None: nobody can say."""
+    """Return what there is of a component, and whether that is what is wanted; None: nobody can say."""
     reason = f": {seen.reason}" if seen.reason else ""
     if seen.status is Status.UNKNOWN or (seen.status is Status.FAILED and not seen.instances):
         return f"not known{reason}", None
@@ -160,7 +158,7 @@ def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
 
 
 def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
-    """Give what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
+    """Return what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
     held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
     if fingerprint.plain(name) in held:
         return _within(held[fingerprint.plain(name)], wanted)

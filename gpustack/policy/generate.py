@@ -29,7 +29,7 @@ GONE = "\ufffd"
 
 
 def draft(report: Report, bench: BenchReport | None, purpose: str | None = None) -> str:
-    """Give the text of a policy that this machine keeps, where nothing is wrong with it."""
+    """Return the text of a policy that this machine keeps, where nothing is wrong with it."""
     parts = (_head(purpose), _frameworks(report), _components(report), _gpus(report), _bench(bench), _use(), _rest())
     return "\n".join((*(line for part in parts for line in (*part, "")), END, ""))
 
@@ -44,14 +44,14 @@ def _head(purpose: str | None) -> Iterator[str]:
 
 
 def _frameworks(report: Report) -> Iterator[str]:
-    """Give the frameworks that can use the GPU here."""
+    """Yield the frameworks that can use the GPU here."""
     works = [name for name in FRAMEWORKS if report.verdict.works.get(name)]
     yield "# The frameworks that must be able to use the GPU, in the Python that is looked at."
     yield _on(f"frameworks = [{', '.join(map(_quoted, works or ['pytorch']))}]", bool(works))
 
 
 def _components(report: Report) -> Iterator[str]:
-    """Give a row for what a job most rests on: the driver's branch, the frameworks, the libraries that are here."""
+    """Yield a row for what a job most rests on: the driver's branch, the frameworks, the libraries that are here."""
     there = {one.id: one for one in report.components if one.status is Status.PRESENT}
     yield '# What must be there: "present", or a range of versions.'
     yield "[components]"
@@ -64,7 +64,7 @@ def _components(report: Report) -> Iterator[str]:
 
 
 def _gpus(report: Report) -> Iterator[str]:
-    """Give how many GPUs there are, and what all of them are."""
+    """Yield how many GPUs there are, and what all of them are."""
     seen = cards(report) or ()
     names = list(dict.fromkeys(card.name for card in seen if card.name))
     capabilities = sorted({card.capability for card in seen if card.capability}, key=numbers)
@@ -80,7 +80,7 @@ def _gpus(report: Report) -> Iterator[str]:
 
 
 def _bench(bench: BenchReport | None) -> Iterator[str]:
-    """Give the least parts of the limit: a little less than what was measured here."""
+    """Yield the least parts of the limit: a little less than what was measured here."""
     measured = [one for one in bench.results if one.ratio and 0 < one.ratio <= 1] if bench else []
     shares: dict[str, float] = {}
     for one in measured:
@@ -112,7 +112,7 @@ def _rest() -> Iterator[str]:
 
 
 def _range(component: Component) -> str | None:
-    """Give the range of the release that is here: 2.11.0 is >=2.11,<3."""
+    """Return the range of the release that is here: 2.11.0 is >=2.11,<3."""
     known = version_of(component.version) if component.version else None
     return f">={known.major}.{known.minor},<{known.major + 1}" if known else None
 
@@ -122,7 +122,7 @@ def _on(line: str, on: bool) -> str:  # noqa: FBT001 - a line, and whether it is
 
 
 def _quoted(text: str) -> str:
-    """Give a text as TOML writes it: in ASCII, half surrogates replaced, which TOML cannot say."""
+    """Return a text as TOML writes it: in ASCII, half surrogates replaced, which TOML cannot say."""
     whole = text.encode("utf-16", "replace").decode("utf-16").replace("\x7f", GONE)
     return "".join(_letter(letter) for letter in json.dumps(whole, ensure_ascii=False))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import flag, number, text
 from gpustack.matrix.subjects.pep440 import specifiers, version_of
-from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Status
+from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Health
 from gpustack.model.versions import ComputeCapability
 
@@ -45,7 +45,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What every GPU must be: its key in the policy, how that is told of one GPU, and what it is there."""
+    """What every GPU must be: its key in the policy, how that is reported of one GPU, and what it is there."""
 
     key: tuple[str, str]
     wanted: str
@@ -54,7 +54,7 @@ class Demand:
 
 
 def cards(report: Report) -> tuple[Card, ...] | None:
-    """Give the GPUs that their drivers list; None where a driver does not answer and nobody can say."""
+    """Return the GPUs that their drivers list; None where a driver does not answer and nobody can say."""
     there = [one for one in report.components if one.id in MAKERS]
     made = (_card(copy) for one in there for copy in one.instances if copy.status is Status.PRESENT)
     found = tuple(card for card in made if card)
@@ -67,7 +67,7 @@ def cards(report: Report) -> tuple[Card, ...] | None:
 
 
 def _card(copy: Instance) -> Card | None:
-    """Give one GPU in the words of its maker's probe; a partition is no GPU of its own."""
+    """Return one GPU in the words of its maker's probe; a partition is no GPU of its own."""
     if flag(copy.facts, "partition"):
         return None
     own = number(copy.facts, "memory_bytes")
@@ -86,7 +86,7 @@ def _first(copy: Instance, *names: str) -> int | None:
 
 
 def kinds(report: Report, written: Written) -> Iterator[Held]:
-    """Give a row for how many GPUs there must be, and one for each thing that every one of them must be."""
+    """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be."""
     wanted, seen = written.policy.gpus, cards(report)
     if wanted is None:
         return
@@ -99,7 +99,7 @@ def kinds(report: Report, written: Written) -> Iterator[Held]:
 
 
 def use(report: Report, written: Written) -> Iterator[Held]:
-    """Give a row for the memory in use, and one for the processes, where the policy limits them."""
+    """Yield a row for the memory in use, and one for the processes, where the policy limits them."""
     limits, seen = written.policy.in_use, cards(report)
     if (most := limits.memory_mib) is not None:
         row = _row(
@@ -122,7 +122,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
 
 
 def _demands(wanted: Gpus) -> Iterator[Demand]:
-    """Give what every GPU must be."""
+    """Yield what every GPU must be."""
     if wanted.name:
         yield Demand(
             key=("gpus", "name"),
@@ -147,7 +147,7 @@ def _demands(wanted: Gpus) -> Iterator[Demand]:
 
 
 def _row(demand: Demand, seen: Sequence[Card] | None, written: Written) -> Held:
-    """Give a row for what every GPU must be: those that are not are named, else what they are."""
+    """Return a row for what every GPU must be: those that are not are named, else what they are."""
     row = Held(
         rule=".".join(demand.key),
         wanted=demand.wanted,
@@ -181,7 +181,7 @@ def _counted(seen: Sequence[Card] | None) -> str:
 
 
 def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, bool | None]:
-    """Give who is on the GPUs beside those who may, and whether that is as it should be."""
+    """Return who is on the GPUs beside those who may, and whether that is as it should be."""
     if component is None or component.status is Status.UNKNOWN:
         return f"not known{f': {component.reason}' if component and component.reason else ''}", None
     foreign = [
@@ -196,7 +196,7 @@ def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, 
 
 
 def _names(copy: Instance) -> tuple[str, ...]:
-    """Give the names by which a process may be called: what the kernel calls it, its command, its kind."""
+    """Return the names by which a process may be called: what the kernel calls it, its command, its kind."""
     known = (text(copy.facts, name) for name in ("name", "command", "application"))
     return tuple(filter(None, known)) or ("a process",)
 

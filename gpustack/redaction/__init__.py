@@ -10,9 +10,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpustack.model.report import Because
-from gpustack.redaction.forms.form import PLACEHOLDER, Found
-from gpustack.redaction.forms.people import SHARED
-from gpustack.redaction.secret_shapes import find, learn, named, visible
+from gpustack.redaction.form import PLACEHOLDER, Found
+from gpustack.redaction.people import SHARED
+from gpustack.redaction.tokens import find, learn, named, visible
 
 if TYPE_CHECKING:
     from pwd import struct_passwd
@@ -34,7 +34,7 @@ WHERE = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "PBS_O_HOST")
 
 
 def redact(thing: Thing, mine: Mapping[str, str] | None = None) -> Thing:
-    """Give the same facts (or report) without names of people and machines, addresses, serial numbers and secrets.
+    """Return the same facts (or report) without names of people and machines, addresses, serial numbers and secrets.
 
     ``mine`` are words that are secret wherever they stand, with their kinds, such as ``ourselves`` gives. Redacting
     what is redacted changes nothing. Layers, versions, PCI addresses and the names of facts stay as they are.
@@ -68,7 +68,7 @@ def ourselves(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _account() -> struct_passwd | None:
-    """Give the row of our account; None where there is none, as in containers, or no such table."""
+    """Return the row of our account; None where there is none, as in containers, or no such table."""
     try:
         import pwd  # noqa: PLC0415 - Windows has none
 
@@ -88,7 +88,7 @@ class Ledger:
     homes: int = 0
 
     def placeholder(self, kind: str, secret: str) -> str:
-        """Give the placeholder for this secret, the next of its kind when it is new."""
+        """Return the placeholder for this secret, the next of its kind when it is new."""
         if (kind, secret) not in self.given:
             self.given[kind, secret] = self._home(secret) if kind == "home" else self._next(kind)
         return self.given[kind, secret]
@@ -106,7 +106,7 @@ class Ledger:
                 return name
 
     def _home(self, folder: str) -> str:
-        """Give ``~`` for the first home folder, and what a shell would write for another's."""
+        """Return ``~`` for the first home folder, and what a shell would write for another's."""
         self.homes += 1
         if self.homes == 1:
             return "~"
@@ -185,7 +185,7 @@ def _replaced(text: str, names: Sequence[str], finder: Finder, ledger: Ledger) -
 
 
 def _texts(thing: object, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Give every text in a thing with the names that it stands under."""
+    """Yield every text in a thing with the names that it stands under."""
     if isinstance(thing, Enum):
         return
     if isinstance(thing, str) or _is_serial(thing, names):
@@ -203,7 +203,7 @@ def _texts(thing: object, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
 
 
 def _changed(thing: object, names: tuple[str, ...], change: Change) -> object:
-    """Give the thing with every text in it changed, and the names of facts that are no plain words."""
+    """Return the thing with every text in it changed, and the names of facts that are no plain words."""
     if isinstance(thing, Enum):
         return thing
     if isinstance(thing, str) or _is_serial(thing, names):
@@ -222,7 +222,7 @@ def _changed(thing: object, names: tuple[str, ...], change: Change) -> object:
 
 
 def _fields(thing: DataclassInstance) -> dict[str, tuple[str, object]]:
-    """Give the fields of one of our types, each with what its value is called: that of a reason by its fact."""
+    """Return the fields of one of our types, each with what its value is called: that of a reason by its fact."""
     called = {"value": thing.fact.rpartition(".")[2]} if isinstance(thing, Because) else {}
     return {one.name: (called.get(one.name, one.name), getattr(thing, one.name)) for one in fields(thing)}
 
@@ -238,7 +238,7 @@ def _is_serial(thing: object, names: Sequence[str]) -> bool:
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:
-    """Give the name, or one like it that is free."""
+    """Return the name, or one like it that is free."""
     while name in taken:
         name += "'"
     return name

@@ -1,1 +1,36 @@
-"""How a report looks: text for people, JSON and other formats for machines."""
+"""Results as people and programs read them: one renderer a form, each imported when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+RENDERERS = {
+    "json": "model.plain:render",
+    "text": "report.text:render",
+    "bench": "report.bench_text:render",
+    "check": "report.check_text:render",
+    "diff": "report.check_text:render_diff",
+    "selftest": "report.check_text:render_selftest",
+    "explanation": "report.knowledge_text:render_explanation",
+    "matrix": "report.knowledge_text:render_matrix",
+    "map": "report.stack_text:render_map",
+    "map-html": "report.stack_html:render",
+    "trace": "report.trace_text:render",
+    "trace-html": "report.trace_html:render",
+    "trace-perfetto": "report.trace_perfetto:render",
+    "html": "report.report_html:render",
+    "junit": "report.report_junit:render",
+    "markdown": "report.report_markdown:render",
+    "github": "report.for_github:render_github",
+    "sarif": "report.for_github:render_sarif",
+    "nagios": "report.monitoring:render_nagios",
+    "prometheus": "report.monitoring:render_prometheus",
+}
+
+
+def renderer(form: str) -> Callable[..., str]:
+    """Return the function that writes a result in this form; importing it takes time, so it may come early."""
+    module, _, name = RENDERERS[form].partition(":")
+    render: Callable[..., str] = getattr(import_module(f"gpustack.{module}"), name)
+    return render

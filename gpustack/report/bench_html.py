@@ -6,41 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
-from gpustack.model.comparison import Outcome
-from gpustack.report.html import safe, tag
+from gpustack.model.difference import Outcome
+from gpustack.report.page import safe, tag
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result, Span
-    from gpustack.model.comparison import Change, Comparison
+    from gpustack.model.difference import Change, Comparison
 
-STYLE = """
-.figures{padding:.4rem 1rem}
-.figure{display:grid;grid-template-columns:9.5rem minmax(4rem,1fr) 6rem 12rem 6.8rem;gap:.1rem 1rem;align-items:center;
-padding:.35rem 0;border-bottom:1px solid var(--line)}
-.figure:last-child{border-bottom:0}
-.figure>b{font-weight:600;overflow-wrap:anywhere}
-.figure>.num{text-align:right;font-variant-numeric:tabular-nums}
-.figure>.why{grid-column:1/-1;font-size:.85rem;color:var(--soft)}
-.bar{display:block;height:.7rem;width:100%}
-.bar rect{fill:var(--line)}.bar rect+rect{fill:var(--tone)}
-.spark{display:block;width:100%;height:1.3rem}
-.spark polyline{fill:none;stroke:var(--soft);stroke-width:1.5;vector-effect:non-scaling-stroke}
-.skipped{padding:.35rem 0;font-size:.85rem;color:var(--soft)}
-.did{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(18rem,100%),1fr));gap:.6rem;margin:.5rem 0}
-.did .card{margin:0;padding:.6rem .9rem}
-.did h4{margin:0 0 .3rem;font-size:.9rem}
-.reading{display:grid;grid-template-columns:7rem minmax(2rem,1fr) 5.7rem;gap:0 .6rem;align-items:center;
-font-size:.82rem}
-.reading>span:last-child{text-align:right;font-variant-numeric:tabular-nums;color:var(--soft)}
-.range{display:block;width:100%;height:1rem}
-.range rect{fill:var(--line)}.range .seen{fill:var(--link)}
-.range line{stroke:var(--ink);stroke-width:2;vector-effect:non-scaling-stroke}
-.range .limit{stroke:var(--bad);stroke-dasharray:2 2}
-.reading>span{overflow-wrap:anywhere}
-@media (max-width:48rem){.figure{grid-template-columns:minmax(0,1fr) auto;gap:.1rem .7rem}
-.figure>.bar{grid-column:1/-1;order:1}.figure>.value{grid-column:1/-1;order:2;text-align:left}
-.figure>.why{order:3}.figure>.spark,.figure>span.bar,.figure>.num:empty{display:none}}
-"""
 TONE = {Mark.OK: "good", Mark.LOW: "warn", Mark.UNSTEADY: "ask", Mark.FAILED: "bad", Mark.SKIPPED: "none"}
 OUTCOME = {
     Outcome.BETTER: "good",
@@ -56,7 +28,7 @@ ROOM = 1.08  # above the greatest value of a range
 
 
 def figures(bench: BenchReport) -> str:
-    """Give all figures: a card for each GPU, then those of several GPUs."""
+    """Return all figures: a card for each GPU, then those of several GPUs."""
     known = {device.index for device in bench.devices}
     parts = []
     for device in bench.devices:
@@ -74,7 +46,7 @@ def figures(bench: BenchReport) -> str:
 
 
 def compared(comparison: Comparison) -> str:
-    """Give each figure then and now, and what else is not the same about the two reports."""
+    """Return each figure then and now, and what else is not the same about the two reports."""
     taken = f" of {comparison.taken}" if comparison.taken else ""
     said = [f"{comparison.path}{taken}, tolerance {comparison.tolerance:.2%}", *comparison.differences]
     head = tag("thead", tag("tr", "".join(tag("th", name) for name in ("", "benchmark", "then", "now", "change"))))
@@ -103,7 +75,7 @@ def _card(device: Device) -> str:
 
 
 def _table(results: Sequence[Result]) -> str:
-    """Give the figures one below another; those that were skipped for one reason are one row."""
+    """Return the figures one below another; those that were skipped for one reason are one row."""
     rows = [_row(one) for one in results if one.verdict is not Mark.SKIPPED]
     skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
     for one in results:
@@ -138,7 +110,7 @@ def _bar(ratio: float) -> str:
 
 
 def _spark(samples: Sequence[float]) -> str:
-    """Give the samples in the order they were taken, as a line."""
+    """Return the samples in the order they were taken, as a line."""
     held = [one for one in samples if _finite(one) is not None]
     held = held[:: max(1, len(held) // MOST_SAMPLES)]
     if len(held) < 2:  # noqa: PLR2004 - one point makes no line
@@ -153,7 +125,7 @@ def _spark(samples: Sequence[float]) -> str:
 
 
 def _did(results: Sequence[Result]) -> str:
-    """Give what the GPU did during each measurement: its clock, its power and its temperature."""
+    """Return what the GPU did during each measurement: its clock, its power and its temperature."""
     panels = (_panel(name, unit, list(held)) for name, unit, held in _readings(results))
     drawn = "".join(filter(None, panels))
     return tag("div", drawn, "did") if drawn else ""

@@ -1,23 +1,33 @@
-"""The bench's figures for people: each beside the limit of this GPU, as a bar and a part of it, and why it is low."""
+"""The bench's figures for people: each beside the limit of this GPU and the older figure, and why it is low."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
+from gpustack.model.difference import Outcome
 from gpustack.model.report import Severity
-from gpustack.report.comparison_text import compared
-from gpustack.report.finding_text import block
-from gpustack.report.findings import alike
-from gpustack.report.lines import Line, draw, indent, write
-from gpustack.report.page import DEFAULT_WIDTH, Page
-from gpustack.report.pairs import besides, matrices
+from gpustack.report.bench_charts import besides, drawn, matrices, roofline
+from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import figures, worst
-from gpustack.report.roofline import drawn, roofline
-from gpustack.report.summary import listed
+from gpustack.report.summary import alike, listed
+from gpustack.report.text import block
 
+if TYPE_CHECKING:
+    from gpustack.model.difference import Change, Comparison
+    from gpustack.report.page import Page
+
+STYLES = {
+    Outcome.BETTER: ("ok", "good"),
+    Outcome.SAME: ("ok", "plain"),
+    Outcome.WORSE: ("bad", "error"),
+    Outcome.GONE: ("none", "dim"),
+    Outcome.NEW: ("none", "dim"),
+}
 VERDICT = {
     Mark.OK: ("ok", "ok", "good"),
     Mark.LOW: ("warn", "low", "warning"),
@@ -32,21 +42,44 @@ DIGITS, MOST_RATIO = 4, 9.99
 MOST_ROWS = 4  # of pairs: with more of them a matrix tells more
 
 
-def render(
-    report: BenchReport,
-    *,
-    width: int = DEFAULT_WIDTH,
-    colour: bool = False,
-    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
-    verbose: bool = False,
-) -> str:
-    """Give the text of a bench report."""
-    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
-    return draw(lines(report, page), page)
+def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
+    """Yield the lines of a comparison."""
+    yield Line()
+    taken = f" of {comparison.taken}" if comparison.taken else ""
+    head = f"Beside {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
+    yield Line(body=write(page, (head, "head")), hang=Text("  "))
+    for difference in comparison.differences:
+        yield Line(lead=write(page, ("! ", "warning")), body=write(page, f"not the same: {difference}"))
+    for change in comparison.changes:
+        yield _row(change, page)
+
+
+def _counted(comparison: Comparison) -> str:
+    counts = Counter(change.outcome for change in comparison.changes)
+    return listed([f"{counts[outcome]} {outcome.value}" for outcome in STYLES if counts[outcome]]) or "no figures"
+
+
+def _row(change: Change, page: Page) -> Line:
+    mark, style = STYLES[change.outcome]
+    where = f" on GPU {change.device}" if change.device else ""
+    grown = "" if change.change is None else f" {change.change:+.1%}"
+    note = f"; {change.note}" if change.note else ""
+    then, now = _figure(change.before, change.before_interval), _figure(change.after, change.after_interval)
+    name, state = f"{change.id + where:<{ID_COLUMNS}} ", f"{page.mark(mark)} {change.outcome.value}{grown}: "
+    said = f"{then} → {now} {change.unit}{note}"
+    return Line(body=write(page, (name, "head"), (state, style), said), hang=Text("  "))
+
+
+def _figure(value: float | None, interval: tuple[float, float] | None) -> str:
+    """Return a median with its interval, both with the digits that a measurement bears."""
+    if value is None:
+        return "none"
+    span = f" [{interval[0]:.4g}, {interval[1]:.4g}]" if interval else ""
+    return f"{value:.4g}{span}"
 
 
 def lines(report: BenchReport, page: Page) -> Iterator[Line]:
-    """Give the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
+    """Yield the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
     yield from _verdict(report, page)
     for device in report.devices:
         mine = [one for one in report.results if one.device == device.index and not one.gpus]
@@ -69,7 +102,7 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
 
 
 def between(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Give what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
+    """Yield what goes on between two GPUs: of few a row each, of many a matrix, and a row where a word is needed."""
     if not pairs:
         return
     yield from (Line(), Line(body=write(page, ("Between GPUs", "head"))))
@@ -90,7 +123,7 @@ def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
 
 
 def _card(device: Device) -> str:
-    """Give a GPU in a few words."""
+    """Return a GPU in a few words."""
     known = (
         f"sm_{device.compute_capability.replace('.', '')}",
         f"{device.memory_mib / MIB_IN_GIB:.0f} GiB" if device.memory_mib else "",
@@ -101,10 +134,10 @@ def _card(device: Device) -> str:
 
 
 def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
-    """Give a row for each figure with what must be said of it; those that were skipped for one reason are one row."""
+    """Yield a row for each figure with what must be said of it; those that were skipped for one reason are one row."""
     for result in results:
         if result.verdict is not Mark.SKIPPED:
-            yield _row(result, page)
+            yield _bench_text_row(result, page)
             yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _remarks(result, page)))
             yield from _remedy(result.remedy, page)
     skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
@@ -117,8 +150,8 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
         yield from _remedy(remedy, page)
 
 
-def _row(result: Result, page: Page) -> Line:
-    """Give one figure: its value, its limit, the part of it as bar and number, and the verdict."""
+def _bench_text_row(result: Result, page: Page) -> Line:
+    """Return one figure: its value, its limit, the part of it as bar and number, and the verdict."""
     mark, word, style = VERDICT[result.verdict]
     state = (f"{page.mark(mark)} {word}", style)
     part = "" if result.ratio is None else f"{min(result.ratio, MOST_RATIO):.0%}"
@@ -137,7 +170,7 @@ def _row(result: Result, page: Page) -> Line:
 
 
 def bar(ratio: float | None, page: Page) -> tuple[str, str]:
-    """Give the part of the limit as a bar, full and empty; above the limit it is full."""
+    """Return the part of the limit as a bar, full and empty; above the limit it is full."""
     if ratio is None or ratio != ratio:  # noqa: PLR0124 - only what is no number differs from itself
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
@@ -145,7 +178,7 @@ def bar(ratio: float | None, page: Page) -> tuple[str, str]:
 
 
 def number(value: float | None) -> str:
-    """Give a figure with the four digits that a measurement bears."""
+    """Return a figure with the four digits that a measurement bears."""
     if value is None:
         return "none"
     before = len(f"{abs(value):.0f}") if 1 <= abs(value) < 10**NUMBER_COLUMNS else 0
@@ -153,7 +186,7 @@ def number(value: float | None) -> str:
 
 
 def _remarks(result: Result, page: Page) -> Iterator[str]:
-    """Give why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
+    """Yield why the figure is as it is, and with ``-v`` how it was made and what the GPU did meanwhile."""
     yield from result.why
     if result.verdict not in TOLD_BELOW:
         yield from (_advised(advice) for advice in result.advice)
@@ -179,7 +212,7 @@ def _advised(advice: Advice) -> str:
 
 
 def _companions(result: Result) -> Iterator[str]:
-    """Give the figures beside a burst: without rest, and with zeros."""
+    """Yield the figures beside a burst: without rest, and with zeros."""
     if (held := result.sustained) is not None:
         part = f" ({held.value / result.value:.0%} of the burst)" if result.value else ""
         unsteady = "" if held.steady else ", not steady"
@@ -198,7 +231,7 @@ def _held(seen: Telemetry | None) -> str:
 
 
 def _telemetry(seen: Telemetry) -> Iterator[str]:
-    """Give what the GPU did during the measurement."""
+    """Yield what the GPU did during the measurement."""
     told = (
         f"clock held {seen.clocks.held:.0f} MHz" if seen.clocks.held is not None else "",
         _span(seen.power.watts, "W"),
@@ -228,3 +261,6 @@ def _foot(report: BenchReport, page: Page) -> Iterator[Line]:
     runs = f", {report.repeat} runs" if report.repeat > 1 else ""
     took = f"gpustack {report.tool.version}, {report.data} data{runs}, {report.seconds:.1f} s."
     yield from (Line(), Line(body=write(page, (f"{about}{short} {took}{more}", "dim"))))
+
+
+render = renderer(lines)

@@ -1,25 +1,29 @@
-"""The health check for people: the class and why, the policy's rules, the figures in short, then the doctor."""
+"""What a health check found, what changed between two snapshots, and what the self-test proved, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from gpustack.model.bench import Mark
-from gpustack.model.check import CheckReport, HealthClass
+from gpustack.model.difference import Difference, Turn
+from gpustack.model.matrix_answer import Part
+from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_text import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, bar, number
-from gpustack.report.finding_text import block
-from gpustack.report.findings import alike
-from gpustack.report.lines import Line, draw, write
-from gpustack.report.page import DEFAULT_WIDTH, Page
+from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.summary import alike, few, listed
+from gpustack.report.text import block
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.check import Held
+    from gpustack.model.difference import Changed, Side, Told
+    from gpustack.model.matrix_answer import SelfTest
+    from gpustack.model.policy import Held
+    from gpustack.report.page import Page
 
 CLASSES = {
     HealthClass.OK: ("ok", "OK", "good", ""),
@@ -33,24 +37,19 @@ CLASSES = {
 }
 ROWS = {True: ("ok", "good"), False: ("bad", "error"), None: ("none", "dim")}
 ORDER = (False, None, True)
-
-
-def render(
-    report: CheckReport,
-    *,
-    width: int = DEFAULT_WIDTH,
-    colour: bool = False,
-    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
-    verbose: bool = False,
-    example: str | None = None,
-) -> str:
-    """Give the text of a health check; ``example`` is a recorded machine to offer where there is no GPU."""
-    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
-    return draw(lines(report, page, example=example), page)
+MARKS = {Turn.NEW: ("bad", "error"), Turn.GONE: ("ok", "good"), Turn.CHANGED: ("warn", "warning")}
+HEADS = {Turn.NEW: "new", Turn.GONE: "gone", Turn.CHANGED: "weighs otherwise"}
+SECTIONS = ("WHAT IT MEANS", "CHANGES THAT MATTER", "OTHER CHANGES", "PACKAGES")
+DISTRIBUTION = "distribution"
+MOST_PACKAGES = 12
+NAMES = {
+    Part.RULE: "checks fire on a machine that has what they look for",
+    Part.GUARD: "sick probes are stopped and reported, and cost no other its answer",
+}
 
 
 def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Give the lines of the whole report."""
+    """Yield the lines of the whole report."""
     mark, word, style, meaning = CLASSES[report.class_]
     said = f"{report.why.rstrip('.')}."
     yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (said, "head")), hang=Text("  "))
@@ -67,7 +66,7 @@ def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Ite
 
 
 def _rule(row: Held, page: Page) -> Line:
-    """Give one rule of the policy: its mark, its name, what was found, what was wanted, and where that stands."""
+    """Return one rule of the policy: its mark, its name, what was found, what was wanted, and where that stands."""
     mark, style = ("ask", "unknown") if row.unseen else ROWS[row.ok]
     wanted = f" (wanted: {row.wanted})" if row.wanted != row.found or row.ok is not True else ""
     place = f" [{row.place}]" if row.place and (row.ok is not True or page.verbose) else ""
@@ -76,7 +75,7 @@ def _rule(row: Held, page: Page) -> Line:
 
 
 def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
-    """Give a row for each figure, those that were skipped on one, and what is wrong with any."""
+    """Yield a row for each figure, those that were skipped on one, and what is wrong with any."""
     if bench.interrupted:
         yield Line(body=write(page, ("! stopped early: ", "warning"), bench.interrupted))
     several = len({one.device for one in bench.results if one.verdict is not Mark.SKIPPED}) > 1
@@ -107,3 +106,125 @@ def _figure(one: Result, page: Page, *, several: bool) -> Line:
         lead=write(page, (f"{name:<{ID_COLUMNS}}", "head")),
         body=write(page, figure, (full, style), (rest, "dim"), f" {part:>4}  ", state),
     )
+
+
+render = renderer(lines)
+
+
+def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
+    """Yield the lines: the two verdicts, what came and went, which changes matter, and the others."""
+    yield from _head(found, page)
+    grave = [one for one in found.findings if page.verbose or Severity.INFO not in {one.before, one.after} - {None}]
+    notes = len(found.findings) - len(grave)
+    yield from _section(SECTIONS[0], _findings(grave, notes, page), page)
+    matter = {one.key for one in grave}
+    first = [one for one in found.changes if matter & set(one.matters)]
+    rest = [one for one in found.changes if one not in first]
+    packages = [one for one in rest if one.what == DISTRIBUTION]
+    yield from _section(SECTIONS[1], _changes(first, page), page)
+    yield from _section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
+    yield from _section(SECTIONS[3], _packages(packages, page), page)
+    made = f"gpustack {found.tool.version}, matrix of {found.tool.matrix_date}"
+    same = f"{found.same} component{'s are' if found.same != 1 else ' is'} the same"
+    yield from (Line(), Line(body=write(page, (f"{made}; {same}.", "dim"))))
+
+
+def _head(found: Difference, page: Page) -> Iterator[Line]:
+    """Say from which verdict to which, and of which two this is."""
+    count = len(found.changes)
+    said = "nothing changed" if not count else f"{count} change{'s' if count > 1 else ''}"
+    came = sum(one.turn is Turn.NEW for one in found.findings)
+    went = sum(one.turn is Turn.GONE for one in found.findings)
+    then, now = (side.status.value.upper() for side in (found.before, found.after))
+    verdict = f"{then} before and after" if then == now else f"{then} → {now}"
+    told = f"{verdict}: {said}, {came} new finding{'s' if came != 1 else ''}, {went} gone."
+    yield Line(body=write(page, (told, "head")), hang=Text("  "))
+    yield from indent(2, (Line(body=write(page, f"{word}: {_side(side)}")) for word, side in _sides(found)))
+
+
+def _sides(found: Difference) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    return ("before", found.before), ("after", found.after)
+
+
+def _side(side: Side) -> str:
+    causes = f"; at fault: {listed(side.root_causes)}" if side.root_causes else ""
+    where = ", ".join(filter(None, (side.path, side.hostname, f"taken {side.taken}" if side.taken else None)))
+    return f"{where or 'a machine'}{causes}"
+
+
+def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    held = list(inside)
+    if held:
+        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
+
+
+def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line]:
+    """Yield each root that came or went, what follows from it in number, and which change is behind it."""
+    known = {one.key for one in findings}
+    follow: dict[str, int] = {}
+    for one in findings:
+        if one.caused_by in known:
+            follow[one.caused_by or ""] = follow.get(one.caused_by or "", 0) + 1
+    for one in findings:
+        if one.caused_by in known and not page.verbose:
+            continue
+        mark, style = MARKS[one.turn]
+        weight = (one.after or one.before or Severity.INFO).value
+        head = f"{page.mark(mark)} {HEADS[one.turn]} ({weight}): "
+        yield Line(body=write(page, (head, style), (one.title, "head"), f" [{one.key}]"), hang=Text("  "))
+        behind = few(one.because_of) if one.because_of else "nothing that was compared; the fault itself is new"
+        said = f"behind it: {behind}" if one.because_of or one.turn is Turn.NEW else ""
+        more = f"{follow[one.key]} more follow{'s' * (follow[one.key] == 1)} from it" if one.key in follow else ""
+        if told := "; ".join(filter(None, (said, more))):
+            yield Line(lead=Text("    "), body=write(page, told))
+    if notes:
+        yield Line(body=write(page, (f"{notes} note{'s' if notes > 1 else ''} came or went: -v names them.", "dim")))
+
+
+def _changes(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
+    """Yield a row for each change; those of several components that changed alike are one."""
+    groups: dict[tuple[str | None, str | None], list[Changed]] = {}
+    for one in changes:
+        alike = (one.before, one.after) if one.before and one.after else (str(len(groups)), None)
+        groups.setdefault(alike, []).append(one)
+    for group in groups.values():
+        first = group[0]
+        names = list(dict.fromkeys(_name(one) for one in group))
+        said = {Turn.NEW: f"{first.after} (new)", Turn.GONE: f"{first.before} (gone)"}
+        told = said.get(first.turn, f"{first.before} → {first.after}")
+        yield Line(lead=Text("- "), body=write(page, (few(names, 6), "head"), f": {told}"))
+
+
+def _name(one: Changed) -> str:
+    what = "" if one.what in {"version", DISTRIBUTION} else f" {one.what}"
+    return f"{one.component}{what}" + (f" at {one.where}" if one.where else "")
+
+
+def _packages(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
+    """Yield the distributions that came, went or changed, a few of them unless all are wanted."""
+    told = [f"{one.component} {one.before or 'none'} → {one.after or 'gone'}" for one in changes]
+    if told:
+        yield Line(lead=Text("- "), body=write(page, few(told, len(told) if page.verbose else MOST_PACKAGES)))
+
+
+def _text(tested: SelfTest, page: Page) -> Iterator[Line]:
+    for part, name in NAMES.items():
+        proofs = [proof for proof in tested.proofs if proof.part is part]
+        held = sum(proof.held for proof in proofs)
+        mark = ("ok", "good") if held == len(proofs) else ("bad", "error")
+        yield Line(
+            lead=write(page, (f"{page.mark(mark[0])} ", mark[1])), body=write(page, f"{held} of {len(proofs)} {name}")
+        )
+        for proof in proofs:
+            if not proof.held or page.verbose:
+                shown = ("ok", "good") if proof.held else ("bad", "error")
+                lead = write(page, f"  {page.mark(shown[0])} ")
+                yield Line(lead=lead, body=write(page, (proof.name, shown[1]), f": {proof.says}"))
+    end = "All held" if tested.held else "Not all held: do not trust this installation; reinstall it"
+    yield Line(body=write(page, f"{end} ({tested.seconds:.1f} s)."))
+
+
+render_diff = renderer(diff_lines)
+
+
+render_selftest = renderer(_text)

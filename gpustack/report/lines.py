@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import Any, Concatenate, Protocol, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
-from gpustack.report.page import clean
+from gpustack.report.page import DEFAULT_WIDTH, Page, clean
 
-if TYPE_CHECKING:
-    from gpustack.report.page import Page
-
+Made = TypeVar("Made")
+Made_contra = TypeVar("Made_contra", contravariant=True)
 LEAST_ROOM = 10
+LOOKS = ("colour", "ascii", "verbose")
 MOST_LETTERS = 10_000  # of a line that is wrapped: more is a dump that nobody reads here, and JSON has all of it
 STYLES = {
     "error": "bold red",
@@ -44,7 +44,7 @@ class Line:
 
 
 def write(page: Page, *parts: str | tuple[str, str]) -> Text:
-    """Give a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
+    """Return a text of these parts, each a string or a string with the name of its style; nothing in them is markup."""
     text = Text()
     for part in parts:
         said, style = (part, "plain") if isinstance(part, str) else part
@@ -53,7 +53,7 @@ def write(page: Page, *parts: str | tuple[str, str]) -> Text:
 
 
 def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
-    """Give the lines, moved to the right."""
+    """Yield the lines, moved to the right."""
     for line in lines:
         before = " " * columns
         hang = Text(before).append(line.hang) if line.hang else None
@@ -61,7 +61,7 @@ def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
-    """Give the rows that the line takes on a page of this width, none with spaces at its end."""
+    """Yield the rows that the line takes on a page of this width, none with spaces at its end."""
     lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
     room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
     body = line.body if line.whole or len(line.body) <= MOST_LETTERS else line.body[:MOST_LETTERS].append(" ...")
@@ -80,7 +80,7 @@ def paint(lines: Iterable[Line], page: Page, console: Console) -> None:
 
 
 def draw(lines: Iterable[Line], page: Page) -> str:
-    """Give the text of the lines: the same for the same page, whatever the environment says."""
+    """Return the text of the lines: the same for the same page, whatever the environment says."""
     console = Console(
         file=StringIO(),
         width=page.width,
@@ -96,3 +96,30 @@ def draw(lines: Iterable[Line], page: Page) -> str:
     with console.capture() as text:
         paint(lines, page, console)
     return text.get()
+
+
+class Renderer(Protocol[Made_contra]):
+    """What gives the text of a result for a page of a width, in the letters and colours that its place can show."""
+
+    def __call__(
+        self,
+        made: Made_contra,
+        /,
+        *,
+        width: int = DEFAULT_WIDTH,
+        colour: bool = False,
+        ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
+        verbose: bool = False,
+        **example: str | None,
+    ) -> str:
+        """Return the text; ``example`` is a recorded machine that a diagnosis offers where there is no GPU."""
+
+
+def renderer(lines: Callable[Concatenate[Made, Page, ...], Iterator[Line]]) -> Renderer[Made]:
+    """Return what renders a result as text, from what gives its lines."""
+
+    def render(made: Made, /, **asked: Any) -> str:  # noqa: ANN401 - Renderer has the types
+        page = Page.of(asked.pop("width", DEFAULT_WIDTH), **{name: asked.pop(name, False) for name in LOOKS})
+        return draw(lines(made, page, **asked), page)
+
+    return render

@@ -1,10 +1,12 @@
-"""What a text is made for: a width, colours or none, letters that the output can take, and how much is told."""
+"""The page that is written to: how wide, in which letters and colours, and what is safe to show on it; as HTML too."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 
 COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")
 # What shows nothing though Python calls it printable: the rest of Unicode's Default_Ignorable_Code_Point (fillers,
@@ -37,7 +39,7 @@ SPELT = str.maketrans(
 
 
 def clean(text: str) -> str:
-    """Give the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
+    """Return the text on one line, with all that could steer a terminal or reorder its letters written as an escape.
 
     Control characters, escapes, bidirectional marks, half surrogates and what Unicode has not assigned are "not
     printable"; ``HIDDEN`` are the invisible letters among the others. What begins a command to GitHub's runner in a
@@ -68,23 +70,48 @@ class Page:
     verbose: bool = False
 
     @classmethod
-    def of(cls, width: int, *, colour: bool, ascii_only: bool, verbose: bool) -> Page:
-        """Give the page for an output of this width, kept within what can be read."""
+    def of(cls, width: int, *, colour: bool, ascii: bool, verbose: bool) -> Page:  # noqa: A002 - as the option is called
+        """Return the page for an output of this width, kept within what can be read."""
         width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
-        return cls(width=width, colour=colour, ascii_only=ascii_only, verbose=verbose)
+        return cls(width=width, colour=colour, ascii_only=ascii, verbose=verbose)
 
     def show(self, text: str) -> str:
-        """Give the text as it may be printed here: harmless, on one line, in letters that the output has."""
+        """Return the text as it may be printed here: harmless, on one line, in letters that the output has."""
         shown = clean(text)
         if not self.ascii_only or shown.isascii():
             return shown
         return shown.translate(SPELT).encode("ascii", "backslashreplace").decode()
 
     def mark(self, name: str) -> str:
-        """Give the mark of this name, such as ``ok``."""
+        """Return the mark of this name, such as ``ok``."""
         return (ASCII_MARKS if self.ascii_only else MARKS)[name]
 
     @property
     def narrow(self) -> bool:
         """Whether columns side by side have no room."""
         return self.width < 60  # noqa: PLR2004 - the layer, the status and the shortest useful name need 58
+
+
+def safe(text: object) -> str:
+    """Return the text as it may stand in HTML, between tags or in a quoted attribute: escaped, and harmless to read."""
+    return escape(clean(str(text)), quote=True)
+
+
+def tag(name: str, inside: str, class_: str = "") -> str:
+    """Return an element around HTML that is made already."""
+    kind = f' class="{class_}"' if class_ else ""
+    return f"<{name}{kind}>{inside}</{name}>"
+
+
+def document(title: str, inside: str, *styles: str) -> str:
+    """Return a whole page around HTML that is made already, in the styles of ``styles/`` of these names."""
+    style = "".join(
+        f"\n{Path(__file__).with_name('styles').joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles)
+    )
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        'img-src data:">'
+        f"<title>{safe(title)}</title><style>{style}</style>"
+    )
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body><main>\n{inside}\n</main></body></html>\n'

@@ -9,13 +9,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.check import CheckReport, HealthClass, Held
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
-from gpustack.report.findings import families
-from gpustack.report.summary import listed
+from gpustack.report.summary import families, listed
 
 if TYPE_CHECKING:
-    from gpustack.report.findings import Family
+    from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
@@ -43,7 +42,7 @@ class Standing(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a form is told beside the report: the files it was made from, what each rule means, and what fails.
+    """What a form is given beside the report: the files it was made from, what each rule means, and what fails.
 
     ``origins`` are what was given to be read, each with its path as a reader of the form knows it.
     """
@@ -92,36 +91,36 @@ STANDING = {
 
 
 def diagnosis(reported: Reported) -> Report | None:
-    """Give what the doctor says, where it was asked."""
+    """Return what the doctor says, where it was asked."""
     return reported if isinstance(reported, Report) else None
 
 
 def measured(reported: Reported) -> BenchReport | None:
-    """Give what was measured, where something was."""
+    """Return what was measured, where something was."""
     if isinstance(reported, CheckReport):
         return reported.bench
     return reported if isinstance(reported, BenchReport) else None
 
 
 def policy(reported: Reported) -> tuple[Held, ...]:
-    """Give the rules of the policy as they were held against the machine."""
+    """Return the rules of the policy as they were held against the machine."""
     return reported.policy if isinstance(reported, CheckReport) else ()
 
 
 def unkept(reported: Reported) -> tuple[Held, ...]:
-    """Give the rules of the policy that fail, and those of which nobody could see whether they do."""
+    """Return the rules of the policy that fail, and those of which nobody could see whether they do."""
     return tuple(row for row in policy(reported) if row.ok is False or row.unseen)
 
 
 def means(row: Held) -> str:
-    """Give whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
+    """Return whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
     if row.ok is None:
         return "Nobody could see whether that holds, so it does not count as kept." if row.unseen else ""
     return "" if row.ok else MEANS[row.whose]
 
 
 def ordered(reported: Reported) -> tuple[Family, ...]:
-    """Give the findings of the doctor and the bench, causes with what follows from them, the root causes first."""
+    """Return the findings of the doctor and the bench, causes with what follows from them, the root causes first."""
     report, bench = diagnosis(reported), measured(reported)
     every = {one.key: one for held in (report, bench) if held for one in held.findings}
     first, rest = families(tuple(every.values()), report.verdict.root_keys if report else ())
@@ -129,24 +128,24 @@ def ordered(reported: Reported) -> tuple[Family, ...]:
 
 
 def every(reported: Reported) -> tuple[Finding, ...]:
-    """Give the same findings one after another, each consequence after its cause."""
+    """Return the same findings one after another, each consequence after its cause."""
     return tuple(one for head, follow in ordered(reported) for one in (head, *follow))
 
 
 def counted(reported: Reported) -> Mapping[Severity, int]:
-    """Give how many findings there are of each severity, those that follow from others too."""
+    """Return how many findings there are of each severity, those that follow from others too."""
     number = Counter(one.severity for one in every(reported))
     return {severity: number[severity] for severity in Severity}
 
 
 def of_policy(row: Held) -> Outcome:
-    """Give what came of a rule of the policy."""
+    """Return what came of a rule of the policy."""
     unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # nobody could look, or it does not apply
     return {True: Outcome.OK, False: Outcome.ERROR, None: unsure}[row.ok]
 
 
 def of_contract(edge: Contract, chosen: str | None) -> Outcome:
-    """Give what came of a contract; one that is broken in a Python beside the chosen one breaks nothing."""
+    """Return what came of a contract; one that is broken in a Python beside the chosen one breaks nothing."""
     outcome = DRAWN[edge.status]
     if outcome is Outcome.ERROR and edge.kind == TECHNIQUE:
         return Outcome.NOTE
@@ -155,25 +154,25 @@ def of_contract(edge: Contract, chosen: str | None) -> Outcome:
 
 
 def of_result(result: Result, findings: Sequence[Finding]) -> tuple[Outcome, Finding | None]:
-    """Give what came of a figure, and the finding that speaks of it."""
+    """Return what came of a figure, and the finding that speaks of it."""
     name = f"{result.id}{result.place()}"
     speaks = (one for one in findings if one.id == f"bench-{result.verdict.value}" and one.instance == name)
     return MEASURED[result.verdict], next(speaks, None)
 
 
 def standing(reported: Reported) -> Standing:
-    """Give the whole in a word that monitoring knows; a check goes by its class, a bench by its worst figure."""
+    """Return the whole in a word that monitoring knows; a check goes by its class, a bench by its worst figure."""
     return STANDING[headline(reported)[0]]
 
 
 def worst(bench: BenchReport) -> Mark:
-    """Give the mark of the worst figure; nothing measured is nothing known."""
+    """Return the mark of the worst figure; nothing measured is nothing known."""
     there = {one.verdict for one in bench.results}
     return next((mark for mark in WORST if mark in there), Mark.SKIPPED)
 
 
 def headline(reported: Reported) -> tuple[str, str]:
-    """Give the whole in a word and a sentence without its end."""
+    """Return the whole in a word and a sentence without its end."""
     if isinstance(reported, CheckReport):
         return reported.class_.value, reported.why.rstrip(".") or _cause(reported)
     if isinstance(reported, Report):
@@ -206,7 +205,7 @@ def where(report: Report) -> str:
 
 
 def _cause(report: Report) -> str:
-    """Give the title of the first root cause, and how many more there are."""
+    """Return the title of the first root cause, and how many more there are."""
     roots = [one for key in report.verdict.root_keys for one in report.findings if one.key == key]
     if not roots:
         return SAID[report.verdict.status]
@@ -215,7 +214,7 @@ def _cause(report: Report) -> str:
 
 
 def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
-    """Give each contract and what came of it."""
+    """Yield each contract and what came of it."""
     chosen = report.environments[0].python if report.environments else None
     yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
 

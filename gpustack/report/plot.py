@@ -9,8 +9,8 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 from gpustack.model.bench import Mark
+from gpustack.report.bench_charts import Roofline, roofline
 from gpustack.report.page import clean
-from gpustack.report.roofline import Roofline, roofline
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result
@@ -29,7 +29,7 @@ class CannotError(Exception):
 
 
 def kind(name: str) -> str | None:
-    """Give the kind of picture that a file's name asks for; None for a name that asks for none of ours."""
+    """Return the kind of picture that a file's name asks for; None for a name that asks for none of ours."""
     return next((ending for ending in KINDS if name.lower().endswith(ending)), None)
 
 
@@ -40,7 +40,7 @@ def check(ending: str) -> None:
 
 
 def picture(report: BenchReport, ending: str) -> bytes:
-    """Give the picture of a report as the bytes of its file; raises CannotError as ``check`` does."""
+    """Return the picture of a report as the bytes of its file; raises CannotError as ``check`` does."""
     if ending == ".png":
         return bytes(_cairosvg().svg2png(bytestring=svg(report).encode()))
     return (svg(report) if ending == ".svg" else html(report)).encode()
@@ -56,14 +56,14 @@ def _cairosvg() -> Any:  # noqa: ANN401 - another's module
 
 
 def html(report: BenchReport) -> str:
-    """Give the picture as one HTML page."""
+    """Return the picture as one HTML page."""
     style = f"body{{margin:2rem auto;max-width:{WIDTH}px;font-family:sans-serif}}svg{{max-width:100%;height:auto}}"
     head = f'<meta charset="utf-8"><title>{_title(report)}</title><style>{style}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{svg(report)}</body></html>\n'
 
 
 def svg(report: BenchReport) -> str:
-    """Give the picture as SVG."""
+    """Return the picture as SVG."""
     parts: list[str] = []
     at = 0
     for device in report.devices:
@@ -161,7 +161,7 @@ def _points(found: Roofline, scale: _Scale) -> Iterator[str]:
 
 
 def _together(roofs: Sequence[tuple[str, float]]) -> list[tuple[float, str]]:
-    """Give the height of each roof with the names of all that have it."""
+    """Return the height of each roof with the names of all that have it."""
     named: dict[str, list[tuple[float, str]]] = {}
     for name, roof in roofs:
         named.setdefault(f"{roof:.4g}", []).append((roof, name))

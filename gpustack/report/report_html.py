@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpustack.model.check import CheckReport
+from gpustack.model.policy import CheckReport
 from gpustack.model.report import Severity
-from gpustack.report import bench_html, finding_html, map_html
-from gpustack.report.html import document, safe, tag
+from gpustack.report import bench_html, stack_html
+from gpustack.report.page import document, safe, tag
 from gpustack.report.parts import (
     NOTHING,
     SAID,
@@ -29,26 +29,9 @@ from gpustack.report.parts import (
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
     from gpustack.model.report import EnvironmentVerdict, Report
-    from gpustack.report.findings import Family
     from gpustack.report.parts import Reported
+    from gpustack.report.summary import Family
 
-STYLE = """
-:root{--link:#2667a8}
-@media (prefers-color-scheme:dark){:root{--link:#6aa9e9}}
-main{padding:.5rem 0 2rem}
-.top{border-top:.35rem solid var(--tone);padding:1.1rem 1.2rem;border-radius:.5rem}
-.top h1{font-size:1.55rem;line-height:1.25;margin:.3rem 0 .5rem}
-.badge{display:inline-block;color:var(--card);background:var(--tone);border-radius:.3rem;padding:.1rem .55rem;
-font-size:.8rem;font-weight:700;letter-spacing:.05em;text-transform:uppercase}
-.works{display:flex;flex-wrap:wrap;gap:.4rem;margin:.7rem 0 0;padding:0;list-style:none}
-.works li{border:1px solid var(--tone);border-radius:1rem;padding:.05rem .7rem;font-size:.88rem}
-.works b{color:var(--tone)}
-h2{font-size:1.15rem;margin:2rem 0 .5rem}
-h3{font-size:1rem;margin:1.1rem 0 .3rem}
-ul.plain{margin:.2rem 0;padding-left:1.1rem}
-@media print{body{background:#fff;padding:0;font-size:10pt}.card,.layer{break-inside:avoid}h2,h3{break-after:avoid}
-*{print-color-adjust:exact;-webkit-print-color-adjust:exact}pre{white-space:pre-wrap}main{max-width:none}}
-"""
 TONES = {"OK": "good", "WARNING": "warn", "CRITICAL": "bad", "UNKNOWN": "ask"}
 ANSWER = {True: "good", False: "bad", None: "ask"}
 SECTIONS = {
@@ -66,21 +49,22 @@ COUNTED = {
 
 
 def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Give the page."""
-    style = f"{map_html.STYLE}{finding_html.STYLE}{bench_html.STYLE}{STYLE}"
+    """Return the page."""
     word, said = headline(reported)
-    return document(f"gpustack: {word}: {said}", "\n".join(filter(None, _parts(reported))), style)
+    return document(
+        f"gpustack: {word}: {said}", "\n".join(filter(None, _parts(reported))), "map", "finding", "bench", "report"
+    )
 
 
 def _parts(reported: Reported) -> Iterator[str]:
     report, bench = diagnosis(reported), measured(reported)
     yield _head(reported)
     if rows := policy(reported):
-        yield _section("Policy", tag("div", finding_html.held(rows), "card"))
+        yield _section("Policy", tag("div", stack_html.held(rows), "card"))
     families = ordered(reported)
     roots = set(report.verdict.root_keys) if report else set()
     first = [family for family in families if family[0].key in roots]
-    yield _section("Root cause" if len(first) == 1 else "Root causes, most likely first", finding_html.blocks(first))
+    yield _section("Root cause" if len(first) == 1 else "Root causes, most likely first", stack_html.blocks(first))
     rest = [family for family in families if family[0].key not in roots]
     yield _of(Severity.ERROR, rest)
     yield _of(Severity.WARNING, rest)
@@ -92,13 +76,13 @@ def _parts(reported: Reported) -> Iterator[str]:
     yield _of(Severity.INFO, rest)
     if report:
         yield _section("Pythons", _list(map(_python, report.environments)) if len(report.environments) > 1 else "")
-        yield _section("Could not be seen", _list(map(_unseen, report.not_seen)))
+        yield _section("Not checked", _list(map(_unseen, report.not_seen)))
     tool = reported.tool
     yield tag("p", safe(f"gpustack {tool.version}, matrix of {tool.matrix_date}"), "soft about")
 
 
 def _head(reported: Reported) -> str:
-    """Give the verdict, the sentence behind it, which machine it is, and what works."""
+    """Return the verdict, the sentence behind it, which machine it is, and what works."""
     word, said = headline(reported)
     report, number = diagnosis(reported), counted(reported)
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
@@ -121,23 +105,23 @@ def _chip(name: str, answer: bool | None) -> str:  # noqa: FBT001 - the answer i
 
 
 def _section(heading: str, inside: str) -> str:
-    """Give a part of the page with its heading, or nothing where nothing is in it."""
+    """Return a part of the page with its heading, or nothing where nothing is in it."""
     return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
 def _of(severity: Severity, families: list[Family]) -> str:
-    return _section(SECTIONS[severity], finding_html.blocks([one for one in families if one[0].severity is severity]))
+    return _section(SECTIONS[severity], stack_html.blocks([one for one in families if one[0].severity is severity]))
 
 
 def _stack(report: Report) -> str:
-    """Give the boxes of the layers, with the components that findings speak of marked."""
+    """Return the boxes of the layers, with the components that findings speak of marked."""
     roots, faults = set(report.verdict.root_keys), dict[str, str]()
     for one in report.findings:
         if one.severity in {Severity.ERROR, Severity.WARNING}:
             word = "at fault" if one.key in roots else "affected" if one.caused_by else one.severity.value
             if faults.get(one.component, "affected") == "affected":
                 faults[one.component] = word
-    return map_html.boxes(report.components, [one for one in report.contracts if one.kind != TECHNIQUE], faults)
+    return stack_html.boxes(report.components, [one for one in report.contracts if one.kind != TECHNIQUE], faults)
 
 
 def _list(items: Iterator[str]) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpustack.model.report import Severity
-from gpustack.report.findings import sentences
 from gpustack.report.page import clean
 from gpustack.report.parts import (
     NOTHING,
@@ -26,12 +25,13 @@ from gpustack.report.parts import (
     ordered,
     policy,
 )
+from gpustack.report.summary import sentences
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
     from gpustack.model.report import Report
-    from gpustack.report.findings import Family
     from gpustack.report.parts import Reported
+    from gpustack.report.summary import Family
 
 WEIGHT = {Outcome.ERROR: Severity.ERROR, Outcome.WARNING: Severity.WARNING, Outcome.SKIPPED: Severity.UNKNOWN}
 SECONDS = 19  # letters of a time down to its seconds: the schema knows no more
@@ -51,7 +51,7 @@ class Case:
 
 
 def render(reported: Reported, told: Told = NOTHING) -> str:
-    """Give the XML; what stands below the threshold of failing is a test that passed and has something to say."""
+    """Return the XML; what stands below the threshold of failing is a test that passed and has something to say."""
     suites = {name: cases for name, cases in _suites(reported).items() if cases}
     root = ET.Element("testsuites")
     made = [_suite(root, name, cases, reported, told) for name, cases in suites.items()]

@@ -1,15 +1,19 @@
-"""A report as Markdown, for the summary of a CI job or an issue: the verdict, what to type, then everything else."""
+"""A report as Markdown: for an issue, a comment or the summary of a CI job.
+
+GitHub makes links of bare addresses, and mentions, references and pictures of @name, #1 and :name:, after Markdown was
+read, when no backslash is left. In code it makes none, so a word that could become one is shown as code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
-from gpustack.model.check import CheckReport
+from gpustack.model.policy import CheckReport
 from gpustack.model.report import Confidence, Severity
-from gpustack.report.findings import alike, heading, one_line, paragraphs, reasons
-from gpustack.report.markdown import block, code, line, safe, table
+from gpustack.report.page import clean
 from gpustack.report.parts import (
     NOTHING,
     WORKS,
@@ -23,15 +27,22 @@ from gpustack.report.parts import (
     standing,
     where,
 )
+from gpustack.report.summary import alike, heading, one_line, paragraphs, reasons
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result
-    from gpustack.model.check import Held
-    from gpustack.model.comparison import Change, Comparison
+    from gpustack.model.difference import Change, Comparison
     from gpustack.model.facts import Unseen
+    from gpustack.model.policy import Held
     from gpustack.model.report import Finding, Report
     from gpustack.report.parts import Reported
 
+SIGNS = str.maketrans({sign: f"\\{sign}" for sign in r"\`*_[]<>&|~$#!{}^=@"})
+FIRST = re.compile(r"^([-+:]|[0-9]+(?=[.)]))")
+TICKS = re.compile("`+")
+LIVE = re.compile(r"(?i)://|www\.|mailto:|xmpp:|@[\w-]|#\d|gh-\d|:[+a-z_-][\w+-]*:|:(?:100|1234|8ball):")
+ADDRESS = re.compile(r"https://[A-Za-z0-9][\w./#?=%&+~-]*\w")
+OPENING, CLOSING = "([{<\"'", ")]}>\"'.,;:!?"
 SIGN = {"OK": "✅", "WARNING": "⚠️", "CRITICAL": "❌", "UNKNOWN": "❔"}
 LEVEL = {
     Severity.ERROR: "❌ error",
@@ -45,8 +56,62 @@ FIGURE = {Mark.OK: "✅", Mark.LOW: "⚠️", Mark.UNSTEADY: "❔", Mark.FAILED:
 BLOCKS = 20
 
 
+def safe(text: object, *, own: str = "") -> str:
+    """Return the text as it may stand within a line of Markdown, in a table too: shown as it is, and harmless.
+
+    Web addresses that ``own`` holds, a text of ours such as the source of a row, are links; no other address is.
+    """
+    links = frozenset(ADDRESS.findall(own))
+    return " ".join(_word(word, links) for word in clean(str(text)).split())
+
+
+def line(text: object, *, own: str = "") -> str:
+    """Return the text as it may begin a line: what would make a list of it is escaped too."""
+    return FIRST.sub(_held, safe(text, own=own))
+
+
+def code(text: object) -> str:
+    """Return the text as code inside a line; a table takes it too."""
+    shown = " ".join(clean(str(text)).split())
+    fence = "`" * (max(map(len, TICKS.findall(shown)), default=0) + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown.replace('|', chr(0x2223))}{space}{fence}" if shown else ""
+
+
+def block(lines: Iterable[str]) -> str:
+    """Return commands in a fence, each on a line of its own."""
+    shown = [clean(line) for line in lines]
+    fence = "`" * max(3, *(len(ticks) + 1 for line in shown for ticks in TICKS.findall(line)), 0)
+    return "\n".join([f"{fence}sh", *shown, fence])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def _word(word: str, links: Container[str]) -> str:
+    """Return a word, escaped; as code where GitHub would make more of it, as a link where it is one of ours."""
+    if not LIVE.search(word):
+        return _escaped(word)
+    start = len(word) - len(word.lstrip(OPENING))
+    end = max(start, len(word.rstrip(CLOSING)))
+    core = word[start:end]
+    return f"{_escaped(word[:start])}{f'<{core}>' if core in links else code(core)}{_escaped(word[end:])}"
+
+
+def _escaped(text: str) -> str:
+    return text.translate(SIGNS)
+
+
+def _held(match: re.Match[str]) -> str:
+    first = match[0]
+    return f"{first}\\" if first.isdecimal() else f"\\{first}"
+
+
 def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
-    """Give the Markdown."""
+    """Return the Markdown."""
     return "\n\n".join(filter(None, _parts(reported))) + "\n"
 
 
@@ -64,7 +129,7 @@ def _parts(reported: Reported) -> Iterator[str]:
     if bench:
         yield from _bench(bench)
     if report and report.not_seen:
-        yield from ("### Could not be seen", "\n".join(map(_unseen, report.not_seen)))
+        yield from ("### Not checked", "\n".join(map(_unseen, report.not_seen)))
     tool = reported.tool
     taken = f", taken {safe(reported.taken)}" if reported.taken else ""
     yield f"<sub>gpustack {safe(tool.version)}, matrix of {safe(tool.matrix_date)}{taken}</sub>"
@@ -83,7 +148,7 @@ def _kept(row: Held) -> str:
 
 
 def _findings(reported: Reported) -> Iterator[str]:
-    """Give each finding under a heading of its own, those alike on other instances once."""
+    """Yield each finding under a heading of its own, those alike on other instances once."""
     families = ordered(reported)
     by_head = {head.key: follow for head, follow in families}
     if families:
@@ -136,7 +201,7 @@ def _bench(bench: BenchReport) -> Iterator[str]:
 
 
 def _compared(comparison: Comparison) -> Iterator[str]:
-    """Give each figure then and now, and what else is not the same about the two reports."""
+    """Yield each figure then and now, and what else is not the same about the two reports."""
     yield f"### Beside {code(comparison.path)} (tolerance {comparison.tolerance:.2%})"
     if comparison.differences:
         yield _list("Not the same:", map(line, comparison.differences))
@@ -162,7 +227,7 @@ def _table(results: Sequence[Result]) -> str:
 
 
 def _figure(result: Result) -> Sequence[str]:
-    """Give the cells of a figure: value, limit, the part of it as a bar and as a number."""
+    """Return the cells of a figure: value, limit, the part of it as a bar and as a number."""
     if result.value is None:
         return (result.verdict.value, "", "", "")
     limit = "" if result.ceiling is None else f"{result.ceiling:.4g}"

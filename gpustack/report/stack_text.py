@@ -1,20 +1,23 @@
-"""The stack as a drawing: the top layer first, each component under its layer, each contract where it reaches down."""
+"""The stack as a drawing: the layers of a report with their contracts, and the map of all components in boxes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
+from rich.console import Console
 from rich.text import Text
 
 from gpustack.model.facts import Component, Layer, Status
 from gpustack.model.report import Contract, Kept, Report, Severity
-from gpustack.report.lines import Line, write
+from gpustack.report.lines import Line, renderer, rows, write
 from gpustack.report.summary import Entry, entries
 
 if TYPE_CHECKING:
+    from gpustack.model.matrix_answer import StackMap
     from gpustack.report.page import Page
 
 State: TypeAlias = "tuple[str, str, str]"
@@ -36,10 +39,17 @@ KEPT = {
 }
 TECHNIQUE = "technique"  # what a server can do here: much to read, and no fault
 LAYER_COLUMNS, STATUS_COLUMNS, HEAD_COLUMNS, LEAST_PATH = 15, 11, 26, 18
+VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+VENDOR_COLUMNS = 8
+BOX = {"top": "┌┐", "between": "├┤", "bottom": "└┘", "line": "─", "side": "│"}
+ASCII_BOX = {"top": "++", "between": "++", "bottom": "++", "line": "-", "side": "|"}
+MAP_FOLDED = (Status.UNKNOWN, Status.ABSENT, Status.NOT_APPLICABLE)
+WORDS = {Status.UNKNOWN: "unknown", Status.ABSENT: "absent", Status.NOT_APPLICABLE: "no use here"}
+LEAST_BOX = 44
 
 
 def stack(report: Report, page: Page) -> Iterator[Line]:
-    """Give the lines of the drawing."""
+    """Yield the lines of the drawing."""
     faults, chosen = _faults(report), report.environments[0].python if report.environments else None
     reaching = _placed(report.contracts, {seen.id: seen.layer for seen in report.components})
     for layer in (*DOWNWARD, None):
@@ -49,7 +59,7 @@ def stack(report: Report, page: Page) -> Iterator[Line]:
 
 
 def _faults(report: Report) -> dict[str, State]:
-    """Give the components that findings speak of: which one is at fault, which ones are only affected by it."""
+    """Return the components that findings speak of: which one is at fault, which ones are only affected by it."""
     roots, faults = set(report.verdict.root_keys), dict[str, State]()
     for severity in (Severity.ERROR, Severity.WARNING):
         for one in report.findings:
@@ -83,7 +93,7 @@ def _label(name: str, lines: Sequence[Line], page: Page) -> Iterator[Line]:
 
 
 def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
-    """Give a row for what is here or should be, and one row for all that is absent, and one for what has no use."""
+    """Yield a row for what is here or should be, and one row for all that is absent, and one for what has no use."""
     folded = [] if page.verbose else [one for one in here if one.status in FOLDED and one.id not in faults]
     for component in here:
         if component not in folded:
@@ -97,7 +107,7 @@ def _components(here: Sequence[Component], faults: Mapping[str, State], page: Pa
 
 
 def _state(status: Status, fault: State | None) -> State:
-    """Give mark and word: of the finding that speaks of what is here, of the status for what is not."""
+    """Return mark and word: of the finding that speaks of what is here, of the status for what is not."""
     mark, word, style = STATUS[status]
     if fault is None:
         return mark, word, style
@@ -105,10 +115,9 @@ def _state(status: Status, fault: State | None) -> State:
 
 
 def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Iterator[Line]:
-    """Give a row for each contract, those of several alike GPUs or copies once."""
+    """Yield a row for each contract, those of several alike GPUs or copies once."""
     told = [one for one in contracts if page.verbose or one.kind != TECHNIQUE]
-    for edge, times in Counter(_sentence(one, chosen) for one in told).items():
-        status, said = edge
+    for (status, said), times in Counter(_sentence(one, chosen) for one in told).items():
         often = f" ({times} times)" if times > 1 else ""
         style = "dim" if status is Kept.OK else "plain"
         yield _row(KEPT[status], write(page, (said + often, style)), page.mark("bar"), page)
@@ -121,7 +130,7 @@ def _sentence(edge: Contract, chosen: str | None) -> tuple[Kept, str]:
 
 
 def _row(state: State, body: Text, bar: str, page: Page) -> Line:
-    """Give one row: the bar of a contract, mark and word of the state, and what is said."""
+    """Return one row: the bar of a contract, mark and word of the state, and what is said."""
     mark, word, style = state
     if page.narrow:
         said = write(page, (f"{page.mark(mark)} {word} ", style)).append(body)
@@ -132,7 +141,7 @@ def _row(state: State, body: Text, bar: str, page: Page) -> Line:
 
 
 def _entry(entry: Entry, page: Page) -> Text:
-    """Give what is said of one component, its path cut to what room is left, or whole with ``-v``."""
+    """Return what is said of one component, its path cut to what room is left, or whole with ``-v``."""
     notes = ", ".join(entry.notes)
     whole = page.width - LAYER_COLUMNS - STATUS_COLUMNS
     aligned = entry.head.ljust(HEAD_COLUMNS) if HEAD_COLUMNS + 2 + len(notes) <= whole else entry.head
@@ -144,7 +153,7 @@ def _entry(entry: Entry, page: Page) -> Text:
 
 
 def elided(path: str, room: int) -> str:
-    """Give the path, or as many of its last names as there is room for; nothing where not even one fits."""
+    """Return the path, or as many of its last names as there is room for; nothing where not even one fits."""
     if len(path) <= room:
         return path
     end = path[len(path) - room + 1 :]
@@ -152,10 +161,116 @@ def elided(path: str, room: int) -> str:
 
 
 def _told(component: Component, page: Page) -> Iterator[Line]:
-    """Give what ``-v`` adds: where each copy lies, what was looked at, and how long each question took."""
+    """Yield what ``-v`` adds: where each copy lies, what was looked at, and how long each question took."""
     told = [f"looked at in {component.seconds * 1000:.1f} ms" + (f": {component.source}" if component.source else "")]
     told += [f"copy: {' '.join(filter(None, (copy.version, copy.path)))}" for copy in component.instances if copy.path]
     told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
     margin = 4 if page.narrow else LAYER_COLUMNS + STATUS_COLUMNS + 2
     for said in told:
         yield Line(lead=Text(" " * margin), body=write(page, (said, "dim")), hang=Text(" " * (margin + 2)))
+
+
+def lines(chart: StackMap, page: Page) -> Iterator[Line]:
+    """Yield the lines of the map: what machine, the boxes, and how many systems are here."""
+    yield from _head(chart, page)
+    reaching = _placed(chart.contracts, {one.id: one.layer for one in chart.components})
+    boxes = [(layer.value, list(_inside(layer, chart, reaching, page))) for layer in DOWNWARD]
+    yield from _boxes([(name, inside) for name, inside in boxes if inside], page)
+    yield from _foot(chart, page)
+
+
+def _head(chart: StackMap, page: Page) -> Iterator[Line]:
+    host = chart.host
+    kernel = f"Linux {host.kernel}" if host.kernel else None
+    told = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
+    where = ", ".join(filter(None, told))
+    here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
+    yield Line(body=write(page, (f"{here} of {len(chart.known)} systems of the GPU stack are here.", "head")))
+    if where:
+        yield Line(body=write(page, where))
+    for one in chart.environments:
+        yield Line(body=write(page, f"Python {one.version or ''} at {one.python}".replace("  ", " ")))
+
+
+def _inside(
+    layer: Layer, chart: StackMap, reaching: Mapping[Layer | None, Sequence[Contract]], page: Page
+) -> Iterator[Line]:
+    """Yield what stands in one box: a row for all of each vendor that is here, rows for the rest, and contracts."""
+    here = [one for one in chart.components if one.layer is layer]
+    for vendor, name in VENDORS.items():
+        own = [one for one in here if one.vendor == vendor or (vendor == "any" and one.vendor not in VENDORS)]
+        for number, body in enumerate(_of_vendor(own, page)):
+            lead = write(page, ((name if not number else "").ljust(VENDOR_COLUMNS), "dim"))
+            yield Line(lead=lead, body=body, hang=Text(" " * VENDOR_COLUMNS))
+    told = [one for one in reaching.get(layer, ()) if page.verbose or one.kind != TECHNIQUE]
+    for (status, said), times in Counter(_sentence(one, one.environment) for one in told).items():
+        mark, word, style = KEPT[status]
+        often = f" ({times} times)" if times > 1 else ""
+        lead = write(page, ("needs".ljust(VENDOR_COLUMNS), "dim"), (f"{page.mark(mark)} {word}: ", style))
+        yield Line(
+            lead=lead, body=write(page, (said + often, "dim" if status is Kept.OK else "plain")), hang=Text(" " * 10)
+        )
+
+
+def _of_vendor(own: Sequence[Component], page: Page) -> Iterator[Text]:
+    """Yield what is here one by one, and what is not in a row a word."""
+    for one in own:
+        if one.status in {Status.PRESENT, Status.FAILED}:
+            mark, word, style = STATUS[one.status]
+            for entry in entries(one):
+                failed = f" {word}" if one.status is Status.FAILED else ""
+                body = write(page, (f"{page.mark(mark)} ", style), (entry.head, "head"), (failed, style))
+                notes = ", ".join(entry.notes)
+                yield body.append(write(page, (f"  {notes}" if notes else "", "plain")))
+                if page.verbose and entry.path:
+                    yield write(page, (f"  {entry.path}", "dim"))
+    for status in MAP_FOLDED:
+        names = [_name(one, page) for one in own if one.status is status]
+        if names:
+            yield write(
+                page, (f"{WORDS[status]}: {', '.join(names)}", "unknown" if status is Status.UNKNOWN else "dim")
+            )
+
+
+def _name(one: Component, page: Page) -> str:
+    """Return the name of what is not here, with why where that is known."""
+    return (
+        f"{one.id} ({one.reason})" if one.reason and (page.verbose or one.status is Status.NOT_APPLICABLE) else one.id
+    )
+
+
+def _boxes(boxes: Sequence[tuple[str, list[Line]]], page: Page) -> Iterator[Line]:
+    """Draw each layer as a box that stands on the next; on a narrow page as a heading and its lines."""
+    if page.width < LEAST_BOX:
+        for name, inside in boxes:
+            yield from (Line(), Line(body=write(page, (name.upper(), "head"))), *inside)
+        return
+    box = ASCII_BOX if page.ascii_only else BOX
+    console = Console(file=StringIO(), width=page.width, color_system=None, markup=False, highlight=False)
+    for number, (name, inside) in enumerate(boxes):
+        yield _border(box["between" if number else "top"], name, box["line"], page)
+        yield from (_framed(row, box["side"], page) for line in inside for row in rows(line, page.width - 4, console))
+    yield _border(box["bottom"], "", box["line"], page)
+
+
+def _border(corners: str, name: str, line: str, page: Page) -> Line:
+    title = f" {name} " if name else ""
+    rest = line * (page.width - 3 - len(title))
+    body = Text(corners[0] + line, "dim").append(write(page, (title, "head"))).append(Text(rest + corners[1], "dim"))
+    return Line(body=body, whole=True)
+
+
+def _framed(row: Text, side: str, page: Page) -> Line:
+    """Return a row between the sides of its box; a word longer than the box is let out."""
+    room = page.width - 4 - row.cell_len
+    end = Text(" " * room + f" {side}", "dim") if room >= 0 else Text()
+    return Line(body=Text(f"{side} ", "dim").append(row).append(end), whole=True)
+
+
+def _foot(chart: StackMap, page: Page) -> Iterable[Line]:
+    made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
+    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v tells where it lies.")
+    return (Line(body=write(page, (f"{made} {more}", "dim"))),)
+
+
+render_map = renderer(lines)

@@ -1,17 +1,23 @@
-"""What a component is here, in a few words: the part of a row of the stack that a reader wants to see first."""
+"""What every form says of components and findings: how they are named, counted, grouped and put in a sentence."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from gpustack.model.facts import Component, Instance, JsonValue, Status
+from gpustack.model.facts import Component, Instance, JsonValue, Status, Strength
 from gpustack.model.versions import ComputeCapability, CudaVersion
 from gpustack.report.page import TIMES
 
+if TYPE_CHECKING:
+    from gpustack.model.report import Because, Finding, Fix
+
 MOST_NAMED = 4
 MIB_IN_GIB = 1024
+Family: TypeAlias = "tuple[Finding, tuple[Finding, ...]]"
+MOST_ITEMS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +31,7 @@ class Entry:
 
 
 def entries(component: Component) -> tuple[Entry, ...]:
-    """Give the rows of a component: one, or one for each kind of GPU that is here."""
+    """Return the rows of a component: one, or one for each kind of GPU that is here."""
     grouped = GROUPED.get(component.id)
     if grouped and component.status is Status.PRESENT and component.instances:
         return tuple(_groups(component, grouped))
@@ -36,14 +42,14 @@ def entries(component: Component) -> tuple[Entry, ...]:
 
 
 def few(words: Iterable[str], most: int = MOST_NAMED) -> str:
-    """Give the words with commas, and how many more there are."""
+    """Return the words with commas, and how many more there are."""
     known = list(words)
     rest = len(known) - most
     return ", ".join(known[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def listed(words: Sequence[str]) -> str:
-    """Give the words as a sentence names them, with "and" before the last."""
+    """Return the words as a sentence names them, with "and" before the last."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
@@ -62,7 +68,7 @@ def _copies(component: Component) -> tuple[str, ...]:
 
 
 def _groups(component: Component, describe: Callable[[Instance], tuple[str, str]]) -> Iterable[Entry]:
-    """Give a row for each set of instances that are described alike."""
+    """Yield a row for each set of instances that are described alike."""
     alike: dict[tuple[str, str, Status], list[Instance]] = {}
     for one in component.instances:
         alike.setdefault((*describe(one), one.status), []).append(one)
@@ -151,15 +157,120 @@ def _python(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 
 MODULES = ("nvidia.ko", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko", "nvidia-peermem.ko")
+
+
 GROUPED: Mapping[str, Callable[[Instance], tuple[str, str]]] = {
     "gpu": _gpu,
     "pci-display": _pci,
     "nvlink": _nvlink,
     "gpu-processes": _process,
 }
+
+
 SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
     "linux-kernel": _kernel,
     "libcuda": _libcuda,
     "python": _python,
     **dict.fromkeys(MODULES, _module),
 }
+
+
+def families(findings: Sequence[Finding], root_keys: Sequence[str]) -> tuple[list[Family], list[Family]]:
+    """Return the root causes and the other findings, each with all that follows from it; every finding once."""
+    by_key = {one.key: one for one in findings}
+    roots = [by_key[key] for key in root_keys if key in by_key]
+    heads = [one for one in findings if one.caused_by not in by_key]
+    made: dict[str, Family] = {}
+    told: set[str] = set()
+    for head in (*roots, *heads, *findings):  # the last: findings that name each other as causes
+        if head.key not in told:
+            follow = tuple(one for one in consequences(head.key, findings) if one.key not in told)
+            made[head.key] = (head, follow)
+            told |= {head.key, *(one.key for one in follow)}
+    first = [made.pop(one.key) for one in roots if one.key in made]
+    return first, list(made.values())
+
+
+def consequences(of: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return all findings that follow from the one of this key, directly or not, each once."""
+    found: dict[str, Finding] = {}
+    causes = [of]
+    while causes:
+        cause = causes.pop(0)
+        new = [one for one in findings if one.caused_by == cause and one.key not in {*found, of}]
+        found.update((one.key, one) for one in new)
+        causes += [one.key for one in new]
+    return tuple(found.values())
+
+
+def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
+    """Yield each finding with those that say the same of other instances: same id, same fix."""
+    groups: list[list[Finding]] = []
+    for finding in findings:
+        group = next((held for held in groups if (held[0].id, held[0].fix) == (finding.id, finding.fix)), None)
+        if group is None:
+            groups.append([finding])
+        else:
+            group.append(finding)
+    yield from ((group[0], tuple(group[1:])) for group in groups)
+
+
+def paragraphs(finding: Finding) -> list[str]:
+    """Return what is known of a finding beside its title."""
+    return [line for line in map(str.strip, finding.detail.splitlines()) if line]
+
+
+def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
+    """Yield how we know: each fact that the finding rests on with its source, and the row of the matrix.
+
+    With ``strengths``, a fact that was not measured says how it was learnt.
+    """
+    for one in finding.because:
+        weaker = strengths and one.strength is not Strength.MEASURED
+        yield _because(one) + (f" ({one.strength.value})" if weaker else "")
+    if finding.row:
+        row = finding.row
+        yield f"Rule: {row.text} ({row.source}, checked {row.checked})"
+
+
+def heading(fix: Fix) -> str:
+    """Return the words that stand before a fix: "What to type (needs root):"."""
+    needs = " and ".join(["root"] * fix.needs_root + ["a reboot"] * fix.needs_reboot)
+    return ("What to type" if fix.commands else "What to do") + (f" (needs {needs})" if needs else "") + ":"
+
+
+def one_line(command: str) -> str:
+    """Return a command on one line: a newline that came in with a name must not become a second command."""
+    return "\\n".join(command.splitlines())
+
+
+def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]:
+    """Yield all of a finding but its title, a line each: what is known, how, what to type, what follows from it."""
+    yield from paragraphs(finding)
+    if known := list(reasons(finding)):
+        yield "How we know:"
+        yield from (f"- {one}" for one in known)
+    if fix := finding.fix:
+        yield f"{heading(fix)} {fix.text}"
+        yield from (f"    {one_line(command)}" for command in fix.commands)
+        if fix.verify:
+            yield f"Then check with: {one_line(fix.verify)}"
+    if follow:
+        yield "What follows from it:"
+        yield from (f"- {one.title} [{one.key}]" for one in follow)
+
+
+def _because(because: Because) -> str:
+    source = f", from {because.source}" if because.source else ""
+    return f"{because.component} {because.fact}: {value(because.value)}{source}"
+
+
+def value(held: JsonValue) -> str:
+    """Return a fact's value in words."""
+    if held is None or isinstance(held, bool):
+        return {None: "not there", True: "yes", False: "no"}[held]
+    if isinstance(held, Mapping):
+        return few((f"{name} {value(one)}" for name, one in held.items()), MOST_ITEMS) or "empty"
+    if isinstance(held, tuple | list):
+        return few(map(value, held), MOST_ITEMS) or "empty"
+    return f"{held:g}" if isinstance(held, float) else str(held)

@@ -1,26 +1,28 @@
-"""The doctor's report for people: the verdict, the root cause and what to type first; then the stack, then the rest."""
+"""A report as text for people: the verdict, what to do about each root cause, the stack, and what was not checked."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.report import EnvironmentVerdict, Health, Report, Severity
-from gpustack.report.finding_text import block
-from gpustack.report.findings import alike, families
-from gpustack.report.lines import Line, draw, indent, write
-from gpustack.report.page import DEFAULT_WIDTH, Page
+from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Fix, Health, Report, Severity
+from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import SAID, where
 from gpustack.report.stack_text import stack
-from gpustack.report.summary import few, listed
+from gpustack.report.summary import MOST_ITEMS, alike, families, few, heading, listed, one_line, paragraphs, reasons
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
-    from gpustack.report.findings import Family
+    from gpustack.report.page import Page
+    from gpustack.report.summary import Family
 
+MARK = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
+WORD = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN: "not known", Severity.INFO: "note"}
+FEW = 3
+COMMAND_INDENT = 4
 VERDICT = {
     Health.HEALTHY: ("ok", "HEALTHY", "good"),
     Health.DEGRADED: ("warn", "DEGRADED", "warning"),
@@ -49,22 +51,74 @@ UNSEEN = ("thing that could not be seen", "things that could not be seen")
 MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
 
 
-def render(
-    report: Report,
-    *,
-    width: int = DEFAULT_WIDTH,
-    colour: bool = False,
-    ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
-    verbose: bool = False,
-    example: str | None = None,
-) -> str:
-    """Give the text of a report; ``example`` is a recorded machine to offer where there is no GPU."""
-    page = Page.of(width, colour=colour, ascii_only=ascii, verbose=verbose)
-    return draw(lines(report, page, example=example), page)
+def block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
+    """Yield a finding in full: its title, what is known, the fix, its like on other instances, what follows."""
+    yield title(finding, page)
+    yield from indent(2, _body(finding, others, follow, page))
+
+
+def title(finding: Finding, page: Page) -> Line:
+    """Return the line that says what is wrong, with mark and word."""
+    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
+    said = f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}{sure}: "
+    return Line(body=write(page, (said, finding.severity.value), (finding.title, "head")), hang=Text("  "))
+
+
+def _body(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
+    place = f"{finding.key}, in the {finding.layer.value} layer ({finding.component})"
+    yield Line(body=write(page, (place, "dim")))
+    for paragraph in paragraphs(finding):
+        yield Line(body=write(page, paragraph))
+    if others:
+        yield from _list("The same holds for:", _others(others, page), page)
+    if finding.because or finding.row:
+        yield from _list("How we know:", reasons(finding, strengths=page.verbose), page)
+    if finding.fix:
+        yield from fix(finding.fix, page)
+    if follow:
+        yield from _list("What follows from it:", _titles(follow, page), page)
+
+
+def fix(wanted: Fix, page: Page) -> Iterator[Line]:
+    """Yield what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
+    yield Line()
+    yield Line(body=write(page, (heading(wanted), "head"), f" {wanted.text}"))
+    yield from _commands(wanted.commands, page)
+    if wanted.verify:
+        yield Line(body=write(page, ("Then check with:", "head")))
+        yield from _commands((wanted.verify,), page)
+
+
+def _commands(commands: Iterable[str], page: Page) -> Iterator[Line]:
+    for command in commands:
+        yield Line(lead=Text(" " * COMMAND_INDENT), body=write(page, (one_line(command), "command")), whole=True)
+
+
+def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
+    yield Line()
+    yield Line(body=write(page, (heading, "head")))
+    for item in items:
+        yield Line(lead=Text("- "), body=write(page, item))
+
+
+def _others(findings: Sequence[Finding], page: Page) -> list[str]:
+    """Return a few by what they say, many by whom they speak of."""
+    if len(findings) <= FEW:
+        return [one.title for one in findings]
+    return [few((one.instance or one.title for one in findings), len(findings) if page.verbose else MOST_ITEMS)]
+
+
+def _titles(findings: Sequence[Finding], page: Page) -> list[str]:
+    """Return consequences by their titles, those of one id once."""
+    said = []
+    for first, more in alike(findings):
+        often = f" (and {len(more)} more like it)" if more else ""
+        said.append(f"{first.title}{often}" + (f" [{first.key}]" if page.verbose else ""))
+    return said
 
 
 def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Give the lines of the whole report, section by section."""
+    """Yield the lines of the whole report, section by section."""
     roots, rest = families(report.findings, report.verdict.root_keys)
     yield from _verdict(report, page)
     if report.verdict.status is Health.NO_GPU and example:
@@ -78,12 +132,12 @@ def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator
         yield from _of(severity, rest, page)
     if len(report.environments) > 1:
         yield from _section("PYTHONS", _environments(report.environments, page), page)
-    yield from _section("COULD NOT BE SEEN", _unseen(report.not_seen, page), page)
+    yield from _section("NOT CHECKED", _unseen(report.not_seen, page), page)
     yield from _foot(report, page)
 
 
 def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Give a heading and what stands under it, or nothing where nothing does."""
+    """Yield a heading and what stands under it, or nothing where nothing does."""
     held = list(inside)
     if held:
         yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
@@ -124,7 +178,7 @@ def _counts(report: Report) -> str:
 
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
-    """Give findings in full, with a blank line between two; those alike on other instances are told once."""
+    """Yield findings in full, with a blank line between two; those alike on other instances are told once."""
     by_head = {head.key: follow for head, follow in families}
     for number, (first, others) in enumerate(alike(head for head, _ in families)):
         if number:
@@ -139,7 +193,7 @@ def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[
 
 
 def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
-    """Give what works in each Python, those first in which something does; those without a framework are counted."""
+    """Yield what works in each Python, those first in which something does; those without a framework are counted."""
     ordered = sorted(environments, key=_rank)
     told = [one for one in ordered if one.works or one is environments[0] or page.verbose]
     most = len(told) if page.verbose else MOST_ENVIRONMENTS
@@ -160,7 +214,7 @@ def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
 
 
 def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
-    """Give what could not be seen, by why not and what would help."""
+    """Yield what could not be seen, by why not and what would help."""
     reasons: dict[tuple[str, str | None], list[str]] = {}
     for one in not_seen:
         reasons.setdefault((one.why, one.enable_by), []).append(one.what)
@@ -175,3 +229,6 @@ def _foot(report: Report, page: Page) -> Iterator[Line]:
     took = f"{len(report.components)} components in {report.seconds:.2f} s"
     more = "" if page.verbose else " -v tells sources and times."
     yield from (Line(), Line(body=write(page, (f"{made}; {took}.{more}", "dim"))))
+
+
+render = renderer(lines)

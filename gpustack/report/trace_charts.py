@@ -7,28 +7,12 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
-from gpustack.report.html import safe, tag
+from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, limit, three
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Trace
 
-STYLE = """
-.chart svg{display:block;width:100%;height:auto}
-.chart text{font:13px system-ui,sans-serif;fill:var(--soft)}
-.chart .axis{stroke:var(--line);stroke-width:1}
-.chart .roof{stroke:var(--ink);stroke-width:2;fill:none}
-.chart .point{stroke:var(--card);stroke-width:1.5}
-.chart .memory{fill:var(--link);stroke:var(--link)}.chart .compute{fill:var(--good);stroke:var(--good)}
-.chart .launch{fill:var(--warn);stroke:var(--warn)}
-.chart polyline.cpu,.chart polyline.gpu{fill:none;stroke-width:2.5}
-.chart .cpu{fill:var(--warn);stroke:var(--warn)}.chart .gpu{fill:var(--link);stroke:var(--link)}
-.key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.4rem 0 0;padding:0;list-style:none;font-size:.88rem}
-.key i{display:inline-block;width:.75rem;height:.75rem;border-radius:50%;margin-right:.4rem}
-.key .memory i,.key .gpu i{background:var(--link)}.key .compute i{background:var(--good)}
-.key .launch i,.key .cpu i{background:var(--warn)}
-@media (max-width:48rem){.chart text{font-size:22px}}
-"""
 WIDE, HIGH = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 44
 MOST_DECADES = 6
@@ -43,7 +27,7 @@ class Frame:
     y: tuple[int, int]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Give where a point lies on the drawing, kept within it."""
+        """Return where a point lies on the drawing, kept within it."""
         across = (log10(max(x, LEAST)) - self.x[0]) / (self.x[1] - self.x[0])
         up = (log10(max(y, LEAST)) - self.y[0]) / (self.y[1] - self.y[0])
         across, up = min(max(across, 0.0), 1.0), min(max(up, 0.0), 1.0)
@@ -51,7 +35,7 @@ class Frame:
 
 
 def roofline(trace: Trace) -> str:
-    """Give the layers under the limits of memory and arithmetic, or nothing where too little is known."""
+    """Return the layers under the limits of memory and arithmetic, or nothing where too little is known."""
     points = [(one, one.intensity, one.tflops or 0.0) for one in trace.layers if _real(one.intensity, one.tflops)]
     memory, compute = limit(trace.memory_ceiling), limit(trace.compute_ceiling)
     if not points or not memory or not compute:
@@ -84,7 +68,7 @@ def roofline(trace: Trace) -> str:
 
 
 def times(trace: Trace) -> str:
-    """Give the time of each batch on the CPU and on the GPU, or nothing where no two batches are known."""
+    """Return the time of each batch on the CPU and on the GPU, or nothing where no two batches are known."""
     if not trace.crossover:
         return ""
     kinds = {
@@ -113,7 +97,7 @@ def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]], ab
 
 
 def _axes(frame: Frame) -> Iterator[str]:
-    """Give a line and a number for each power of ten, fewer where there are many."""
+    """Yield a line and a number for each power of ten, fewer where there are many."""
     for number in _marks(frame.x):
         x, _ = frame.at(10.0**number, 1.0)
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HIGH - BOTTOM}"/>'

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
-from gpustack.report import finding_html, report_html, trace_charts, trace_picture
-from gpustack.report.html import document, safe, tag
+from gpustack.report import stack_html, trace_charts, trace_picture
+from gpustack.report.page import document, safe, tag
 from gpustack.report.trace_words import (
     BOUND,
     STATES,
@@ -35,25 +35,6 @@ from gpustack.report.trace_words import (
 if TYPE_CHECKING:
     from gpustack.model.trace import Step, Trace
 
-STYLE = """
-.steps{list-style:none;margin:0;padding:0}
-.steps>li{padding:.5rem 0;border-bottom:1px solid var(--line)}
-.steps>li:last-child{border-bottom:0}
-.step{display:grid;grid-template-columns:1.6rem minmax(0,19rem) minmax(4rem,1fr) 6rem 3.4rem;gap:.1rem .8rem;
-align-items:center}
-.step>b:first-child{color:var(--tone)}
-.step>.num{text-align:right;font-variant-numeric:tabular-nums}
-.meter{display:block;height:.75rem;border-radius:.2rem;background:var(--line);overflow:hidden}
-.meter>i{display:block;height:100%;background:var(--tone)}
-.tone-none .step>b:first-child{color:var(--soft)}
-.said{margin:.15rem 0 0 2.4rem;padding:0;list-style:none;font-size:.88rem;color:var(--soft)}
-.wide-rows{overflow-x:auto}
-.wide-rows .rows td,.wide-rows .rows th{white-space:nowrap}
-.wide-rows .rows td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:9rem}
-@media (max-width:48rem){.step{grid-template-columns:1.6rem minmax(0,1fr) auto}.step>.meter{grid-column:2/-1;order:2}
-.step>.part,.step>.none{display:none}.said{margin-left:2.4rem}
-.wide-rows .rows td,.wide-rows .rows th{white-space:normal}}
-"""
 TONES = {State.DONE: "good", State.FAILED: "bad", State.SKIPPED: "none", State.NEEDS_GPU: "none"}
 LAYER = ("layer", "in", "out", "time", "FLOP/byte", "reached", "of limit", "bound by")
 KERNEL = ("kernel", "grid", "block", "warps", "registers", "shared", "occupancy", "waves", "units", "time")
@@ -62,16 +43,23 @@ WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", Sta
 
 
 def render(trace: Trace) -> str:
-    """Give the page."""
-    style = f"{finding_html.STYLE}{report_html.STYLE}{trace_picture.STYLE}{trace_charts.STYLE}{STYLE}"
-    return document(f"gpustack trace: {headline(trace)}", "\n".join(filter(None, _parts(trace))), style)
+    """Return the page."""
+    return document(
+        f"gpustack trace: {headline(trace)}",
+        "\n".join(filter(None, _parts(trace))),
+        "finding",
+        "report",
+        "picture",
+        "charts",
+        "trace",
+    )
 
 
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
     yield _section("The way through the machine", trace_picture.picture(trace))
     yield _section("The seven steps", _steps(trace))
-    yield _section("What was found", finding_html.blocks([(one, ()) for one in trace.findings]))
+    yield _section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield _section("Under the roofline", trace_charts.roofline(trace))
     yield _section("Layers, in the order in which they run", _layers(trace))
     yield _section("Kernels", _kernels(trace))
@@ -79,12 +67,12 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield _section("CPU or GPU", _crossover(trace))
     yield _section("From the script down to the kernel", _chain(trace))
     words = ", ".join(TERMS)
-    yield tag("p", safe(f"A word is told by gpustack explain WORD: {words}."), "soft about")
+    yield tag("p", safe(f"gpustack explain WORD says what a word means: {words}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
 
 
 def _section(heading: str, inside: str) -> str:
-    """Give a part of the page with its heading, or nothing where nothing is in it."""
+    """Return a part of the page with its heading, or nothing where nothing is in it."""
     return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
@@ -171,7 +159,7 @@ def _or_unknown(value: int | None) -> str:
 
 
 def _compared(trace: Trace) -> str:
-    """Give eager beside graph and serial beside overlapped as bars, and how right the answer is."""
+    """Return eager beside graph and serial beside overlapped as bars, and how right the answer is."""
     made = []
     if (one := trace.launching) is not None:
         made.append(_pair(f"{one.kernels} kernels", ("eager", one.eager_seconds), ("CUDA graph", one.graph_seconds)))
@@ -229,7 +217,7 @@ def _chain(trace: Trace) -> str:
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Give rows under their names; on a phone each cell says what it is."""
+    """Return rows under their names; on a phone each cell says what it is."""
     head = tag("thead", tag("tr", "".join(tag("th", safe(name)) for name in names)))
     made = "".join(tag("tr", "".join(_cells(names, row))) for row in rows)
     return tag("div", tag("table", head + tag("tbody", made), "rows"), "card wide-rows") if made else ""

@@ -26,7 +26,7 @@ LEAST = 1e-9  # seconds: what is shorter is drawn so long
 
 
 def render(trace: Trace) -> str:
-    """Give the JSON text of the file."""
+    """Return the JSON text of the file."""
     lanes = _lanes([*_steps(trace), *trace.timeline])
     about = {"model": model(trace), "result": headline(trace), "made by": f"gpustack {trace.tool.version}"}
     held = {
@@ -38,7 +38,7 @@ def render(trace: Trace) -> str:
 
 
 def _steps(trace: Trace) -> Iterator[Moment]:
-    """Give the steps as moments one after the other, each beginning where the timeline says that it did."""
+    """Yield the steps as moments one after the other, each beginning where the timeline says that it did."""
     end = 0.0
     for step in trace.steps:
         if step.status is State.DONE and step.seconds is not None:
@@ -51,7 +51,7 @@ def _steps(trace: Trace) -> Iterator[Moment]:
 
 
 def _lanes(moments: Sequence[Moment]) -> list[tuple[str, list[Moment]]]:
-    """Give the threads: one for each track, and more where moments of one track overlap."""
+    """Return the threads: one for each track, and more where moments of one track overlap."""
     lanes: dict[tuple[str, int], list[Moment]] = {}
     for one in sorted(moments, key=lambda held: (held.begin, -held.seconds)):
         number = 1
@@ -81,7 +81,7 @@ def _long(one: Moment) -> float:
 
 
 def _names(trace: Trace, lanes: Iterable[tuple[str, Sequence[Moment]]]) -> Iterator[Event]:
-    """Give the name of the process, and the name and place of each thread."""
+    """Yield the name of the process, and the name and place of each thread."""
     named = f"gpustack trace: {trace.subject.name}, {trace.subject.size}, {trace.subject.precision}"
     yield _about("process_name", 0, {"name": named})
     for number, (track, _) in enumerate(lanes, 1):

@@ -10,29 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
-from gpustack.report.html import safe, tag
+from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import SIZES, duration, limit, percent, scaled, shape, three
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Figure, Step, Trace
 
-STYLE = """
-.machine svg{display:block;width:100%;height:auto}
-.machine .tall{display:none}
-.machine text{font:13px system-ui,sans-serif;fill:var(--ink)}
-.machine .name{font-weight:600}
-.machine .soft{fill:var(--soft)}
-.machine .place{fill:var(--page);stroke:var(--line);stroke-width:1.5}
-.machine .gpu{fill:none;stroke:var(--soft);stroke-dasharray:5 4}
-.machine .unit{fill:var(--line)}.machine .busy{fill:var(--good)}
-.machine .way{stroke:var(--soft);stroke-width:2;fill:none}
-.machine .tip{fill:var(--soft)}
-.machine .failed .place{stroke:var(--bad);stroke-width:3}
-.machine .failed .way{stroke:var(--bad)}.machine .failed .tip{fill:var(--bad)}
-.machine .failed text{fill:var(--bad)}
-.machine .idle{opacity:.55}
-@media (max-width:48rem){.machine .wide{display:none}.machine .tall{display:block}}
-"""
 LINE = 17  # between two lines of words
 PAD = 12
 UNIT, GAP = 7, 2  # of the small squares that are multiprocessors
@@ -107,7 +90,7 @@ STEP_AT = {"host": (1,), "in": (2,), "memory": (3,), "units": (4,), "read": (5,)
 
 
 def picture(trace: Trace) -> str:
-    """Give both drawings in their card."""
+    """Return both drawings in their card."""
     return tag("div", "".join(_drawn(trace, plan) for plan in (WIDE, TALL)), "card machine")
 
 
@@ -124,12 +107,12 @@ def _drawn(trace: Trace, plan: Plan) -> str:
 
 
 def gpu_name(trace: Trace) -> str:
-    """Give what the frame of the GPU is called."""
+    """Return what the frame of the GPU is called."""
     return trace.device.name if trace.device else "GPU"
 
 
 def words(trace: Trace) -> Mapping[str, Sequence[str]]:
-    """Give what is told at each place and arrow; in a box the first line is its name."""
+    """Return what is shown at each place and arrow; in a box the first line is its name."""
     one = trace.subject
     loaded = scaled(one.weight_bytes, SIZES) if one.weight_bytes else ""
     error = next((f"error {max(check.error, check.largest):.2g}" for check in trace.checks), "")
@@ -168,7 +151,7 @@ def _step(trace: Trace, number: int) -> Step | None:
 
 
 def _timed(trace: Trace, number: int, word: str) -> str:
-    """Give a step by its number, in a word and its time."""
+    """Return a step by its number, in a word and its time."""
     step = _step(trace, number)
     if step is None or step.seconds is None or (number in {5, 6} and not trace.device):
         return f"{number}: {word}"
@@ -176,7 +159,7 @@ def _timed(trace: Trace, number: int, word: str) -> str:
 
 
 def _speed(trace: Trace, number: int) -> Iterator[str]:
-    """Give the bandwidth of a copy of the model's own and its part of the link's."""
+    """Yield the bandwidth of a copy of the model's own and its part of the link's."""
     step = _step(trace, number)
     speeds = [one for one in (step.figures if step else ()) if one.unit == "GB/s" and one.name[:5] != BENCH]
     best = max(speeds, key=lambda one: one.value, default=None)
@@ -226,7 +209,7 @@ def _box(box: Box, lines: Sequence[str], trace: Trace, name: str) -> str:
 
 
 def _units(box: Box, trace: Trace) -> Iterator[str]:
-    """Give the multiprocessors as small squares along the lower edge; those with blocks in the first wave are lit."""
+    """Yield the multiprocessors as small squares along the lower edge; those with blocks in the first wave are lit."""
     count = min((trace.device.multiprocessors if trace.device else 0) or MOST_UNITS, MOST_UNITS)
     waves = max((one.waves for one in trace.kernels if one.waves is not None), default=0.0)
     lit = round(count * min(waves, 1.0))

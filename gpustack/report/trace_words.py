@@ -40,7 +40,7 @@ TERMS = ("kernel", "grid", "block", "warp", "stream", "event", "occupancy", "wav
 
 
 def state(trace: Trace) -> State:
-    """Give what came of the whole: failed, done, or not run."""
+    """Return what came of the whole: failed, done, or not run."""
     if trace.failed is not None or trace.findings:
         limited = trace.failed is None and trace.stop is not None and not trace.stop.fails
         return State.SKIPPED if limited else State.FAILED
@@ -48,7 +48,7 @@ def state(trace: Trace) -> State:
 
 
 def headline(trace: Trace) -> str:
-    """Give the whole in a sentence without its end."""
+    """Return the whole in a sentence without its end."""
     if trace.says:
         return trace.says
     failed = next((step for step in trace.steps if step.status is State.FAILED), None)
@@ -69,7 +69,7 @@ def headline(trace: Trace) -> str:
 
 
 def model(trace: Trace) -> str:
-    """Give the model in a line."""
+    """Return the model in a line."""
     one = trace.subject
     named = one.file or f"{one.name}, {one.size}"
     shapes = f"{shape(one.input_shape)} in, {shape(one.output_shape)} out"
@@ -82,7 +82,7 @@ def model(trace: Trace) -> str:
 
 
 def ground(trace: Trace) -> str:
-    """Give what it was run on in a line."""
+    """Return what it was run on in a line."""
     device, cpu = trace.device, trace.processor
     told = []
     if device:
@@ -98,20 +98,20 @@ def ground(trace: Trace) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Give a time with three digits in the unit that suits it."""
+    """Return a time with three digits in the unit that suits it."""
     if seconds is None:
         return ""
     return scaled(seconds, UNITS) if seconds > 0 else "0 s"
 
 
 def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    """Give a value with three digits in the largest unit that leaves it above one."""
+    """Return a value with three digits in the largest unit that leaves it above one."""
     size, unit = next((pair for pair in units if abs(value) >= pair[0]), units[-1])
     return f"{three(value / size)} {unit}"
 
 
 def three(value: float) -> str:
-    """Give a number with three digits, and no exponent where people would not write one."""
+    """Return a number with three digits, and no exponent where people would not write one."""
     if value != value or value - value != 0:  # noqa: PLR0124 - not a number, or infinite
         return "none"
     if value and (abs(value) >= 1e6 or abs(value) < 1e-3):  # noqa: PLR2004 - where exponents begin to help
@@ -122,7 +122,7 @@ def three(value: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Give a value with its unit: scaled where larger and smaller units have names, whole where it is a count."""
+    """Return a value with its unit: scaled where larger and smaller units have names, whole where it is a count."""
     if unit in SCALES and value > 0:
         size, units_ = SCALES[unit]
         return scaled(value * size, units_)
@@ -132,7 +132,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def figure(one: Figure) -> str:
-    """Give a figure with its unit, its limit and the part of it that was reached."""
+    """Return a figure with its unit, its limit and the part of it that was reached."""
     said = f"{one.name} {amount(one.value, one.unit)}"
     if one.ceiling is None:
         return said
@@ -140,12 +140,12 @@ def figure(one: Figure) -> str:
 
 
 def limit(one: Figure | None) -> float | None:
-    """Give a ceiling: the physical limit where it is known, else what was measured to be possible."""
+    """Return a ceiling: the physical limit where it is known, else what was measured to be possible."""
     return (one.ceiling or one.value or None) if one else None
 
 
 def percent(ratio: float | None) -> str:
-    """Give a part in percent; what is no number is nothing."""
+    """Return a part in percent; what is no number is nothing."""
     if ratio is None or ratio - ratio != 0:
         return ""
     if 0 < ratio < LEAST:
@@ -154,7 +154,7 @@ def percent(ratio: float | None) -> str:
 
 
 def part_of(one: TensorLayer, trace: Trace) -> float:
-    """Give the part of what the roofline allows that a layer reached; 0 where nobody knows."""
+    """Return the part of what the roofline allows that a layer reached; 0 where nobody knows."""
     if one.tflops and one.attainable:
         return one.tflops / one.attainable
     memory = limit(trace.memory_ceiling)
@@ -176,7 +176,7 @@ def cached(trace: Trace) -> bool:
 
 
 def rate(one: TensorLayer, trace: Trace) -> tuple[str, str]:
-    """Give what a layer reached and the part of what the roofline allows: operations, or bytes where it has few."""
+    """Return what a layer reached and the part of what the roofline allows: operations, or bytes where it has few."""
     part = percent(part_of(one, trace)) if part_of(one, trace) else ""
     compute = limit(trace.compute_ceiling)
     flat = one.attainable is not None and compute is not None and one.attainable >= compute * FLAT
@@ -186,12 +186,12 @@ def rate(one: TensorLayer, trace: Trace) -> tuple[str, str]:
 
 
 def intensity(one: TensorLayer, trace: Trace) -> str:
-    """Give the operations for each byte of a layer; nothing where no operations are told, as of a user's model."""
+    """Return the operations for each byte of a layer; nothing where no operations are told, as of a user's model."""
     return three(one.intensity) if trace.subject.flops else ""
 
 
 def waves(one: KernelLaunch) -> str:
-    """Give how often a grid fills the GPU, to a thousandth; a question mark where nobody tells."""
+    """Return how often a grid fills the GPU, to a thousandth; a question mark where nobody tells."""
     return "?" if one.waves is None else three(max(round(one.waves, 3), 0.001))
 
 
@@ -201,7 +201,7 @@ def units(one: KernelLaunch) -> str:
 
 
 def extent(three_: tuple[int, int, int] | None) -> str:
-    """Give a grid or block without the ones at its end; a question mark where nobody tells."""
+    """Return a grid or block without the ones at its end; a question mark where nobody tells."""
     if three_ is None:
         return "?"
     kept = list(three_)
@@ -211,12 +211,12 @@ def extent(three_: tuple[int, int, int] | None) -> str:
 
 
 def shape(one: tuple[int, ...]) -> str:
-    """Give the shape of a tensor."""
+    """Return the shape of a tensor."""
     return " x ".join(map(str, one)) or "one number"
 
 
 def link(one: Loaded) -> str:
-    """Give one link of the chain."""
+    """Return one link of the chain."""
     version = f" {one.version}" if one.version else ""
     where = f", {one.file}" if one.file else ""
     gone = f": {one.missing}" if one.missing else ""
@@ -224,13 +224,13 @@ def link(one: Loaded) -> str:
 
 
 def share(seconds: float | None, whole: float | None) -> float | None:
-    """Give which part of the whole a time is; None where one of them is no number."""
+    """Return which part of the whole a time is; None where one of them is no number."""
     part = seconds / whole if seconds is not None and whole else None
     return part if part is None or part - part == 0 else None
 
 
 def whole(trace: Trace) -> float | None:
-    """Give the time of the seven steps together: by the clock, or as their sum."""
+    """Return the time of the seven steps together: by the clock, or as their sum."""
     summed = sum(step.seconds for step in trace.steps if step.seconds is not None)
     return max(trace.wall_seconds or 0.0, summed) or None
 

@@ -1,31 +1,29 @@
-"""Make the JSON Schemas from the types: ``python -m gpustack.schemas``. Needs pydantic, from the extra ``dev``."""
+"""Write the JSON Schemas of all results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
 from gpustack import assets
-from gpustack.model import writing
+from gpustack.model import policy, writing
 from gpustack.model.bench import BenchReport
-from gpustack.model.check import CheckReport
 from gpustack.model.difference import Difference
-from gpustack.model.explanation import Explanation
 from gpustack.model.facts import Facts
-from gpustack.model.matrix_answer import MatrixAnswer, MatrixTables, MatrixUpdate
+from gpustack.model.matrix_answer import Explanation, MatrixAnswer, MatrixTables, MatrixUpdate, SelfTest, StackMap
 from gpustack.model.plain import SCHEMAS
-from gpustack.model.policy import Policy
+from gpustack.model.policy import CheckReport, Policy
 from gpustack.model.report import Report
-from gpustack.model.selftest import SelfTest
-from gpustack.model.stack_map import StackMap
 from gpustack.model.trace import Trace
-from gpustack.schemas import editing
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+KINDS = (policy.Policy, policy.Gpus, policy.Ignored, policy.Raised, policy.Figures, policy.InUse, policy.Golden)
+NOISE = ("title", "default")
 ROOTS = {
     "report": Report,
     "stack": StackMap,
@@ -41,14 +39,46 @@ ROOTS = {
     "selftest": SelfTest,
     "trace": Trace,
 }
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-NOISE = ("title", "default")
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of gpustack.toml, and of [tool.gpustack] in pyproject.toml."""
+    made = TypeAdapter(policy.Policy).json_schema()
+    kinds = {kind.__name__: kind for kind in KINDS}
+    inside = {name: _named(held, kinds.get(name)) for name, held in made.pop("$defs").items()}
+    used = {name: held for name, held in inside.items() if name != "Severity"}  # its words stand with its key
+    return {"$schema": DIALECT, "title": "gpustack.policy/1", **_named(made, policy.Policy), "$defs": used}
+
+
+def _named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
+    """Return one type's schema with its keys as they are written in the file; any other key is a mistake."""
+    kept = {key: value for key, value in held.items() if key not in NOISE}
+    if kind is None:
+        return kept
+    properties = {_key(one): _valued(held["properties"][one.name], one) for one in fields(kind)}
+    return {**kept, "properties": properties, "additionalProperties": False}
+
+
+def _key(one: Field[Any]) -> str:
+    return one.name.rstrip("_").replace("_", "-")
+
+
+def _valued(said: Mapping[str, Any], one: Field[Any]) -> dict[str, Any]:
+    """Return what a key may hold: what the type says, but where the field itself says it more closely."""
+    own = one.metadata["schema"]
+    told = (
+        {} if {"type", "anyOf", "enum"} & set(own) else {key: value for key, value in said.items() if key not in NOISE}
+    )
+    kinds = [kind for kind in told.pop("anyOf", ()) if kind != {"type": "null"}]
+    if kinds:
+        told.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+    return {"description": one.metadata["about"], **told, **own}
 
 
 def generate() -> Iterator[tuple[str, str]]:
-    """Give the name of each schema and its text."""
+    """Yield the name of each schema and its text."""
     for name, root in ROOTS.items():
-        yield name, json.dumps(editing.schema() if root is Policy else schema(root), indent=1) + "\n"
+        yield name, json.dumps(schema() if root is Policy else whole_schema(root), indent=1) + "\n"
 
 
 def write(folder: Path) -> None:
@@ -57,19 +87,19 @@ def write(folder: Path) -> None:
         writing.write(folder / f"{name}.json", text)
 
 
-def schema(root: type) -> dict[str, Any]:
-    """Give the schema of what we write of this type, and of all types inside it."""
+def whole_schema(root: type) -> dict[str, Any]:
+    """Return the schema of what we write of this type, and of all types inside it."""
     made = TypeAdapter(root).json_schema(mode="serialization")
     inside = {kind.__name__: kind for kind in _types(root)}
-    named = {name: _named(held, inside.get(name)) for name, held in made.pop("$defs").items()}
-    top = _named(made, root)
+    named = {name: _all_named(held, inside.get(name)) for name, held in made.pop("$defs").items()}
+    top = _all_named(made, root)
     const = {"schema": {"const": SCHEMAS[root.__name__]}}
     top = {**top, "properties": {**const, **top["properties"]}, "required": ["schema", *top["required"]]}
     return {"$schema": DIALECT, "title": SCHEMAS[root.__name__], **top, "$defs": named}
 
 
-def _named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
-    """Give one type's schema with the keys that ``plain`` writes: all of them, always; more may be added freely."""
+def _all_named(held: Mapping[str, Any], kind: type | None) -> dict[str, Any]:
+    """Return one type's schema with the keys that ``plain`` writes: all of them, always; more may be added freely."""
     kept = {key: value for key, value in held.items() if key not in NOISE}
     if kind is None or "properties" not in held:
         return kept
@@ -88,7 +118,7 @@ def _quiet(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _types(kind: object) -> Iterator[type]:
-    """Give a type of ours and all types of ours that its fields speak of."""
+    """Yield a type of ours and all types of ours that its fields speak of."""
     if is_dataclass(kind) and isinstance(kind, type):
         yield kind
         hints = get_type_hints(kind)

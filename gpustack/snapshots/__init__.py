@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpustack.errors import InputError
-from gpustack.model.bounded import measure
 from gpustack.model.facts import (
     Call,
     Component,
@@ -22,6 +21,7 @@ from gpustack.model.facts import (
     Strength,
     Unseen,
 )
+from gpustack.model.plain import measure
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -41,7 +41,7 @@ Made = TypeVar("Made")
 
 
 def read(text: str, origin: str = "the snapshot") -> Facts:
-    """Give the facts that the text records; raises InputError, naming the origin, for anything else.
+    """Return the facts that the text records; raises InputError, naming the origin, for anything else.
 
     Keys that are not known are passed over, so that a newer gpustack may add some; ``rewriting`` keeps them.
     """
@@ -49,7 +49,7 @@ def read(text: str, origin: str = "the snapshot") -> Facts:
 
 
 def take(said: Mapping[str, Any], origin: str) -> Facts:
-    """Give the facts that a decoded snapshot records; raises InputError, naming the origin, for anything else."""
+    """Return the facts that a decoded snapshot records; raises InputError, naming the origin, for anything else."""
     schema = said.get("schema")
     if schema != SCHEMA:
         holds = " ".join(str(schema).split())[:100] if schema else "JSON without a schema"
@@ -62,7 +62,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
 
 
 def decode(text: str, origin: str) -> Mapping[str, Any]:
-    """Give the JSON object that the text is; raises InputError, naming the origin, where it is none."""
+    """Return the JSON object that the text is; raises InputError, naming the origin, where it is none."""
     measure(text, origin)
     try:
         said = json.loads(text, parse_constant=_no_number)
@@ -234,7 +234,7 @@ def _frozen_object(value: object) -> Mapping[str, JsonValue]:
 
 
 def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
-    """Give decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
+    """Return decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
 
     Raises RecursionError where it is nested too deeply.
     """

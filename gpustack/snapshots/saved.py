@@ -1,4 +1,4 @@
-"""JSON read back as our types: a saved report of the bench, which is read whole here, and what a child says."""
+"""Reports and snapshots read back from files, and rewritten."""
 
 from __future__ import annotations
 
@@ -9,24 +9,62 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpustack.errors import InputError
-from gpustack.model import bounded
+from gpustack.model import plain
 from gpustack.model.bench import BenchReport
 from gpustack.model.command import NOTHING, Command, reread
+from gpustack.snapshots import frozen
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts, JsonValue
 
 SCHEMA = "gpustack.bench/1"
 Made = TypeVar("Made")
 
 
+def unknown(said: Mapping[str, object], facts: Facts) -> JsonValue:
+    """Return what a decoded snapshot says beyond the facts that were read from it, by the same names; None for nothing.
+
+    Of a list there is one value for each of its members. Raises InputError where it is nested too deeply to be kept.
+    """
+    try:
+        return _beyond(said, plain.plain(facts))
+    except RecursionError as error:
+        raise InputError("what a newer gpustack wrote into the snapshot is nested too deeply") from error
+
+
+def render(facts: Facts, more: JsonValue) -> str:
+    """Return the facts as a snapshot, with what was unknown put back."""
+    return plain.render(_joined(plain.plain(facts), more))
+
+
+def _beyond(said: object, known: object) -> JsonValue:
+    if isinstance(said, Mapping) and isinstance(known, Mapping):
+        left = {name: _beyond(held, known[name]) if name in known else frozen(held) for name, held in said.items()}
+        return {name: held for name, held in left.items() if held is not None or name not in known} or None
+    if isinstance(said, list) and isinstance(known, list):
+        each = tuple(_beyond(one, other) for one, other in zip(said, known, strict=False))  # texts may have added more
+        return each if any(one is not None for one in each) else None
+    return None
+
+
+def _joined(known: object, more: JsonValue) -> object:
+    if isinstance(known, dict) and isinstance(more, Mapping):
+        return {**known, **{name: _joined(known[name], held) if name in known else held for name, held in more.items()}}
+    if isinstance(known, list) and isinstance(more, tuple):
+        return [*(_joined(one, held) for one, held in zip(known, more, strict=False)), *known[len(more) :]]
+    return known
+
+
 def read(path: Path) -> BenchReport:
-    """Give the report of a file of ``gpustack bench --save``; raises InputError for anything else.
+    """Return the report of a file of ``gpustack bench --save``; raises InputError for anything else.
 
     Keys that are not known are passed over, and those that an older gpustack did not write have their usual values.
     """
     try:
-        said = json.loads(bounded.json_text(path))
+        said = json.loads(plain.json_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None
@@ -39,7 +77,7 @@ def read(path: Path) -> BenchReport:
 
 
 def made(said: Mapping[str, Any], kind: type[Made]) -> Made:
-    """Give one of our types from its JSON; raises TypeError or ValueError where they do not fit."""
+    """Return one of our types from its JSON; raises TypeError or ValueError where they do not fit."""
     if not isinstance(said, dict):
         raise TypeError(f"{kind.__name__} is no object")
     held, hints = {}, _hints(kind)  # type: ignore[arg-type]  # a class can be a key
@@ -71,7 +109,7 @@ def _value(said: object, hint: Any) -> object:  # noqa: ANN401 - a hint has no t
 
 
 def _one(said: object, hint: type) -> object:
-    """Give a value that is no list and no table of free names."""
+    """Return a value that is no list and no table of free names."""
     if is_dataclass(hint):
         return made(_checked(said, dict), hint)
     if issubclass(hint, Enum):
@@ -95,7 +133,7 @@ def _checked(said: object, *kinds: type) -> Any:  # noqa: ANN401 - one of the ki
 
 
 def _frozen(said: object) -> object:
-    """Give JSON as our facts hold it: lists are tuples."""
+    """Return JSON as our facts hold it: lists are tuples."""
     if isinstance(said, list):
         return tuple(map(_frozen, said))
     return {name: _frozen(one) for name, one in said.items()} if isinstance(said, dict) else said

@@ -46,7 +46,7 @@ class Roof:
 
 
 def flops(op: Op, model: Model) -> float:
-    """Give the operations of one layer."""
+    """Return the operations of one layer."""
     size = math.prod(model.shape(outs(op)[0]))
     if isinstance(op, Gemm):
         return 2.0 * size * model.shape(op.weight)[1]
@@ -67,7 +67,7 @@ def _each(op: Op, size: int, model: Model) -> int:
 
 
 def layer(op: Op, model: Model, width: int | None = None) -> TensorLayer:
-    """Give a layer with its operations and bytes, not timed yet; ``width`` is that of a number, else the model's."""
+    """Return a layer with its operations and bytes, not timed yet; ``width`` is that of a number, else the model's."""
     wide = width or model.width
     read = sum(math.prod(model.shape(name)) for name in (*sources(op), *weights(op)))
     written = sum(math.prod(model.shape(name)) for name in outs(op))
@@ -83,17 +83,17 @@ def layer(op: Op, model: Model, width: int | None = None) -> TensorLayer:
 
 
 def layers(model: Model, width: int | None = None) -> tuple[TensorLayer, ...]:
-    """Give all layers of a model, not timed yet."""
+    """Return all layers of a model, not timed yet."""
     return tuple(layer(op, model, width) for op in model.ops)
 
 
 def total(model: Model) -> float:
-    """Give the operations of one pass."""
+    """Return the operations of one pass."""
     return sum(flops(op, model) for op in model.ops)
 
 
 def place(seen: TensorLayer, roof: Roof) -> TensorLayer:
-    """Give a layer with its place under the roofline: what limits it at best, and the TFLOP/s that it could reach."""
+    """Return a layer with its place under the roofline: what limits it at best, and the TFLOP/s that it could reach."""
     moved = (seen.bytes_read + seen.bytes_written) / 1e9
     if not roof.gigabytes_a_second or not moved:
         return seen
@@ -106,7 +106,7 @@ def place(seen: TensorLayer, roof: Roof) -> TensorLayer:
 
 
 def subject(model: Model) -> Subject:
-    """Give what a trace says of its model."""
+    """Return what a trace says of its model."""
     return Subject(
         name=model.name,
         size=model.size,

@@ -1,4 +1,4 @@
-"""From a verdict to a step: at which of the seven a stack that is at fault would stop, and why there.
+"""What goes wrong in a trace: whether an answer is right, the finding of a wrong one, and at which step a stack stops.
 
 The layer of the finding decides, since a program meets the layers in this order; a finding is named here only where
 its layer does not decide.
@@ -6,18 +6,29 @@ its layer does not decide.
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Because, Finding, Fix, Health, Severity
 from gpustack.model.trace import Ground, State, Step, Stop, Trace
+from gpustack.model.trace_figures import Check
 from gpustack.trace.steps import NAMES, needing
 
 if TYPE_CHECKING:
-    from gpustack.model.report import Finding, Report
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gpustack.model.report import Report
     from gpustack.model.trace import Subject
 
+BOUNDS = {"fp32": 1e-5, "fp16": 1e-2, "bf16": 1e-2}
+TRUTH = "numpy in float64"
 BY_LAYER = {
     **dict.fromkeys((Layer.HARDWARE, Layer.KERNEL, Layer.KERNEL_MODULE, Layer.DRIVER), 2),
     **dict.fromkeys((Layer.RUNTIME, Layer.ENVIRONMENT, Layer.CONTAINER), 2),
@@ -60,26 +71,109 @@ WHY = {
 WHY_FINDING = {
     "python-version-no-wheel": "the framework cannot be installed for this Python, so there is nothing to import",
     **dict.fromkeys(LOADERS, "what loads the input shares it between processes through /dev/shm"),
-    **dict.fromkeys(INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and is told that it has none"),
+    **dict.fromkeys(
+        INTO_THE_DRIVER, "the first copy is where the program asks for a GPU and learns that there is none"
+    ),
     **dict.fromkeys(BETWEEN_GPUS, "tensors that go to another GPU go over this link"),
     **dict.fromkeys(WHILE_RUNNING, "it shows while kernels are running"),
 }
 WITHOUT = "there is no GPU in these facts"
 UNTOLD = "too little could be seen to say whether this step would fail"
+MOST = 160
+
+
+def compare(
+    got: NDArray[np.floating], wanted: NDArray[np.floating], precision: str, *, what: str, rows: int | None = None
+) -> Check:
+    """Return how far an answer is from the truth; ``rows`` is how many rows there were, of which these were taken.
+
+    Two measures, since the first alone would let one wrong number of many pass: the length of the difference over the
+    length of the truth, and the largest difference over the largest number of the truth.
+    """
+    import numpy as np  # noqa: PLC0415 - only what runs a model needs it
+
+    said = np.asarray(got, np.float64)
+    if said.shape != wanted.shape:
+        raise ValueError(f"the answer has the shape {said.shape}, the truth {wanted.shape}")
+    finite = bool(np.isfinite(said).all())
+    apart = np.abs(np.where(np.isfinite(said), said, 0.0) - wanted)
+    length, largest = float(np.sqrt((wanted**2).sum())), float(np.abs(wanted).max(initial=0.0))
+    return Check(
+        what=what,
+        against=TRUTH,
+        precision=precision,
+        error=_over(float(np.sqrt((apart**2).sum())), length),
+        largest=_over(float(apart.max(initial=0.0)), largest),
+        bound=BOUNDS[precision],
+        compared=len(said),
+        rows=rows or len(said),
+        finite=finite,
+    )
+
+
+def said(check: Check) -> str:
+    """Return in words what the check found: why the answer is wrong, or how near it is."""
+    rows = f"{check.compared} of {check.rows} rows" if check.compared < check.rows else f"all {check.rows} rows"
+    if not check.compared:
+        return "nothing was compared"
+    if not check.finite:
+        return f"the answer holds numbers that are none (NaN or infinity), in {rows}"
+    near = f"relative error {max(check.error, check.largest):.2g} against {check.against}, over {rows}"
+    return f"{near}, within {check.bound:g}" if check.passed else f"{near}: more than {check.bound:g} is wrong"
+
+
+def _over(error: float, size: float) -> float:
+    return error / size if size else error
+
+
+def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE, where: str = "") -> Finding:
+    """Return the finding of an answer that is not the right one; no figure of such a run counts."""
+    return Finding(
+        id="trace-wrong-answer",
+        severity=Severity.ERROR,
+        layer=layer,
+        component=component,
+        title=f"The model gives a wrong answer{where}",
+        detail=f"{said(check)[:1].upper()}{said(check)[1:]}. The figures of this run do not count.",
+        because=(
+            Because(component=component, fact="relative error", value=max(check.error, check.largest), source="trace"),
+        ),
+        fix=Fix(
+            text="Compare every bit under load: a unit or a memory that errs shows there.",
+            commands=(sh("gpustack stress --seconds 60"),),
+            verify=sh("gpustack trace"),
+        ),
+    )
+
+
+def step_failed(number: int, why: str, *, component: str = "gpu", layer: Layer = Layer.DRIVER) -> Finding:
+    """Return the finding of a step that did not work, in the words of what refused it."""
+    return Finding(
+        id="trace-step-failed",
+        severity=Severity.ERROR,
+        layer=layer,
+        component=component,
+        title=f"Step {number} failed: {why}",
+        fix=Fix(
+            text="Let the doctor look for the cause.",
+            commands=(sh("gpustack doctor --deep"),),
+            verify=sh("gpustack trace"),
+        ),
+    )
 
 
 def step_of(finding: Finding) -> int:
-    """Give the number of the step at which what this finding tells of is met."""
+    """Return the number of the step at which what this finding tells of is met."""
     return BY_FINDING.get(finding.id, BY_LAYER[finding.layer])
 
 
 def why_of(finding: Finding) -> str:
-    """Give why it is this step."""
+    """Return why it is this step."""
     return WHY_FINDING.get(finding.id, WHY[step_of(finding)])
 
 
 def stop(report: Report) -> Stop | None:
-    """Give the step at which the stack of a report fails, from its first root cause; None where it has none."""
+    """Return the step at which the stack of a report fails, from its first root cause; None where it has none."""
     root = next((one for key in report.verdict.root_keys for one in report.findings if one.key == key), None)
     if root is None:
         return None
@@ -96,14 +190,14 @@ def stop(report: Report) -> Stop | None:
 
 
 def recorded(report: Report, subject: Subject) -> Trace:
-    """Give what would become of the seven steps on the machine of this report."""
+    """Return what would become of the seven steps on the machine of this report."""
     where = stop(report)
     roots = tuple(one for key in report.verdict.root_keys for one in report.findings if one.key == key)
     return Trace(
         tool=report.tool,
         ground=Ground.RECORDED,
         subject=subject,
-        steps=tuple(_step(number, where, report.verdict.status) for number in NAMES),
+        steps=tuple(_recorded_step(number, where, report.verdict.status) for number in NAMES),
         findings=roots,
         stop=where,
         says=_summary(where, report.verdict.status),
@@ -113,7 +207,7 @@ def recorded(report: Report, subject: Subject) -> Trace:
 
 
 def _summary(where: Stop | None, health: Health) -> str:
-    """Give in a sentence what would become of the seven steps."""
+    """Return in a sentence what would become of the seven steps."""
     if where is not None and where.fails:
         return f"it would fail at step {where.step}, {where.name}: {where.says}"
     if where is not None:
@@ -124,7 +218,7 @@ def _summary(where: Stop | None, health: Health) -> str:
     }.get(health, "none of the seven steps is known to fail")
 
 
-def _step(number: int, where: Stop | None, health: Health) -> Step:
+def _recorded_step(number: int, where: Stop | None, health: Health) -> Step:
     if where is None and health is Health.NO_GPU:
         return needing(number) if number not in {1, 5, 6} else _left(number, WITHOUT)
     if where is None:
@@ -138,3 +232,22 @@ def _step(number: int, where: Stop | None, health: Health) -> Step:
 
 def _left(number: int, why: str) -> Step:
     return Step(number=number, name=NAMES[number], status=State.SKIPPED, why=(why,))
+
+
+def refused(
+    number: int, words: str, component: str, judge: Callable[[str], Report]
+) -> tuple[Stop, tuple[Finding, ...]]:
+    """Return where the stack stops and why, by what the framework said at this step."""
+    report = judge(words)
+    where = stop(report)
+    if where is None:
+        finding = step_failed(number, words, component=component, layer=Layer.FRAMEWORK)
+        why = "no rule knows these words"
+        return _stop(number, finding.id, words, why, f"gpustack explain {shlex.quote(words[:MOST])}"), (finding,)
+    keys = set(report.verdict.root_keys)
+    roots = tuple(one for one in report.findings if one.key in keys)
+    return replace(where, step=number, name=NAMES[number], why=f"{component} said: {words}", fails=True), roots
+
+
+def _stop(number: int, finding: str, says: str, why: str, explain: str) -> Stop:
+    return Stop(step=number, name=NAMES[number], finding=finding, says=says, why=why, explain=explain)

@@ -18,20 +18,19 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
 from gpustack.model.trace_figures import BatchTime
-from gpustack.trace import checking, reference
+from gpustack.trace import failing, reference
 from gpustack.trace.counting import Roof, layer, place, subject, total
+from gpustack.trace.failing import wrong
 from gpustack.trace.models import Model, build
-from gpustack.trace.numbers import made
-from gpustack.trace.ops import outs
+from gpustack.trace.ops import made, outs
 from gpustack.trace.steps import NAMES, left_out, needing
-from gpustack.trace.wrong import wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpustack.model.trace_figures import Check
-    from gpustack.trace.asked import Asked, Progress
     from gpustack.trace.reference import Array
+    from gpustack.trace.steps import Asked, Progress
 
 USUAL = "fp32"
 SINGLE = 4  # bytes of a number in numpy, whatever the precision of the model
@@ -99,7 +98,7 @@ class Journey:
         self.answer = answer
 
     def steps(self) -> tuple[Step, ...]:
-        """Give the seven steps as far as they were done."""
+        """Return the seven steps as far as they were done."""
         why = f"stopped by {self.interrupted}"
         first = left_out(1, why) if self.loaded is None else _first(self.model, self.loaded)
         fifth = left_out(5, why) if self.ran is None else _fifth(self.ran)
@@ -109,7 +108,7 @@ class Journey:
         return (first, *map(needing, (2, 3, 4)), fifth, sixth, needing(7))
 
     def timeline(self) -> tuple[Moment, ...]:
-        """Give what was done when."""
+        """Return what was done when."""
         loaded, name = self.loaded or 0.0, NAMES[6]
         made = [] if self.loaded is None else [Moment(track="CPU", name=NAMES[1], begin=0.0, seconds=loaded, step=1)]
         if self.ran is not None:
@@ -121,7 +120,7 @@ class Journey:
 
 
 def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> Trace:
-    """Give the trace of a model on this machine's CPU.
+    """Return the trace of a model on this machine's CPU.
 
     Raises NothingSeenError where numpy is missing, or where the model would take longer than there is time.
     """
@@ -131,7 +130,7 @@ def follow(asked: Asked, progress: Progress, clock: Callable[[], float] = time.p
     if roof.tflops and (needed := total(model) / 1e12 / roof.tflops) > asked.timeout:
         raise NothingSeenError(
             f"this CPU would need about {needed:.0f} s for {asked.model}, {asked.size}, and has {asked.timeout:.0f}; "
-            "to mend it: --timeout SECONDS, or a smaller --size"
+            "to fix it: --timeout SECONDS, or a smaller --size"
         )
     gone = Journey(model=model, roof=roof, clock=clock)
     gone.go(progress)
@@ -171,17 +170,17 @@ def run(model: Model, values: Mapping[str, Array], roof: Roof, clock: Callable[[
 
 
 def checked(model: Model, values: Mapping[str, Array], answer: Array) -> Check:
-    """Give how far an answer is from the truth in float64, over all inputs of the batch or some of them."""
+    """Return how far an answer is from the truth in float64, over all inputs of the batch or some of them."""
     items = reference.sample(model)
     wanted = reference.truth(model, values, items)
     got = reference.part(answer, model, items)
-    return checking.compare(got, wanted, model.precision, what="output", rows=len(answer))
+    return failing.compare(got, wanted, model.precision, what="output", rows=len(answer))
 
 
 def batches(
     asked: Asked, sizes: Sequence[int], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[BatchTime, ...]:
-    """Give how long the CPU takes for each of these batches; those that would take too long are left out."""
+    """Return how long the CPU takes for each of these batches; those that would take too long are left out."""
     told = list[BatchTime]()
     with suppress(KeyboardInterrupt):
         _time(asked, sizes, clock, told)
@@ -189,7 +188,7 @@ def batches(
 
 
 def _time(asked: Asked, sizes: Sequence[int], clock: Callable[[], float], told: list[BatchTime]) -> None:
-    """Time these batches, the smallest first, as long as there is time, and add each to what is told."""
+    """Time these batches, the smallest first, as long as there is time, and add each to what is reported."""
     until, speed = clock() + asked.timeout, 0.0
     values: Mapping[str, Array] = {}
     for batch in sorted(sizes):
@@ -207,7 +206,7 @@ def _time(asked: Asked, sizes: Sequence[int], clock: Callable[[], float], told: 
 
 
 def measured_roof(clock: Callable[[], float] = time.perf_counter) -> Roof:
-    """Give what this CPU reaches with numpy: a copy, a square product, and an addition too small to count."""
+    """Return what this CPU reaches with numpy: a copy, a square product, and an addition too small to count."""
     np = reference.numpy()
     left, source = np.ones((SIDE, SIDE), np.float32), np.ones(COPIED // SINGLE, np.float32)
     product, target, one = np.empty_like(left), np.empty_like(source), np.ones(1, np.float32)
@@ -221,7 +220,7 @@ def measured_roof(clock: Callable[[], float] = time.perf_counter) -> Roof:
 
 
 def processor() -> Processor:
-    """Give the name of this CPU and how many of its threads we may use."""
+    """Return the name of this CPU and how many of its threads we may use."""
     try:
         lines = CPUINFO.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -288,7 +287,7 @@ def _numpy() -> Loaded:
 def _sixth(answer: Array, seconds: float, check: Check) -> Step:
     figures = (Figure(name="output", value=answer.nbytes / 1e6, unit="MB"),)
     status = State.DONE if check.passed else State.FAILED
-    return Step(number=6, name=NAMES[6], status=status, seconds=seconds, figures=figures, why=(checking.said(check),))
+    return Step(number=6, name=NAMES[6], status=status, seconds=seconds, figures=figures, why=(failing.said(check),))
 
 
 def _ceiling(name: str, value: float | None, unit: str, how: str) -> Figure | None:

@@ -87,11 +87,11 @@ class Model:
     seed: int = SEED
 
     def tensor(self, name: str) -> Tensor:
-        """Give the tensor of this name."""
+        """Return the tensor of this name."""
         return next(one for one in self.tensors if one.name == name)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Give the shape of the tensor of this name."""
+        """Return the shape of the tensor of this name."""
         return self.tensor(name).shape
 
     @property
@@ -173,7 +173,7 @@ class _Draft:
         return out
 
     def model(self, name: str, size: str, precision: str, batch: int) -> Model:
-        """Give the model; what the last layer writes is its output."""
+        """Return the model; what the last layer writes is its output."""
         last = self.tensors[-1]
         out = Tensor(name=last.name, shape=last.shape, role=Role.OUTPUT)
         tensors = (*self.tensors[:-1], out)
@@ -181,7 +181,7 @@ class _Draft:
 
 
 def build(name: str, size: str, precision: str, batch: int | None = None) -> Model:
-    """Give a built-in model (of MODELS, SIZES and PRECISIONS), with this batch in the place of that of its size.
+    """Return a built-in model (of MODELS, SIZES and PRECISIONS), with this batch in the place of that of its size.
 
     Raises KeyError for a model, a size or a precision that there is not.
     """

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.errors import NothingSeenError
 from gpustack.trace.counting import TAPS, total
 from gpustack.trace.models import Model, build
-from gpustack.trace.numbers import made
 from gpustack.trace.ops import (
     Activation,
     Bias,
@@ -26,6 +25,7 @@ from gpustack.trace.ops import (
     Residual,
     Softmax,
     SplitHeads,
+    made,
     outs,
     sources,
 )
@@ -45,22 +45,22 @@ GELU = math.sqrt(2 / math.pi), 0.044715
 
 
 def numpy() -> ModuleType:
-    """Give numpy; raises NothingSeenError with what to type where it is not here."""
+    """Return numpy; raises NothingSeenError with what to type where it is not here."""
     try:
         import numpy as np  # noqa: PLC0415 - the core does without it
     except ImportError as error:
-        raise NothingSeenError(f"numpy is not here ({error}); to mend it: {INSTALL}") from error
+        raise NothingSeenError(f"numpy is not here ({error}); to fix it: {INSTALL}") from error
     return np
 
 
 def load(model: Model) -> dict[str, Array]:
-    """Give the weights and the input of a model by name, as float32 numbers rounded to its precision."""
+    """Return the weights and the input of a model by name, as float32 numbers rounded to its precision."""
     numpy()
     return {one.name: made(model, one) for one in (*model.weights, model.input)}
 
 
 def sample(model: Model, budget: float = BUDGET) -> tuple[int, ...]:
-    """Give which inputs of the batch are checked: all where that is cheap, else some from the first to the last."""
+    """Return which inputs of the batch are checked: all where that is cheap, else some from the first to the last."""
     most = max(1, min(model.batch, int(budget * model.batch / total(model))))
     if most == 1:
         return (model.batch - 1,)
@@ -68,14 +68,14 @@ def sample(model: Model, budget: float = BUDGET) -> tuple[int, ...]:
 
 
 def part(array: Array, model: Model, items: tuple[int, ...]) -> Array:
-    """Give the rows of input or output that belong to these inputs of the batch."""
+    """Return the rows of input or output that belong to these inputs of the batch."""
     rows = array.shape[0] // model.batch
     chosen: Array = array.reshape(model.batch, -1)[list(items)].reshape(len(items) * rows, *array.shape[1:])
     return chosen
 
 
 def truth(model: Model, values: Mapping[str, Array], items: tuple[int, ...]) -> Array:
-    """Give the right output for these inputs of the batch, computed in float64 from the model's own numbers."""
+    """Return the right output for these inputs of the batch, computed in float64 from the model's own numbers."""
     some = build(model.name, model.size, model.precision, len(items))
     given = {**values, model.input.name: part(values[model.input.name], model, items)}
     answer: Array = numpy().zeros(0)
@@ -120,7 +120,7 @@ class _Widened:
 
 @singledispatch
 def compute(op: Op, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
-    """Give what a layer writes, by name."""
+    """Return what a layer writes, by name."""
     raise NotImplementedError
 
 

@@ -1,6 +1,6 @@
 """MLIR as a library of its own: in packages of LLVM on the system, or as bindings in a Python.
 
-What holds it inside (Triton, IREE, XLA, TensorFlow) does not offer it to others and is told of by itself.
+What holds it inside (Triton, IREE, XLA, TensorFlow) does not offer it to others and is reported on its own.
 """
 
 import re

@@ -52,7 +52,7 @@ def said(host: "Host", place: str) -> "Optional[str]":
 
 
 def package(host: "Host", place: str) -> "Facts":
-    """Give the kinds of GPU that the package compiles for, and the assemblers that it brings or is told to use."""
+    """Give the kinds of GPU that the package compiles for, and the assemblers that it brings or is set to use."""
     backends = [
         name for name in host.list(place + "/backends") if host.exists("%s/backends/%s/driver.py" % (place, name))
     ]

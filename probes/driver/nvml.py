@@ -26,7 +26,7 @@ def probe(host: "Host") -> "Answer":
         nvml.library.call("nvmlInit")
     except Exception as error:  # noqa: BLE001 - an error of NVML is known by its number, not by a class at hand
         facts.update(refusal(error), error=nvml.library.words(error))
-    # Its own version is told even where its initialisation failed: nvidia-smi prints it beside a mismatch.
+    # Its own version is reported even where its initialisation failed: nvidia-smi prints it beside a mismatch.
     reading = {"nvml_version": nvml.ask("nvmlSystemGetNVMLVersion")}
     if facts["code"] == 0:
         reading.update((fact, nvml.ask(function)) for fact, function in QUESTIONS)

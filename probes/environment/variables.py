@@ -1,4 +1,4 @@
-"""Variables of this environment that change what a GPU stack does; the row lists their names, nothing else is told."""
+"""Variables of this environment that change a GPU stack; the row lists their names, no others are reported."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

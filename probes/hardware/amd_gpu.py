@@ -1,6 +1,6 @@
 """Each AMD GPU as the kernel tells of it, with no ROCm: KFD's node joined with the PCI device and what amdgpu shows.
 
-A GPU that KFD lists is one that ROCm can see. One that is on the bus alone is told as well, with ``kfd`` false. All of
+A GPU that KFD lists is one that ROCm can see. One on the bus alone is reported as well, with ``kfd`` false. All of
 it is sysfs, readable by everybody: Documentation/gpu/amdgpu of Linux.
 """
 

@@ -64,7 +64,7 @@ CGROUPS = (
     ("containerd", "unknown"),
     ("machine.slice", "unknown"),
 )
-# Parameters of the kernel's command line that decide whether a GPU works; the rest is nobody's business.
+# Parameters of the kernel's command line that decide whether a GPU works; the rest is private.
 GPU_WORDS = re.compile(
     r"(\S*iommu\S*|pci|nomodeset|nomodule|lockdown|module\.sig_enforce|\S*blacklist|(nvidia|nouveau|nova)\S*)(=|$)"
 )

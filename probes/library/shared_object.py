@@ -225,7 +225,7 @@ def decode(numbers: "List[int]", encodings: "List[Any]", highest: int = HIGHEST 
     return ".".join(str(number) for number in numbers) if sane else None
 
 
-# What is told of a copy.
+# What is reported of a copy.
 
 
 def describe(host: "Host", copy: "Facts", said: "Any") -> "Facts":

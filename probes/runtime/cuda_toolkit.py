@@ -22,7 +22,7 @@ NOWHERE = "no-such-file.gpustack"
 
 
 def probe(host: "Host") -> "Answer":
-    """Give every toolkit, the one whose nvcc is on PATH first; a variable that leads to none is told as absent."""
+    """Give every toolkit, the one whose nvcc is on PATH first; a variable that leads to none is reported as absent."""
     compiler = host_compiler(host)
     seen = [look(host, root, found_by) for root, found_by in roots(host).items()]
     return [dict(toolkit, host_compiler=compiler) for toolkit in seen if toolkit] or None

@@ -1,6 +1,6 @@
 """DirectML: in WSL2 the way to Windows' GPU and its libraries; in a Python the wheels that use it.
 
-Elsewhere on Linux it cannot be. Only presence is told: the libraries are C++ and are not called. Source: Microsoft
+Elsewhere on Linux it cannot be. Only presence is reported: the libraries are C++ and are not called. Source: Microsoft
 Learn, "GPU accelerated machine learning with DirectML in WSL"; the libraries are mounted to /usr/lib/wsl/lib.
 """
 

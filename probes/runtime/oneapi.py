@@ -1,6 +1,6 @@
 """Intel's oneAPI as it is installed on the machine: roots, the releases of each component, and whether it is set up.
 
-Its script setvars.sh puts a release on the paths of one shell; what that leaves in the environment is told. Nothing is
+Its script setvars.sh puts a release on the paths of one shell; what it leaves there is reported. Nothing is
 run. Layout after Intel's "oneAPI Development Environment Setup": ROOT/COMPONENT/RELEASE, and ROOT/RELEASE from 2024 on.
 """
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpustack.ask.showing import names, show
 from gpustack.errors import UsageError
-from gpustack.report.matrix_text import render
+from gpustack.report.knowledge_text import render_matrix
 from tests.asking.questions import MATRIX, written
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
@@ -60,7 +60,7 @@ def test_what_goes_with_what_comes_before_messages() -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("subject", ["nvidia-driver", "pytorch", "cudnn", "tensorflow", "gpu"])
 def test_tables_stay_inside_the_page(subject: str, width: int) -> None:
-    text = render(show(subject, MATRIX), width=width, ascii=True)
+    text = render_matrix(show(subject, MATRIX), width=width, ascii=True)
     assert max(map(len, text.splitlines())) <= width
     assert text.isascii()
 
@@ -68,7 +68,7 @@ def test_tables_stay_inside_the_page(subject: str, width: int) -> None:
 def test_sources_are_counted_and_told_in_full_where_asked() -> None:
     tables = show("nvidia-driver", MATRIX)
     source = tables.parts[0].sources[0]
-    plain, verbose = (" ".join(render(tables, verbose=one).split()) for one in (False, True))
+    plain, verbose = (" ".join(render_matrix(tables, verbose=one).split()) for one in (False, True))
     assert " ".join(source.split()) in verbose
     assert "sources, checked 20" in plain
 

@@ -11,7 +11,7 @@ import pytest
 from gpustack.collect.updates import compare, save
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.matrix import Matrix
-from gpustack.report.matrix_text import render
+from gpustack.report.knowledge_text import render_matrix
 from tests.asking.questions import MATRIX, command, written
 
 CUDA_13 = "cuda-toolkit[cublas,cudart]==13.2.1; platform_system == 'Linux'"
@@ -61,7 +61,7 @@ def test_a_release_without_a_row_is_new_and_one_that_agrees_is_counted(index: Pa
     assert found.changes[0].was is None
     assert 'torch = "==98.0.0", python = ">=3.8", source = "METADATA of the vllm 99.1.0 wheel"' in found.changes[0].now
     written(found, "matrix-update")
-    assert "99.1.0 (new)" in render(found)
+    assert "99.1.0 (new)" in render_matrix(found)
 
 
 def test_a_row_that_differs_shows_both_sides(index: Path) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpustack.bench import between, libraries, results, setting, siblings, suite, together
+from gpustack.bench import ceilings, reasons, results, session, setting, siblings, suite
 from gpustack.bench.case import Case, Weight
-from gpustack.bench.reasons import links, rates
-from gpustack.bench.verdicts import judge
+from gpustack.bench.reasons import judge, links
 from gpustack.matrix import Matrix
 from gpustack.model.bench import Device, Link, Mark, Result
 from gpustack.model.versions import ComputeCapability
@@ -31,7 +30,7 @@ def end(gpu: int, up: int = 18, total: int = 18, mb_s: int = 26562, straight: in
 
 
 def limit(*ends: dict[str, Any], kind: str = "p2p.copy", **method: object) -> tuple[object, ...]:
-    name, ceiling = between.limit(kind, {"nvlinks": list(ends), **method}, LINK, 256)
+    name, ceiling = ceilings.limit(kind, {"nvlinks": list(ends), **method}, LINK, 256)
     return name, ceiling.best, ceiling.held
 
 
@@ -127,7 +126,7 @@ def test_the_sum_over_all_gpus_belongs_to_none_of_them() -> None:
 
 def test_more_than_the_links_can_carry_is_a_doubt_of_the_report() -> None:
     case = replace(pair(None), figures=replace(pair(None).figures, median=600.0))
-    said = rates.beyond(case)
+    said = reasons.beyond(case)
     assert said
     assert "its links to other GPUs" in said.text
     assert judge(case).mark is Mark.OK
@@ -162,22 +161,22 @@ def test_copies_through_the_host_are_held_against_no_siblings() -> None:
 
 
 def test_every_pair_is_measured_in_both_directions_and_all_gpus_once() -> None:
-    works = together.tasks([BENCHES["p2p.bandwidth"], BENCHES["nccl.all_reduce"]], [0, 2, 5])
+    works = session.tasks([BENCHES["p2p.bandwidth"], BENCHES["nccl.all_reduce"]], [0, 2, 5])
     assert {gpu: [(one.id, one.company) for one in tasks] for gpu, tasks in works.items()} == {
         0: [("p2p.bandwidth", (2,)), ("p2p.bandwidth", (5,)), ("nccl.all_reduce", (2, 5))],
         2: [("p2p.bandwidth", (0,)), ("p2p.bandwidth", (5,))],
         5: [("p2p.bandwidth", (0,)), ("p2p.bandwidth", (2,))],
     }
-    assert list(together.tasks([BENCHES["nccl.all_reduce"]], [0, 1])) == [0]
+    assert list(session.tasks([BENCHES["nccl.all_reduce"]], [0, 1])) == [0]
 
 
 def test_the_nccl_of_the_chosen_environment_is_taken(tmp_path: Path) -> None:
     wheel = tmp_path / "lib/python3.12/site-packages/nvidia/nccl/lib"
     wheel.mkdir(parents=True)
-    assert libraries.of_environment([str(tmp_path)], "nccl", libraries.NCCL_WHEELS) is None
+    assert setting.of_environment([str(tmp_path)], "nccl", setting.NCCL_WHEELS) is None
     (wheel / "libnccl.so.2").touch()
     (wheel / "libnccl.so.old").touch()
-    assert libraries.of_environment([str(tmp_path)], "nccl", libraries.NCCL_WHEELS) == str(wheel / "libnccl.so.2")
+    assert setting.of_environment([str(tmp_path)], "nccl", setting.NCCL_WHEELS) == str(wheel / "libnccl.so.2")
 
 
 def test_multicast_is_off_unless_the_user_has_set_it() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gpustack.bench.comparing import Older, compare, load, regressed
 from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark, Power, Result, Telemetry
-from gpustack.model.comparison import Comparison, Outcome
+from gpustack.model.difference import Comparison, Outcome
 from gpustack.model.plain import render
 from tests.render import measurements
 

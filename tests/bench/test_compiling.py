@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpustack import assets
-from gpustack.bench import nvrtc
+from gpustack.bench import compiling
 from gpustack.bench.compiling import Code, Kernels, keep, read
 
 
@@ -21,7 +21,7 @@ def toolkit(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: p
     (tmp_path / "sources/one.cu").write_text("__global__ void f() {}")
     (tmp_path / "sources/one.ptx").write_text("the shipped text")
     monkeypatch.setattr(assets, "MICROBENCH", tmp_path / "sources")
-    monkeypatch.setattr(nvrtc, "USUAL_TOOLKIT", str(tmp_path / "none"))
+    monkeypatch.setattr(compiling, "USUAL_TOOLKIT", str(tmp_path / "none"))
     monkeypatch.setattr("sys.path", [])
     return tmp_path / "toolkit"
 
@@ -119,5 +119,5 @@ def test_a_compiler_that_cannot_be_loaded_is_passed_over(toolkit: Path) -> None:
     (wheel / "libnvrtc.so.12").write_text("no library")
     library = str(toolkit.parent / "site/nvidia/cublas/lib/libcublasLt.so.12")
     place = {"CUDA_HOME": str(toolkit)}
-    assert [path.parent for _, path in nvrtc.copies(library, [], place)] == [wheel, toolkit / "lib64"]
+    assert [path.parent for _, path in compiling.copies(library, [], place)] == [wheel, toolkit / "lib64"]
     assert Kernels(capability=(9, 0), cuda=12080, library=library, environ=place).code("one").compiled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpustack.bench import hops
+from gpustack.bench import routes
 from gpustack.bench.telemetry import settled
 
 GPU, BRIDGE, PORT = "0000:17:00.0", "0000:16:00.0", "0000:15:01.0"
@@ -16,7 +16,7 @@ def lay(root: Path, **said: tuple[str, str, str, str]) -> None:
     for name, rows in (("port", PORT), ("bridge", BRIDGE), ("gpu", GPU)):
         folder /= rows
         folder.mkdir(parents=True)
-        for file, text in zip(hops.FILES, said.get(name, ()), strict=False):
+        for file, text in zip(routes.FILES, said.get(name, ()), strict=False):
             (folder / file).write_text(text + "\n")
     (root / "bus/pci/devices").mkdir(parents=True)
     (root / "bus/pci/devices" / GPU).symlink_to(folder)
@@ -25,7 +25,7 @@ def lay(root: Path, **said: tuple[str, str, str, str]) -> None:
 def test_every_link_from_the_gpu_to_the_root_is_told(tmp_path: Path) -> None:
     whole, narrow = ("32.0 GT/s PCIe", "16"), ("16.0 GT/s PCIe", "8")
     lay(tmp_path, gpu=(*whole, *whole), bridge=(*narrow, *whole), port=("2.5 GT/s PCIe", "1", *whole))
-    assert hops.look(hops.chain(GPU, str(tmp_path))) == [
+    assert routes.look(routes.chain(GPU, str(tmp_path))) == [
         (GPU, 5, 16, 5, 16),
         (BRIDGE, 4, 8, 5, 16),
         (PORT, 1, 1, 5, 16),
@@ -34,14 +34,14 @@ def test_every_link_from_the_gpu_to_the_root_is_told(tmp_path: Path) -> None:
 
 def test_what_a_virtual_machine_makes_up_or_leaves_out_is_unknown(tmp_path: Path) -> None:
     lay(tmp_path, gpu=("Unknown", "0", "32.0 GT/s PCIe", "16"), bridge=("Unknown speed", "63", "", "255"))
-    seen = hops.look(hops.chain(GPU, str(tmp_path)))
+    seen = routes.look(routes.chain(GPU, str(tmp_path)))
     assert seen[0] == (GPU, None, None, 5, 16)
     assert seen[1][1:] == seen[2][1:] == (None, None, None, None)
 
 
 def test_a_device_that_the_kernel_does_not_know_has_no_links(tmp_path: Path) -> None:
-    assert hops.chain(GPU, str(tmp_path)) == ()
-    assert hops.look(()) == []
+    assert routes.chain(GPU, str(tmp_path)) == ()
+    assert routes.look(()) == []
 
 
 def test_a_busy_gpu_is_given_time_to_come_to_rest() -> None:

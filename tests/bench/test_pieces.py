@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack import assets
-from gpustack.bench import libraries, listed, payload, progress, ptx, suite
+from gpustack.bench import compiling, listed, numa, progress, setting, suite
 from gpustack.errors import BrokenError, NothingSeenError, UsageError
 from gpustack.model.bench import Mark, Result
 from tests.leaving import leave_out
@@ -82,24 +82,24 @@ def test_every_benchmark_says_its_unit_and_its_formula() -> None:
 
 
 def test_the_shipped_ptx_is_made_of_the_shipped_sources() -> None:
-    """When this fails: ``python -m gpustack.bench.ptx``."""
-    assert {"engine.cu", "hbm.cu", "cache.cu", "probe.cu"} <= {source.name for source in ptx.sources()}
-    for source in ptx.sources():
+    """When this fails: ``python -m gpustack.bench.compiling``."""
+    assert {"engine.cu", "hbm.cu", "cache.cu", "probe.cu"} <= {source.name for source in compiling.sources()}
+    for source in compiling.sources():
         text = source.with_suffix(".ptx").read_text("utf-8")
-        assert ptx.origin(text) == ptx.expected(source)
+        assert compiling.origin(text) == compiling.expected(source)
         oldest = 80 if source.name == "probe.cu" else 60  # before Ampere there is no such product
         assert f"\n.version 8.0\n.target sm_{oldest}\n" in text  # what a driver of branch 525 can read
 
 
 def test_the_shipped_ptx_is_what_the_compiler_makes() -> None:
     try:
-        nvrtc = ptx.find()
+        nvrtc = compiling.find()
     except NothingSeenError:
-        leave_out(f"NVRTC 12.0 is not installed: {ptx.REMEDY}")
+        leave_out(f"NVRTC 12.0 is not installed: {compiling.REMEDY}")
     with ThreadPoolExecutor(1) as apart:  # NVRTC leaves the thread that called it with the locale C
-        made = [apart.submit(ptx.build, source, nvrtc).result() for source in ptx.sources()]
+        made = [apart.submit(compiling.build, source, nvrtc).result() for source in compiling.sources()]
         refused = apart.submit(nvrtc.ptx, "__global__ void f() { nonsense }", "nonsense.cu", ()).exception()
-    assert made == [source.with_suffix(".ptx").read_text("utf-8") for source in ptx.sources()]
+    assert made == [source.with_suffix(".ptx").read_text("utf-8") for source in compiling.sources()]
     assert isinstance(refused, BrokenError)
     assert "does not compile" in str(refused)
 
@@ -119,32 +119,32 @@ def stand_in(compile_library: Callable[..., Path], tmp_path: Path, monkeypatch: 
 
 def test_new_ptx_is_written_beside_its_source(stand_in: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (stand_in / "new.cu").write_text("__global__ void f() {}")
-    ptx.main()
+    compiling.main()
     text = (stand_in / "new.ptx").read_text()
     assert text.endswith(".version 8.0 // new.cu\n")
-    assert ptx.origin(text) == ptx.expected(stand_in / "new.cu")
+    assert compiling.origin(text) == compiling.expected(stand_in / "new.cu")
     assert capsys.readouterr().out == f"new.ptx: {len(text)} bytes\n"
     (stand_in / "new.cu").write_text("__global__ void g() {}")
-    assert ptx.origin(text) != ptx.expected(stand_in / "new.cu")
+    assert compiling.origin(text) != compiling.expected(stand_in / "new.cu")
 
 
 @pytest.mark.parametrize(("source", "says"), [("#error", "line 1: told to fail"), ("", "NVRTC answered 3")])
 def test_what_the_compiler_refuses_is_ours_to_mend(stand_in: Path, source: str, says: str) -> None:
     (stand_in / "bad.cu").write_text(source)
     with pytest.raises(BrokenError, match=says):
-        ptx.main()
+        compiling.main()
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_another_compiler_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NVRTC", "13")
     with pytest.raises(NothingSeenError, match=r"is NVRTC 13\.0, not 12\.0"):
-        ptx.find()
+        compiling.find()
 
 
 @given(st.text())
 def test_any_text_has_an_origin_or_none(text: str) -> None:
-    seen = ptx.origin(text)
+    seen = compiling.origin(text)
     assert seen is None or seen.source in text
 
 
@@ -174,11 +174,11 @@ def test_the_payload_is_read_from_the_configuration(space: bytes, wanted: int | 
     folder = tmp_path / "bus/pci/devices/0000:00:06.0"
     folder.mkdir(parents=True)
     (folder / "config").write_bytes(space)
-    assert payload.payload("0000:00:06.0", str(tmp_path)) == wanted
+    assert numa.payload("0000:00:06.0", str(tmp_path)) == wanted
 
 
 def test_a_payload_that_nobody_shows_is_unknown(tmp_path: Path) -> None:
-    assert payload.payload("0000:00:06.0", str(tmp_path)) is None
+    assert numa.payload("0000:00:06.0", str(tmp_path)) is None
 
 
 @given(st.binary(max_size=300))
@@ -186,7 +186,7 @@ def test_any_configuration_has_a_legal_payload_or_none(tmp_path_factory: pytest.
     folder = tmp_path_factory.mktemp("sys") / "bus/pci/devices/x"
     folder.mkdir(parents=True)
     (folder / "config").write_bytes(space)
-    assert payload.payload("x", str(folder.parents[3])) in {None, 128, 256, 512, 1024, 2048, 4096}
+    assert numa.payload("x", str(folder.parents[3])) in {None, 128, 256, 512, 1024, 2048, 4096}
 
 
 def copies(root: Path, *names: str) -> None:
@@ -198,14 +198,14 @@ def copies(root: Path, *names: str) -> None:
 def test_the_library_is_the_youngest_of_the_first_environment_that_has_one(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     copies(second, "lib/libcublasLt.so.11", "lib/python3.10/site-packages/nvidia/cublas/lib/libcublasLt.so.12")
-    assert libraries.of_environment([str(first), str(second)]) == str(
+    assert setting.of_environment([str(first), str(second)]) == str(
         second / "lib/python3.10/site-packages/nvidia/cublas/lib/libcublasLt.so.12"
     )
     copies(first, "lib/libcublasLt.so.12.9.1.4", "lib/libcublasLt.so.x")
-    assert libraries.of_environment([str(first)]) is None
+    assert setting.of_environment([str(first)]) is None
     copies(first, "lib/libcublasLt.so.12")
-    assert libraries.of_environment([str(first), str(second)]) == str(first / "lib/libcublasLt.so.12")
-    assert libraries.of_environment([]) is None
+    assert setting.of_environment([str(first), str(second)]) == str(first / "lib/libcublasLt.so.12")
+    assert setting.of_environment([]) is None
 
 
 RESULT = Result(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpustack.bench import probed, results, suite
+from gpustack.bench import results, suite
 from gpustack.matrix import Matrix
 from gpustack.model.bench import Mark, Result
 from gpustack.model.versions import ComputeCapability
@@ -40,7 +40,7 @@ def said(rate: float, instruction: str = "mma", dtype: str = "bf16") -> dict[str
 def test_a_sound_part_raises_no_alarm(capability: tuple[int, int], product: str, probe: dict[str, Any]) -> None:
     known = architecture(*capability)
     (dtype,) = probe
-    part = probed.part(dtype, product, probe, known)
+    part = suite.part(dtype, product, probe, known)
     assert part
     assert (part.rate, part.doubt) == (known.rates_of(product)[dtype], None)
 
@@ -57,7 +57,7 @@ def test_a_sound_part_raises_no_alarm(capability: tuple[int, int], product: str,
 def test_a_part_of_another_rate_is_believed(
     capability: tuple[int, int], product: str, probe: dict[str, Any], rate: float, says: str
 ) -> None:
-    part = probed.part("bf16", product, probe, architecture(*capability))
+    part = suite.part("bf16", product, probe, architecture(*capability))
     assert part
     assert part.rate == pytest.approx(rate, rel=1e-3)
     assert part.doubt
@@ -66,10 +66,10 @@ def test_a_part_of_another_rate_is_believed(
 
 def test_where_nothing_can_be_compared_the_row_stands() -> None:
     hopper = architecture(9, 0)
-    assert probed.part("bf16", "NVIDIA H200", {}, hopper) is None
-    assert probed.part("bf16", "NVIDIA H200", said(9.0), None) is None
-    assert probed.part("fp64", "NVIDIA H200", said(9.0, dtype="bf16"), hopper) is None
-    assert probed.part("bf16", "NVIDIA H200", said(9.0), replace(hopper, mma={})) is None
+    assert suite.part("bf16", "NVIDIA H200", {}, hopper) is None
+    assert suite.part("bf16", "NVIDIA H200", said(9.0), None) is None
+    assert suite.part("fp64", "NVIDIA H200", said(9.0, dtype="bf16"), hopper) is None
+    assert suite.part("bf16", "NVIDIA H200", said(9.0), replace(hopper, mma={})) is None
 
 
 def measured(rate: float, tera: float) -> Result:

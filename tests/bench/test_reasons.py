@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.bench import reasons
 from gpustack.bench.case import Case, Weight
 from gpustack.bench.ceilings import Ceiling
-from gpustack.bench.probed import Part
-from gpustack.bench.reasons import RULES, clocks, company, health, links, rates
+from gpustack.bench.reasons import RULES, judge, links
 from gpustack.bench.spread import spread
-from gpustack.bench.verdicts import judge
+from gpustack.bench.suite import Part
 from gpustack.model.bench import Clocks, Ecc, Hop, Link, NvLink, Power, Telemetry, Temperature, Throttle
 from tests.bench.cases import WHOLE, at, copy, hops, memory, pair, product
 
@@ -26,20 +26,20 @@ def test_all_are_silent_on_a_sound_card(case: Case) -> None:
 
 
 def test_more_than_the_limit_is_doubt_of_the_report() -> None:
-    seen = rates.beyond(copy(80.0))
+    seen = reasons.beyond(copy(80.0))
     assert seen
     assert seen.weight is Weight.DOUBT
     assert seen.text.startswith("139% of the limit: what the card reports of its link")
-    assert rates.beyond(copy(57.7)) is None
-    assert rates.beyond(replace(copy(80.0), ceiling=Ceiling(best=None, held=None, source=""))) is None
+    assert reasons.beyond(copy(57.7)) is None
+    assert reasons.beyond(replace(copy(80.0), ceiling=Ceiling(best=None, held=None, source=""))) is None
 
 
 def test_a_part_that_was_cut_is_named_with_what_the_probe_gave() -> None:
     doubt = "half-rate or fused part: 512 bf16 operations a clock and multiprocessor by mma in the probe, 1024 expected"
-    seen = rates.cut(replace(product(), part=Part(rate=512.0, source="probe", doubt=doubt)))
+    seen = reasons.cut(replace(product(), part=Part(rate=512.0, source="probe", doubt=doubt)))
     assert seen
     assert seen.text == doubt
-    assert rates.cut(replace(product(), part=Part(rate=4096.0, source="probe"))) is None
+    assert reasons.cut(replace(product(), part=Part(rate=4096.0, source="probe"))) is None
 
 
 def test_a_lesser_first_choice_of_the_library_is_told_with_both() -> None:
@@ -48,7 +48,7 @@ def test_a_lesser_first_choice_of_the_library_is_told_with_both() -> None:
         "8448 x 4096 x 8192, heuristic 3": 8.0e14,
     }
     method: dict[str, JsonValue] = {"way": "8448 x 4096 x 8192, heuristic 3", "tried": tried}
-    seen = rates.lesser(replace(product(), method=method))
+    seen = reasons.lesser(replace(product(), method=method))
     assert seen
     assert seen.text == "the library's first choice is 12% slower than its choice 3, taken here"
     close = {**tried, "8448 x 4096 x 8192, heuristic 1": 7.9e14}
@@ -60,17 +60,17 @@ def test_a_lesser_first_choice_of_the_library_is_told_with_both() -> None:
         {"way": None, "tried": tried},
     )
     for other in others:
-        assert rates.lesser(replace(product(), method=other)) is None
+        assert reasons.lesser(replace(product(), method=other)) is None
 
 
 def test_power_near_the_limit_is_enough_without_the_bit() -> None:
-    seen = clocks.power(product(600.0, held=1300.0, power=Power(watts=at(695.0), limit=700.0, default_limit=700.0)))
+    seen = links.power(product(600.0, held=1300.0, power=Power(watts=at(695.0), limit=700.0, default_limit=700.0)))
     assert seen
     assert (seen.text, seen.advice) == ("power-bound: 1300 of 1980 MHz held, 695 of 700 W", None)
 
 
 def test_a_lowered_power_limit_is_said_with_the_command_that_gives_it_back() -> None:
-    seen = clocks.power(product(600.0, held=1300.0, power=Power(watts=at(495.0), limit=500.0, default_limit=700.0)))
+    seen = links.power(product(600.0, held=1300.0, power=Power(watts=at(495.0), limit=500.0, default_limit=700.0)))
     assert seen
     assert seen.text == "power-bound: 1300 of 1980 MHz held, 495 of 500 W (the card's own limit is 700 W)"
     assert seen.advice
@@ -78,22 +78,22 @@ def test_a_lowered_power_limit_is_said_with_the_command_that_gives_it_back() -> 
 
 
 def test_the_power_bit_at_full_clock_says_nothing() -> None:
-    assert clocks.power(product(throttle=Throttle(mask=0x4))) is None
-    assert clocks.power(product(held=None, throttle=Throttle(mask=0x4))) is None
-    burst = clocks.power(product(held=1569.0, throttle=Throttle(mask=0x4)))
+    assert links.power(product(throttle=Throttle(mask=0x4))) is None
+    assert links.power(product(held=None, throttle=Throttle(mask=0x4))) is None
+    burst = links.power(product(held=1569.0, throttle=Throttle(mask=0x4)))
     assert burst
     assert (burst.text, burst.weight) == ("power-bound: 1569 of 1980 MHz held", Weight.EXPLAINS)
 
 
 def test_heat_is_told_as_far_as_it_is_known() -> None:
     hot = Temperature(gpu=at(88.0), memory=at(97.0), slowdown=89.0)
-    seen = clocks.thermal(product(held=1050.0, throttle=Throttle(mask=0x40), temperature=hot))
+    seen = links.thermal(product(held=1050.0, throttle=Throttle(mask=0x40), temperature=hot))
     assert seen
     assert seen.text == "thermal slowdown: 88 °C, memory 97 °C, slows down from 89 °C, 1050 of 1980 MHz held"
-    unknown = clocks.thermal(product(throttle=Throttle(mask=0x20)))
+    unknown = links.thermal(product(throttle=Throttle(mask=0x20)))
     assert unknown
     assert unknown.text == "thermal slowdown: temperature unknown"
-    assert clocks.thermal(product(temperature=hot)) is None
+    assert links.thermal(product(temperature=hot)) is None
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_heat_is_told_as_far_as_it_is_known() -> None:
     [(0x80, "power brake"), (0x88, "power brake"), (0x8, "hardware slowdown"), (0x48, None), (0x4, None), (0, None)],
 )
 def test_the_board_asks_for_less(mask: int, says: str | None) -> None:
-    seen = clocks.hardware(product(throttle=Throttle(mask=mask)))
+    seen = links.hardware(product(throttle=Throttle(mask=mask)))
     assert (seen is None) if says is None else (seen is not None and seen.text.startswith(says))
 
 
 def test_clocks_set_lower_explain_a_figure_and_can_be_released() -> None:
-    seen = clocks.locked(product(620.0, held=1410.0, throttle=Throttle(mask=0x2)))
+    seen = links.locked(product(620.0, held=1410.0, throttle=Throttle(mask=0x2)))
     assert seen
     assert (seen.text, seen.weight) == ("the clocks were set lower: 1410 of 1980 MHz held", Weight.EXPLAINS)
     assert seen.advice
@@ -114,41 +114,41 @@ def test_clocks_set_lower_explain_a_figure_and_can_be_released() -> None:
 
 
 def test_a_low_clock_without_a_reason_may_be_locked() -> None:
-    seen = clocks.locked(product(620.0, held=1410.0, clocks=Clocks(held=1410.0, sm=at(1410.0))))
+    seen = links.locked(product(620.0, held=1410.0, clocks=Clocks(held=1410.0, sm=at(1410.0))))
     assert seen
     assert seen.weight is Weight.FAULT
     assert seen.text.endswith("may be locked: 1410 of 1980 MHz held")
-    assert clocks.locked(product(held=1410.0, clocks=Clocks(held=1410.0))) is not None
-    assert clocks.locked(product(held=1410.0, throttle=Throttle(mask=0x20))) is None
+    assert links.locked(product(held=1410.0, clocks=Clocks(held=1410.0))) is not None
+    assert links.locked(product(held=1410.0, throttle=Throttle(mask=0x20))) is None
 
 
 def test_a_clock_that_falls_under_load_alone_is_power_management() -> None:
     """Seen on an H200, 2026-11-21: bursts of tf32 held 1642 MHz, NVML read 1980 and no reason."""
     case = product(820.0, held=1642.0)
-    seen = clocks.power(case)
+    seen = links.power(case)
     assert seen
     assert seen.text == "power-bound: 1642 of 1980 MHz held"
-    assert clocks.locked(case) is None
+    assert links.locked(case) is None
 
 
 def test_copies_and_memory_do_not_live_by_the_clock() -> None:
     slow = Clocks(held=345.0, memory=at(3201.0))
-    assert clocks.locked(memory(clocks=slow)) is None
-    assert clocks.power(memory(clocks=slow, throttle=Throttle(mask=0x4))) is None
+    assert links.locked(memory(clocks=slow)) is None
+    assert links.power(memory(clocks=slow, throttle=Throttle(mask=0x4))) is None
 
 
 def test_a_slow_memory_clock_is_named_and_on_geforce_cards_a_little_is_usual() -> None:
-    usual = clocks.memory_clock(memory(clocks=Clocks(memory=at(3121.0)), performance_state=2))
+    usual = links.memory_clock(memory(clocks=Clocks(memory=at(3121.0)), performance_state=2))
     assert usual
     assert usual.weight is Weight.NOTE
     assert usual.text.endswith("(-2.5%): state P2, as is usual for CUDA on GeForce cards")
-    other = clocks.memory_clock(memory(clocks=Clocks(memory=at(3121.0)), performance_state=0))
+    other = links.memory_clock(memory(clocks=Clocks(memory=at(3121.0)), performance_state=0))
     assert other
     assert "P2" not in other.text
-    much = clocks.memory_clock(memory(clocks=Clocks(memory=at(1600.0)), performance_state=2))
+    much = links.memory_clock(memory(clocks=Clocks(memory=at(1600.0)), performance_state=2))
     assert much
     assert (much.text, much.weight) == ("memory clock 1600 of 3201 MHz under load", Weight.FAULT)
-    assert clocks.memory_clock(product(clocks=Clocks(held=1980.0, memory=at(1600.0)))) is None
+    assert links.memory_clock(product(clocks=Clocks(held=1980.0, memory=at(1600.0)))) is None
 
 
 def test_a_slow_link_is_a_fault_under_load_alone() -> None:
@@ -232,75 +232,75 @@ def test_links_between_gpus_that_are_down_or_err_are_told() -> None:
 
 
 def test_memory_errors_are_told_by_their_kind() -> None:
-    corrected = health.errors(memory(ecc=Ecc(corrected=3, uncorrected=0)))
+    corrected = reasons.errors(memory(ecc=Ecc(corrected=3, uncorrected=0)))
     assert corrected
     assert (corrected.text, corrected.weight) == ("3 corrected memory errors meanwhile", Weight.NOTE)
-    lost = health.errors(memory(ecc=Ecc(corrected=0, uncorrected=2)))
+    lost = reasons.errors(memory(ecc=Ecc(corrected=0, uncorrected=2)))
     assert lost
     assert (lost.weight, lost.text[:20]) == (Weight.FAULT, "2 uncorrected memory")
-    assert health.errors(memory(ecc=Ecc(corrected=0, uncorrected=0))) is None
+    assert reasons.errors(memory(ecc=Ecc(corrected=0, uncorrected=0))) is None
 
 
 def test_a_row_that_waits_for_a_reset_is_told_where_memory_is_measured() -> None:
-    seen = health.remapped(memory(remap_pending=True))
+    seen = reasons.remapped(memory(remap_pending=True))
     assert seen
     assert seen.advice
     assert "sudo nvidia-smi --gpu-reset" in seen.advice.commands
-    assert health.remapped(memory(remap_pending=False)) is None
-    assert health.remapped(product(remap_pending=True)) is None
+    assert reasons.remapped(memory(remap_pending=False)) is None
+    assert reasons.remapped(product(remap_pending=True)) is None
 
 
 def test_another_process_at_work_is_named_and_an_idle_one_only_where_the_figure_is_bad() -> None:
-    at_work = company.shared(memory(processes=("4242 python, 3.1 GiB",), others_percent=97.0))
+    at_work = reasons.shared(memory(processes=("4242 python, 3.1 GiB",), others_percent=97.0))
     assert at_work
     assert (at_work.text, at_work.weight) == ("also at work on this GPU: 4242 python, 3.1 GiB", Weight.FAULT)
-    unknown = company.shared(memory(processes=("4242 python",)))
+    unknown = reasons.shared(memory(processes=("4242 python",)))
     assert unknown
     assert unknown.weight is Weight.FAULT
     idle = Telemetry(processes=("812 Xorg, 0.1 GiB",), others_percent=0.0)
-    assert company.shared(replace(memory(), telemetry=idle)) is None
-    low = company.shared(replace(memory(3000.0), telemetry=idle))
+    assert reasons.shared(replace(memory(), telemetry=idle)) is None
+    low = reasons.shared(replace(memory(3000.0), telemetry=idle))
     assert low
     assert (low.text, low.weight) == ("also on this GPU, and idle: 812 Xorg, 0.1 GiB", Weight.NOTE)
     wavering = replace(memory(), telemetry=idle, figures=spread([4000.0, 4600.0] * 8))
-    assert company.shared(wavering) is not None
+    assert reasons.shared(wavering) is not None
 
 
 @pytest.mark.parametrize(("percent", "weight"), [(6.0, Weight.FAULT), (4.0, Weight.NOTE)])
 def test_a_process_that_takes_a_twentieth_of_the_card_is_at_work(percent: float, weight: Weight) -> None:
     low = replace(memory(3000.0), telemetry=Telemetry(processes=("812 Xorg",), others_percent=percent))
-    seen = company.shared(low)
+    seen = reasons.shared(low)
     assert seen
     assert seen.weight is weight
 
 
 def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None:
-    many = company.shared(memory(processes=("1 a", "2 b", "3 c", "4 d", "5 e"), busy_percent=88.0))
+    many = reasons.shared(memory(processes=("1 a", "2 b", "3 c", "4 d", "5 e"), busy_percent=88.0))
     assert many
     assert many.text == "also at work on this GPU: 1 a, 2 b, 3 c and 2 more; it was 88 % busy before we began"
-    nobody = company.shared(memory(busy_percent=88.0))
+    nobody = reasons.shared(memory(busy_percent=88.0))
     assert nobody
     assert nobody.text == "the GPU was 88 % busy before we began, and nobody is seen"
-    assert company.shared(memory(busy_percent=3.0)) is None
-    assert company.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has come to rest since
+    assert reasons.shared(memory(busy_percent=3.0)) is None
+    assert reasons.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has come to rest since
 
 
 def test_a_slice_of_a_card_has_other_limits() -> None:
-    seen = company.sliced(memory(mig_slice="18 of 140 GiB"))
+    seen = reasons.sliced(memory(mig_slice="18 of 140 GiB"))
     assert seen
     assert (seen.weight, seen.text[:29]) == (Weight.EXPLAINS, "a MIG slice (18 of 140 GiB): ")
-    product_ = company.sliced(product(mig_slice="18 of 140 GiB"))
+    product_ = reasons.sliced(product(mig_slice="18 of 140 GiB"))
     assert product_
     assert product_.weight is Weight.NOTE
-    assert company.sliced(replace(memory(), telemetry=Telemetry())) is None
+    assert reasons.sliced(replace(memory(), telemetry=Telemetry())) is None
 
 
 def test_a_gate_that_gave_up_is_told_where_the_figure_is_bad() -> None:
     bad = replace(memory(3000.0), method={"gate": "gave up", "gated": False})
-    seen = rates.ungated(bad)
+    seen = reasons.ungated(bad)
     assert seen
     assert seen.text.startswith("measured without the gate")
     assert (seen.weight, seen.advice is None) == (Weight.NOTE, False)
     assert seen.text in judge(bad).why
-    assert rates.ungated(replace(bad, figures=memory().figures)) is None
-    assert rates.ungated(replace(bad, method={"gated": False})) is None  # that work has no gate
+    assert reasons.ungated(replace(bad, figures=memory().figures)) is None
+    assert reasons.ungated(replace(bad, method={"gated": False})) is None  # that work has no gate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench import findings, readings, results, suite
+from gpustack.bench import readings, results, siblings, suite
 from gpustack.bench.results import MALFORMED
 from gpustack.matrix import Matrix
 from gpustack.model.bench import Ecc, Hop, Link, Mark, NvLink, Result, Span
@@ -47,9 +47,9 @@ def test_a_copy_becomes_a_figure_beside_the_limit_of_its_direction() -> None:
     ],
 )
 def test_a_figure_that_needs_a_word_becomes_a_finding_of_its_weight(mark: Mark, severity: Severity) -> None:
-    (finding,) = findings.found([replace(judged("hbm.read", 4614e9), verdict=mark)])
+    (finding,) = siblings.found([replace(judged("hbm.read", 4614e9), verdict=mark)])
     assert (finding.key, finding.severity) == (f"bench-{mark.value}@hbm.read on GPU 0", severity)
-    assert findings.found([judged("hbm.read", 4614e9)]) == ()
+    assert siblings.found([judged("hbm.read", 4614e9)]) == ()
 
 
 def test_memory_and_products_have_the_limits_that_the_card_reports() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from gpustack.bench import sustain
+from gpustack.bench import timing
 from gpustack.bench.spread import settled
 from gpustack.bench.timing import Plan, Train, gather
 
@@ -75,9 +75,9 @@ class Hall:
 
 def test_work_without_rest_never_sleeps_and_tells_of_its_last_half(monkeypatch: pytest.MonkeyPatch) -> None:
     hall = Hall()
-    monkeypatch.setattr(sustain, "time", hall)  # it has no sleep
+    monkeypatch.setattr(timing, "time", hall)  # it has no sleep
     parts: list[float] = []
-    said = sustain.hold(cast("Job", hall), 4.0, cast("Timer", hall), cast("Telemetry", hall), parts.append)
+    said = timing.hold(cast("Job", hall), 4.0, cast("Timer", hall), cast("Telemetry", hall), parts.append)
     assert set(said["seconds"]) == {0.0125}
     assert sum(said["seconds"]) * 20 == pytest.approx(2.0, abs=0.3)  # 20 products make a train of 0.2 s
     (window,) = said["readings"]

@@ -124,7 +124,7 @@ def test_a_hang_at_the_end_of_the_time_leaves_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("say('nothing', {'reason': 'no driver', 'remedy': 'gpustack doctor'})", "no driver; to mend it: gpustack"),
+        ("say('nothing', {'reason': 'no driver', 'remedy': 'gpustack doctor'})", "no driver; to fix it: gpustack"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "the child was killed by SIGSEGV"),
         ("say('opened', {'devices': []})", "malformed"),
         ("print('garbage')", "no line of ours"),

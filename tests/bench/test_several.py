@@ -13,9 +13,10 @@ import pytest
 
 from gpustack import bench
 from gpustack.bench import comparing
+from gpustack.model import plain
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.comparison import Outcome
-from gpustack.report import bench_text, plain
+from gpustack.model.difference import Outcome
+from gpustack.report import bench_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

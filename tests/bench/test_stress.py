@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack import bench
-from gpustack.bench import load, results
+from gpustack.bench import results
+from gpustack.bench.stress import concluded as ended
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport, Mark
@@ -206,7 +207,7 @@ def concluded(**bent: Any) -> Any:  # noqa: ANN401 - a result or its failure
 def summed(*states: dict[str, Any]) -> Any:  # noqa: ANN401 - a result or its failure
     capability = ComputeCapability.parse("9.0")
     assert capability
-    return load.concluded(list(states), 3.0, results.opened(OPENED, 0), Matrix().arch(capability))
+    return ended(list(states), 3.0, results.opened(OPENED, 0), Matrix().arch(capability))
 
 
 def test_a_power_bound_card_that_errs_nowhere_is_well() -> None:

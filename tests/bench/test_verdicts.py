@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpustack.bench.ceilings import Ceiling
+from gpustack.bench.reasons import Verdict, explain, judge
 from gpustack.bench.spread import spread
-from gpustack.bench.verdicts import Case, Verdict, explain, judge
 from gpustack.model.bench import Clocks, Link, Mark, Power, Telemetry, Temperature, Throttle
 from tests.bench.cases import at, copy, memory, product, steady
+
+if TYPE_CHECKING:
+    from gpustack.bench.case import Case
 
 
 @pytest.mark.parametrize("case", [product(990.0), copy(), memory()])

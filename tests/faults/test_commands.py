@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.collect import catalogue
+from gpustack.collect.catalogue import Reply
 from gpustack.collect.probe_results import parse
-from gpustack.collect.tasks import Reply
 from tests.faults import command, machine, programs
 from tests.faults.command import DOCTOR, whole
 from tests.patience import in_time

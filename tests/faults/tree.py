@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpustack.collect import catalogue, host, probing
+from gpustack.collect import catalogue, probing
 from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import ask
@@ -89,7 +89,7 @@ def look(root: Path, ids: Sequence[str] = ASKED) -> Facts:
     door = Door()
     components, unseen = parse(tuple(ask(meek, door, door.now() + 9.0)))
     return Facts(
-        taken="2026-11-21T12:00:00+00:00", host=host.describe(components), components=components, not_seen=unseen
+        taken="2026-11-21T12:00:00+00:00", host=catalogue.describe(components), components=components, not_seen=unseen
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.errors import InputError
-from gpustack.imports import folders, load
+from gpustack.imports import deadline, load
 from gpustack.imports.sifting import sift
 from gpustack.model.plain import render
 from tests.build import healthy, torch
@@ -103,7 +103,7 @@ def test_a_file_or_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_
     with swapping(folder / "pip.txt", tmp_path / "to-secret"), swapping(folder / "deep", tmp_path / "to-out"):
         for _ in range(2000):
             with suppress(InputError):  # all of it was somewhere else
-                answers |= {held for _, held in folders.contents(folder, 1000) if isinstance(held, bytes)}
+                answers |= {held for _, held in deadline.contents(folder, 1000) if isinstance(held, bytes)}
     assert answers == {PIP.encode()}
 
 
@@ -113,17 +113,17 @@ def test_the_way_to_a_file_is_what_was_opened(tmp_path: Path) -> None:
     (tmp_path / "file").write_text(OUTSIDE)
     handle = os.open(tmp_path / "given", os.O_RDONLY)
     try:
-        assert folders.read(handle, ("deep", "file"), 1000) == PIP.encode()
+        assert deadline.read(handle, ("deep", "file"), 1000) == PIP.encode()
         (tmp_path / "given").rename(tmp_path / "moved")
         (tmp_path / "given").symlink_to(tmp_path)
-        assert folders.read(handle, ("deep", "file"), 1000) == PIP.encode()
+        assert deadline.read(handle, ("deep", "file"), 1000) == PIP.encode()
         (tmp_path / "moved/deep").rename(tmp_path / "moved/away")
         (tmp_path / "moved/deep").symlink_to(tmp_path)
         with pytest.raises(NotADirectoryError):
-            folders.read(handle, ("deep", "file"), 1000)
+            deadline.read(handle, ("deep", "file"), 1000)
         (tmp_path / "moved/file").symlink_to(tmp_path / "file")
         with pytest.raises(OSError, match="symbolic links"):
-            folders.read(handle, ("file",), 1000)
+            deadline.read(handle, ("file",), 1000)
     finally:
         os.close(handle)
 

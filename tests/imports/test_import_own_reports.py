@@ -14,17 +14,8 @@ from gpustack import snapshots
 from gpustack.diagnose.engine import judge
 from gpustack.errors import InputError
 from gpustack.imports import load
-from gpustack.report import (
-    plain,
-    report_github,
-    report_html,
-    report_junit,
-    report_markdown,
-    report_nagios,
-    report_prometheus,
-    report_sarif,
-    text,
-)
+from gpustack.model import plain
+from gpustack.report import for_github, monitoring, report_html, report_junit, report_markdown, text
 from tests.imports.reading import MATRIX, given, version
 
 if TYPE_CHECKING:
@@ -41,11 +32,11 @@ FORMS = {
     "json": plain.render,
     "markdown": report_markdown.render,
     "html": report_html.render,
-    "sarif": report_sarif.render,
+    "sarif": for_github.render_sarif,
     "junit": report_junit.render,
-    "github": report_github.render,
-    "nagios": report_nagios.render,
-    "prometheus": report_prometheus.render,
+    "github": for_github.render_github,
+    "nagios": monitoring.render_nagios,
+    "prometheus": monitoring.render_prometheus,
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from gpustack.model.bench import BenchReport, Device, Mark, Power, Result, Span, Telemetry
-from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.facts import Component, Host, Layer, Status, Unseen
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import (
     Because,
     Confidence,

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
-from gpustack.model.check import CheckReport, HealthClass, Held
 from gpustack.model.command import sh
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from tests.render import measurements, reports
 
 if TYPE_CHECKING:

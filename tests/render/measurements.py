@@ -20,7 +20,7 @@ from gpustack.model.bench import (
     Throttle,
 )
 from gpustack.model.command import sh
-from gpustack.model.comparison import Change, Comparison, Outcome
+from gpustack.model.difference import Change, Comparison, Outcome
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity
 from tests.render.reports import TOOL

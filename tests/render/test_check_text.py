@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpustack.model.bench import BenchReport, Mark, Result
-from gpustack.model.check import CheckReport, HealthClass, Held
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.report.check_text import render
 from tests.render import checks, measurements, reports
 from tests.render.snapshots import compare

@@ -7,7 +7,6 @@ import sys
 import unicodedata
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import cmarkgfm  # type: ignore[import-untyped] # it has none
@@ -17,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.model.report import Report
-from gpustack.report import bench_text, plain, text
-from gpustack.report.markdown import block, code, line, safe, table
+from gpustack.report import bench_text, renderer, text
 from gpustack.report.page import clean
+from gpustack.report.report_markdown import block, code, line, safe, table
 from tests.render import checks, measurements, reports
 
 if TYPE_CHECKING:
@@ -99,10 +98,8 @@ def planted(thing: Thing, payload: str, spared: str = "unit") -> Thing:
 
 def written(form: str, reported: Reported) -> str:
     """Return it in this form; text is that of its own command."""
-    if form == "json":
-        return plain.render(reported)
     if form != "text":
-        return str(import_module(f"gpustack.report.report_{form}").render(reported))
+        return renderer(form)(reported)
     return text.render(reported) if isinstance(reported, Report) else bench_text.render(reported)
 
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
 from gpustack.model.facts import Layer
 from gpustack.model.report import Health, Severity
-from gpustack.report.diff_text import render
+from gpustack.report.check_text import render_diff
 from tests.render.reports import TOOL
 from tests.render.snapshots import compare
 
@@ -82,11 +82,11 @@ PAGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_text_is_the_one_agreed_on(name: str) -> None:
-    compare(f"{name}.txt", render(upgrade(), **PAGES[name]))
+    compare(f"{name}.txt", render_diff(upgrade(), **PAGES[name]))
 
 
 def test_what_matters_comes_first_and_changes_alike_are_one_row() -> None:
-    text = render(upgrade())
+    text = render_diff(upgrade())
     order = [
         "HEALTHY → BROKEN",
         "✗ new (error)",
@@ -100,12 +100,12 @@ def test_what_matters_comes_first_and_changes_alike_are_one_row() -> None:
     assert "- nvidia.ko, nvidia-driver: 550.54.14 → 550.54.15" in text
     assert "1 more follows from it" in text
     assert "and 8 more" in " ".join(text.split())
-    assert "package-19" in render(upgrade(), verbose=True)
+    assert "package-19" in render_diff(upgrade(), verbose=True)
 
 
 def test_nothing_changed_is_said_in_a_line() -> None:
     same = replace(upgrade(), changes=(), findings=(), after=upgrade().before)
-    assert render(same).splitlines()[0] == "HEALTHY before and after: nothing changed, 0 new findings, 0 gone."
+    assert render_diff(same).splitlines()[0] == "HEALTHY before and after: nothing changed, 0 new findings, 0 gone."
 
 
 TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=30)
@@ -144,7 +144,7 @@ FOUND = st.builds(
 def test_any_difference_can_be_drawn_and_nothing_in_it_steers_the_terminal(
     changes: tuple[Changed, ...], findings: tuple[Told, ...], width: int, *, poor: bool, verbose: bool
 ) -> None:
-    text = render(replace(upgrade(), changes=changes, findings=findings), width=width, ascii=poor, verbose=verbose)
+    text = render_diff(replace(upgrade(), changes=changes, findings=findings), width=width, ascii=poor, verbose=verbose)
     assert all(letter == "\n" or letter.isprintable() for letter in text)
     assert all(cell_len(line.replace("\\x3a", ":")) <= width for line in text.splitlines())
     assert text.isascii() or not poor

@@ -6,17 +6,17 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpustack.model.check import HealthClass, Held
 from gpustack.model.command import sh
 from gpustack.model.facts import Host
+from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Fix, Severity
+from gpustack.report import renderer
 from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Told, every, policy, standing
 from tests.render import checks, measurements, reports
@@ -33,8 +33,7 @@ ALL: dict[str, Callable[[], Reported]] = {**reports.ALL, **measurements.ALL, **c
 
 def written(form: str, reported: Reported, told: Told = NOTHING) -> str:
     """Give a report in one form."""
-    text: str = import_module(f"gpustack.report.report_{form}").render(reported, told)
-    return text
+    return renderer(form)(reported, told)
 
 
 def plain(text: str) -> str:

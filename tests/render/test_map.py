@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from gpustack.diagnose.stack_map import chart
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
-from gpustack.model.stack_map import StackMap
-from gpustack.report import map_html, map_text
+from gpustack.model.matrix_answer import StackMap
+from gpustack.report import stack_html, stack_text
 from tests.render import reports
 from tests.render.snapshots import compare
 
@@ -78,18 +78,18 @@ def read(page: str) -> Reader:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_map_is_the_one_agreed_on(name: str) -> None:
-    compare(f"{name}.txt", map_text.render(drawn(name), **PAGES[name]))
+    compare(f"{name}.txt", stack_text.render_map(drawn(name), **PAGES[name]))
 
 
 def test_the_page_holds_what_the_text_holds() -> None:
-    page = " ".join(read(map_html.render(drawn("map-driver"))).text)
+    page = " ".join(read(stack_html.render(drawn("map-driver"))).text)
     for one in drawn("map-driver").known:
         assert one in page
     assert "broken" in page
 
 
 def test_the_page_loads_nothing_and_hostile_words_stay_words() -> None:
-    reader = read(map_html.render(drawn("map-hostile")))
+    reader = read(stack_html.render(drawn("map-hostile")))
     assert reader.loads == []
     assert reader.tags <= {
         *("html", "head", "meta", "title", "style", "body", "main", "section", "div", "span", "b", "ul", "li"),
@@ -111,9 +111,9 @@ def test_any_map_can_be_drawn_on_any_page(
         id=words or "x", layer=layer, vendor=words, status=status, version=words, reason=words, path=words
     )
     made = StackMap(tool=reports.TOOL, host=Host(hostname=words), components=(strange,), contracts=())
-    text = map_text.render(made, width=width, ascii=ascii_only, verbose=True)
+    text = stack_text.render_map(made, width=width, ascii=ascii_only, verbose=True)
     assert re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e]", text) is None
     assert text.isascii() or not ascii_only
     longest = max((cell_len(word) for word in re.split(r"\s", words)), default=0) * 10
     assert max(cell_len(line) for line in text.splitlines()) <= max(width, 20, 48, longest + 20)
-    read(map_html.render(made))
+    read(stack_html.render(made))

@@ -11,7 +11,7 @@ from gpustack.report.page import TIMES, Page, clean
 
 @pytest.mark.parametrize(("width", "kept"), [(0, 20), (5, 20), (80, 80), (500, 120)])
 def test_a_width_is_kept_within_what_can_be_read(width: int, kept: int) -> None:
-    assert Page.of(width, colour=False, ascii_only=False, verbose=False) == Page(width=kept)
+    assert Page.of(width, colour=False, ascii=False, verbose=False) == Page(width=kept)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 
 from gpustack.model.bench import Mark, Result, Sustained
 from gpustack.report import plot
+from gpustack.report.bench_charts import roofline
 from gpustack.report.bench_text import render
-from gpustack.report.roofline import roofline
 from tests.render import measurements
 
 if TYPE_CHECKING:

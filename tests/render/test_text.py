@@ -24,9 +24,9 @@ from gpustack.model.report import (
     Severity,
     Verdict,
 )
-from gpustack.report.findings import consequences, value
 from gpustack.report.page import TIMES
 from gpustack.report.stack_text import elided
+from gpustack.report.summary import consequences, value
 from gpustack.report.text import render
 from tests.render import reports
 from tests.render.snapshots import compare

@@ -11,7 +11,7 @@ import pytest
 from gpustack.bench import suite
 from gpustack.diagnose import rules
 from gpustack.diagnose.requirements.records import records
-from gpustack.explain import rule_docs
+from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.numbers import FAMILIES, Family, bucket_of, numbers
@@ -103,7 +103,7 @@ def test_a_benchmark_in_a_command_is_one_that_can_be_run() -> None:
 def test_findings_in_rows_can_be_explained() -> None:
     told = {finding for one in NAMED for finding in one.findings}
     told |= {finding for one in leads() for finding in one.findings}
-    assert told <= set(rule_docs.ids())
+    assert told <= set(topics.ids())
 
 
 def leads() -> tuple[NumberLeads, ...]:
@@ -134,7 +134,7 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
 def test_what_findings_are_about_is_known_and_each_stands_once() -> None:
     assert {one.finding for one in places(MATRIX) if one.about and one.about not in NEEDS} == set()
     assert len({one.finding for one in places(MATRIX)}) == len(places(MATRIX))
-    assert all(place_of(MATRIX, finding) for finding in (*rule_docs.BENCH, *rule_docs.TRACE))
+    assert all(place_of(MATRIX, finding) for finding in (*topics.BENCH, *topics.TRACE))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)

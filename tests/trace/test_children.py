@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from gpustack.trace import frameworks
-from gpustack.trace.frameworks.refused import refused
+from gpustack.trace.failing import refused
 from tests.trace.judging import judged
 
 np = pytest.importorskip("numpy")

@@ -13,7 +13,7 @@ import pytest
 
 from gpustack.explain import explain
 from gpustack.matrix import Matrix
-from gpustack.model.explanation import Kind
+from gpustack.model.matrix_answer import Kind
 from gpustack.report.trace_words import TERMS
 from tools import cases
 
@@ -50,7 +50,7 @@ def test_without_a_gpu_it_is_one_line_and_exit_code_3() -> None:
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("gpustack: ")
-    assert "to mend it: " in line
+    assert "to fix it: " in line
 
 
 def test_on_the_processor_it_runs_what_needs_no_gpu() -> None:
@@ -62,7 +62,7 @@ def test_on_the_processor_it_runs_what_needs_no_gpu() -> None:
         *("done", "needs-gpu", "needs-gpu", "needs-gpu", "done", "done", "needs-gpu"),
     ]
     assert trace["checks"][0]["passed"] is True
-    assert any("to mend it" in why for why in trace["steps"][1]["why"])
+    assert any("to fix it" in why for why in trace["steps"][1]["why"])
     assert len(trace["layers"]) == 17
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.explain import rule_docs
+from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import places
 from gpustack.model.facts import Facts, Host, Layer
@@ -141,8 +141,8 @@ def test_every_layer_has_its_step_and_its_reason(layer: Layer) -> None:
 
 
 def test_only_findings_that_there_are_have_a_step_of_their_own() -> None:
-    assert set(failing.BY_FINDING) <= set(rule_docs.ids())
-    assert set(failing.WHY_FINDING) <= set(rule_docs.ids())
+    assert set(failing.BY_FINDING) <= set(topics.ids())
+    assert set(failing.WHY_FINDING) <= set(topics.ids())
 
 
 @pytest.mark.parametrize("id_", failing.BY_FINDING)

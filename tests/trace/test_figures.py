@@ -8,12 +8,12 @@ import pytest
 
 from gpustack.model.trace import Bound, Figure, KernelLaunch, TensorLayer
 from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
-from gpustack.trace import checking
+from gpustack.trace import failing
+from gpustack.trace.beside import batches, crossover, joined
 from gpustack.trace.counting import Roof, layers, place
-from gpustack.trace.crossing import batches, crossover, joined
+from gpustack.trace.failing import step_failed, wrong
 from gpustack.trace.models import build
 from gpustack.trace.steps import NAMES, short
-from gpustack.trace.wrong import failed, wrong
 
 np = pytest.importorskip("numpy")
 TRUE = np.linspace(-2.0, 2.0, 400).reshape(20, 20)
@@ -21,26 +21,26 @@ TRUE = np.linspace(-2.0, 2.0, 400).reshape(20, 20)
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 def test_an_answer_within_its_bound_is_right_and_one_beyond_is_not(precision: str) -> None:
-    bound = checking.BOUNDS[precision]
+    bound = failing.BOUNDS[precision]
     assert bound == {"fp32": 1e-5}.get(precision, 1e-2)
-    near = checking.compare(TRUE * (1 + 0.9 * bound), TRUE, precision, what="output")
-    far = checking.compare(TRUE * (1 + 1.1 * bound), TRUE, precision, what="output")
+    near = failing.compare(TRUE * (1 + 0.9 * bound), TRUE, precision, what="output")
+    far = failing.compare(TRUE * (1 + 1.1 * bound), TRUE, precision, what="output")
     assert (near.passed, far.passed) == (True, False)
     assert near.error == pytest.approx(0.9 * bound)
-    assert "within" in checking.said(near)
-    assert "is wrong" in checking.said(far)
+    assert "within" in failing.said(near)
+    assert "is wrong" in failing.said(far)
 
 
 def test_one_wrong_number_among_many_is_found() -> None:
     answer = TRUE.copy()
     answer[7, 7] += 0.5
-    check = checking.compare(answer, TRUE, "bf16", what="output")
+    check = failing.compare(answer, TRUE, "bf16", what="output")
     assert check.error < 0.03 < check.largest
     assert not check.passed
     wide = np.ones((1000, 100))
     spoilt = wide.copy()
     spoilt[3, 3] = 2.0
-    seen = checking.compare(spoilt, wide, "bf16", what="output")
+    seen = failing.compare(spoilt, wide, "bf16", what="output")
     assert seen.error < seen.bound < seen.largest
     assert not seen.passed
 
@@ -49,37 +49,37 @@ def test_one_wrong_number_among_many_is_found() -> None:
 def test_what_is_no_number_is_never_right(bad: float) -> None:
     answer = TRUE.copy()
     answer[0, 0] = bad
-    check = checking.compare(answer, TRUE, "fp16", what="output", rows=40)
+    check = failing.compare(answer, TRUE, "fp16", what="output", rows=40)
     assert not check.passed
     assert check.error == check.error
-    assert "NaN or infinity" in checking.said(check)
-    assert "20 of 40 rows" in checking.said(check)
+    assert "NaN or infinity" in failing.said(check)
+    assert "20 of 40 rows" in failing.said(check)
 
 
 def test_nothing_compared_is_not_right() -> None:
-    none = checking.compare(np.zeros((0, 4)), np.zeros((0, 4)), "fp32", what="output")
+    none = failing.compare(np.zeros((0, 4)), np.zeros((0, 4)), "fp32", what="output")
     assert not none.passed
-    assert checking.said(none) == "nothing was compared"
+    assert failing.said(none) == "nothing was compared"
 
 
 def test_a_truth_of_zeros_is_compared_as_it_is() -> None:
     zeros = np.zeros((2, 2))
-    assert checking.compare(zeros, zeros, "fp32", what="output").passed
-    assert not checking.compare(zeros + 1e-3, zeros, "fp32", what="output").passed
+    assert failing.compare(zeros, zeros, "fp32", what="output").passed
+    assert not failing.compare(zeros + 1e-3, zeros, "fp32", what="output").passed
 
 
 def test_another_shape_is_no_answer() -> None:
     with pytest.raises(ValueError, match="shape"):
-        checking.compare(TRUE[:3], TRUE, "fp32", what="output")
+        failing.compare(TRUE[:3], TRUE, "fp32", what="output")
 
 
 def test_a_wrong_answer_is_an_error_and_takes_the_figures_with_it() -> None:
-    check = checking.compare(TRUE * 1.5, TRUE, "fp32", what="output")
+    check = failing.compare(TRUE * 1.5, TRUE, "fp32", what="output")
     finding = wrong(check)
     assert (finding.id, finding.severity.value) == ("trace-wrong-answer", "error")
     assert "do not count" in finding.detail
     assert finding.because[0].value == pytest.approx(0.5)
-    assert failed(3, "CUDA_ERROR_NO_BINARY_FOR_GPU").title == "Step 3 failed: CUDA_ERROR_NO_BINARY_FOR_GPU"
+    assert step_failed(3, "CUDA_ERROR_NO_BINARY_FOR_GPU").title == "Step 3 failed: CUDA_ERROR_NO_BINARY_FOR_GPU"
 
 
 def layer(flops: float, moved: int) -> TensorLayer:

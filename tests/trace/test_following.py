@@ -12,9 +12,8 @@ from gpustack.errors import NothingSeenError
 from gpustack.model.trace import Figure, Ground, State
 from gpustack.model.trace_figures import BatchTime
 from gpustack.trace import beside, following, reference
-from gpustack.trace.asked import Asked, Silent
 from gpustack.trace.models import MODELS
-from gpustack.trace.telling import Live
+from gpustack.trace.steps import Asked, Live, Silent
 from tests.patience import in_time
 
 np = pytest.importorskip("numpy")
@@ -180,7 +179,7 @@ def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
     seen = replace(
         base, ground=Ground.GPU, steps=(base.steps[0], copied, *base.steps[2:]), batches=times, processor=None
     )
-    whole = beside.joined(seen, Asked(), Silent())
+    whole = beside.beside_joined(seen, Asked(), Silent())
     assert whole.crossover is not None
     assert [one.batch for one in whole.crossover.points if one.cpu_seconds and one.gpu_seconds] == [1, 64]
     assert whole.processor is not None
@@ -192,7 +191,7 @@ def test_beside_a_gpu_both_times_are_joined_and_the_crossing_is_told() -> None:
 
 def test_beside_a_gpu_a_processor_that_is_too_slow_is_told() -> None:
     base = following.follow(Asked(), Silent())
-    whole = beside.joined(base, Asked(size="large", timeout=1.5), Silent())
+    whole = beside.beside_joined(base, Asked(size="large", timeout=1.5), Silent())
     assert whole.crossover is not None
     assert "would need about" in whole.crossover.says
     assert whole.layers == base.layers

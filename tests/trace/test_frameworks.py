@@ -15,17 +15,17 @@ import pytest
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Ground, Loaded, State, Trace
-from gpustack.trace import frameworks, mapped
-from gpustack.trace.asked import Asked, Silent
+from gpustack.trace import frameworks
+from gpustack.trace.failing import refused
+from gpustack.trace.frameworks import chain, heard
 from gpustack.trace.frameworks import chain as chains
-from gpustack.trace.frameworks import following, heard
-from gpustack.trace.frameworks.refused import refused
 from gpustack.trace.models import build
+from gpustack.trace.steps import Asked, Silent
 from tests.patience import in_time
 from tests.trace.judging import judged
 
 np = pytest.importorskip("numpy")
-from gpustack.trace.numbers import made, rounded  # noqa: E402 - it needs numpy
+from gpustack.trace.ops import made, rounded  # noqa: E402 - it needs numpy
 
 CHILDREN = Path(frameworks.__file__).parent / "children"
 STAND_IN = Path(__file__).parent / "stand_in_jax.py"
@@ -42,7 +42,7 @@ def child(name: str) -> ModuleType:
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a folder on the child's path with a stand-in JAX, on a machine that shows no GPU."""
     (tmp_path / "jax.py").write_text(STAND_IN.read_text("utf-8"), "utf-8")
-    for module in (heard, following):
+    for module in (heard, frameworks):
         monkeypatch.setattr(module, "there", lambda: False)
     return tmp_path
 
@@ -152,8 +152,8 @@ def test_at_ctrl_c_what_is_known_is_given(packages: Path) -> None:
 
 def test_onnx_has_no_bf16_for_these_layers() -> None:
     with pytest.raises(UsageError, match="--precision fp16 or fp32"):
-        following.precision(Asked(framework="onnxruntime", precision="bf16"))
-    assert following.precision(Asked(framework="onnxruntime")) == "fp32"
+        frameworks.precision(Asked(framework="onnxruntime", precision="bf16"))
+    assert frameworks.precision(Asked(framework="onnxruntime")) == "fp32"
 
 
 def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
@@ -273,6 +273,6 @@ def test_kernels_of_a_profile_belong_to_the_layer_they_ran_in() -> None:
 
 def test_what_is_mapped_is_told_top_first() -> None:
     paths = ["/usr/lib/libcuda.so.1", "/w/libcudart.so.12 (deleted)", "/usr/lib/libcurl.so.4", "/p/xla_cuda_plugin.so"]
-    seen = mapped.mapped(paths, {"cudart": "CUDA 12.8"})
+    seen = chain.mapped(paths, {"cudart": "CUDA 12.8"})
     assert [one.name for one in seen] == ["xla_cuda_plugin", "libcudart", "libcuda"]
     assert [one.version for one in seen] == [None, "CUDA 12.8", "1"]

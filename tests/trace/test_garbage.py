@@ -11,12 +11,13 @@ import pytest
 
 from gpustack.bench import results
 from gpustack.matrix import Matrix
+from gpustack.model import plain
 from gpustack.model.trace import State
-from gpustack.report import plain, trace_html, trace_perfetto, trace_text
-from gpustack.trace.asked import Asked
+from gpustack.report import trace_html, trace_perfetto, trace_text
 from gpustack.trace.frameworks.heard import Heard as FromFramework
 from gpustack.trace.gpu.heard import Heard as FromGpu
 from gpustack.trace.models import build
+from gpustack.trace.steps import Asked
 from tests.trace.judging import judged
 
 MODEL, MATRIX = build("mlp", "small", "bf16"), Matrix()

@@ -10,7 +10,7 @@ import pytest
 
 from gpustack import assets
 from gpustack.trace import models, ops
-from gpustack.trace.checking import compare
+from gpustack.trace.failing import compare
 from gpustack.trace.gpu.plan import Launch, Multiply, Work, number, plan
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpustack.trace.models import Model
 
 np = pytest.importorskip("numpy")
-from gpustack.trace import numbers, reference  # noqa: E402 - they need numpy
+from gpustack.trace import reference  # noqa: E402 - it needs numpy
 
 PRECISIONS = models.PRECISIONS
 # Sizes that no kernel likes: rows that are no whole 16 bytes, images that are no whole tiles.
@@ -41,9 +41,9 @@ def host(host_kernels: Path) -> ctypes.CDLL:
 def run(host: ctypes.CDLL, work: Work, held: Mapping[str, Any], precision: str) -> None:
     """Do one launch on arrays."""
     if isinstance(work, Multiply):
-        a = numbers.decode(held[work.a].tobytes(), precision, (work.batch, work.m, work.k))
-        b = numbers.decode(held[work.b].tobytes(), precision, (work.batch, work.n, work.k))
-        held[work.d][:] = numbers.encode(np.matmul(b, a.transpose(0, 2, 1)), precision).reshape(-1)
+        a = ops.decode(held[work.a].tobytes(), precision, (work.batch, work.m, work.k))
+        b = ops.decode(held[work.b].tobytes(), precision, (work.batch, work.n, work.k))
+        held[work.d][:] = ops.encode(np.matmul(b, a.transpose(0, 2, 1)), precision).reshape(-1)
         return
     kernel = host.host_kernel(work.kernel.encode(), None)
     assert kernel, f"the host has no {work.kernel}"
@@ -56,8 +56,8 @@ def run(host: ctypes.CDLL, work: Work, held: Mapping[str, Any], precision: str) 
 def arrays(model: Model, values: Mapping[str, Any]) -> dict[str, Any]:
     """Give a memory for every tensor, full of numbers that are none where nothing is in it yet."""
     made = plan(model)
-    kind = numbers.encode(np.zeros(1, np.float32), model.precision).dtype
-    held = {name: numbers.encode(one, model.precision).reshape(-1).copy() for name, one in values.items()}
+    kind = ops.encode(np.zeros(1, np.float32), model.precision).dtype
+    held = {name: ops.encode(one, model.precision).reshape(-1).copy() for name, one in values.items()}
     sizes = {one.name: one.count for one in model.tensors} | made.kept | made.scratch
     for name, count in sizes.items():
         if name not in held:
@@ -76,13 +76,13 @@ def every(model: Model, host: ctypes.CDLL) -> None:
         works = made.of(op.name)
         assert works
         names = (*ops.sources(op), *ops.weights(op))
-        given = {name: numbers.decode(held[name].tobytes(), model.precision, model.shape(name)) for name in names}
+        given = {name: ops.decode(held[name].tobytes(), model.precision, model.shape(name)) for name in names}
         wide = {name: array.astype(np.float64) for name, array in given.items()}
         wanted = reference.compute(op, wide, wide)  # type: ignore[arg-type]
         for work in works:
             run(host, work, held, model.precision)
         for name, right in wanted.items():
-            got = numbers.decode(held[name].tobytes(), model.precision, model.shape(name))
+            got = ops.decode(held[name].tobytes(), model.precision, model.shape(name))
             check = compare(got, right, model.precision, what=op.name)
             assert check.passed, (op, check)
 

@@ -12,7 +12,7 @@ from gpustack.trace.models import INPUT_FIRST, MODELS, PRECISIONS, SIZES, Model,
 from gpustack.trace.ops import Gemm, HeadGemm, kind, outs, sources, weights
 
 np = pytest.importorskip("numpy")
-from gpustack.trace import numbers  # noqa: E402 - needs numpy
+from gpustack.trace import ops  # noqa: E402 - needs numpy
 
 EVERY = [(name, size) for name in MODELS for size in SIZES]
 
@@ -59,8 +59,8 @@ def test_the_batch_changes_the_input_and_no_weight() -> None:
     assert (few.batch, many.batch, few.parameters) == (2, 8, many.parameters)
     assert (few.input.shape[0], few.output.shape[0]) == (2, 2)
     for one in few.weights:
-        assert (numbers.made(few, one) == numbers.made(many, many.tensor(one.name))).all()
-    assert (numbers.made(few, few.input) == numbers.made(many, many.input)[:2]).all()
+        assert (ops.made(few, one) == ops.made(many, many.tensor(one.name))).all()
+    assert (ops.made(few, few.input) == ops.made(many, many.input)[:2]).all()
 
 
 @pytest.mark.parametrize(("name", "size"), EVERY)
@@ -85,7 +85,7 @@ def hashed(bits: int) -> int:
 def test_numbers_are_a_function_of_seed_and_place() -> None:
     model = build("mlp", "small", "fp32")
     for one in (model.weights[2], model.input):
-        made = numbers.made(model, one).reshape(-1)
+        made = ops.made(model, one).reshape(-1)
         for place in (0, 1, 65535, 65536, one.count - 1):
             if place < one.count:
                 unit = (hashed((one.first + place) ^ model.seed) >> 8) / 2**24 + 2**-25
@@ -98,7 +98,7 @@ def test_numbers_fill_their_range_evenly(precision: str) -> None:
     model = build("mlp", "medium", precision)
     for name in ("linear1.weight", "input"):
         one = model.tensor(name)
-        made = numbers.made(model, one)
+        made = ops.made(model, one)
         assert made.shape == one.shape
         assert abs(made.mean()) < 0.01 * one.spread
         assert made.std() == pytest.approx(one.spread / math.sqrt(3), rel=0.01)
@@ -118,25 +118,25 @@ def bf16(value: float) -> bytes:
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 1.00390625, 1.01171875, 3.1415927, -2.7182817, 1e-30, 65504.0, 7e37])
 def test_bf16_is_the_nearest(value: float) -> None:
     held = np.array([value], np.float32)
-    assert numbers.encode(held, "bf16").tobytes() == bf16(float(held[0]))
+    assert ops.encode(held, "bf16").tobytes() == bf16(float(held[0]))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_what_is_written_is_read_back(precision: str) -> None:
-    made = numbers.made(build("mlp", "small", precision), build("mlp", "small", precision).input)
-    raw = numbers.encode(made, precision)
+    made = ops.made(build("mlp", "small", precision), build("mlp", "small", precision).input)
+    raw = ops.encode(made, precision)
     assert raw.nbytes == made.size * {"fp32": 4}.get(precision, 2)
-    assert (numbers.decode(raw.tobytes(), precision, made.shape) == made).all()
+    assert (ops.decode(raw.tobytes(), precision, made.shape) == made).all()
 
 
 def test_what_is_no_number_stays_none() -> None:
     odd = np.array([np.nan, np.inf, -np.inf], np.float32)
     for precision in PRECISIONS:
-        back = numbers.decode(numbers.encode(odd, precision).tobytes(), precision, (3,))
+        back = ops.decode(ops.encode(odd, precision).tobytes(), precision, (3,))
         assert np.isnan(back[0])
         assert back[1:].tolist() == [np.inf, -np.inf]
     loud = np.array([0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32)
-    assert np.isnan(numbers.rounded(loud, "bf16")).all()
+    assert np.isnan(ops.rounded(loud, "bf16")).all()
 
 
 def test_each_layer_has_a_word_for_what_it_does() -> None:

@@ -18,7 +18,7 @@ from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model import plain
 from gpustack.model.trace import Bound, Ground, State
 from gpustack.trace import gpu
-from gpustack.trace.asked import Asked, Silent
+from gpustack.trace.steps import Asked, Silent
 from tests.patience import in_time
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ pytestmark = [
 IN_A_GRAPH = """
 import ctypes
 from gpustack.bench.card import Card
-from gpustack.trace.gpu.nodes import kernels
+from gpustack.trace.gpu.launched import kernels
 card = Card(0)
 given = [ctypes.c_uint64(card.allocate(4096)) for _ in range(3)] + [ctypes.c_uint32(1024)]
 run = card.starter(card.kernel("trace", "residual_fp32"), ((2, 1, 1), (256, 1, 1), 0), given)

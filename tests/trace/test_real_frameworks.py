@@ -11,7 +11,7 @@ import pytest
 
 from gpustack.model.trace import State
 from gpustack.trace import frameworks
-from gpustack.trace.asked import Asked, Silent
+from gpustack.trace.steps import Asked, Silent
 from tests.leaving import leave_out
 from tests.trace.judging import judged
 

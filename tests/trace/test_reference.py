@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack.errors import NothingSeenError
-from gpustack.trace import checking, reference
+from gpustack.trace import failing, reference
 from gpustack.trace.models import MODELS, PRECISIONS, build
 from gpustack.trace.ops import (
     Activation,
@@ -148,7 +148,7 @@ def test_the_run_on_the_cpu_is_right(name: str, precision: str) -> None:
     assert answer.dtype == np.float32
     items = reference.sample(model)
     assert items == tuple(range(model.batch))
-    check = checking.compare(
+    check = failing.compare(
         reference.part(answer, model, items), reference.truth(model, values, items), "fp32", what="output"
     )
     assert check.passed
@@ -188,7 +188,7 @@ def test_tensors_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.Monke
 
 def test_without_numpy_the_command_that_brings_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numpy", None)
-    with pytest.raises(NothingSeenError, match="to mend it: pip install numpy"):
+    with pytest.raises(NothingSeenError, match="to fix it: pip install numpy"):
         reference.load(build("mlp", "small", "fp32"))
 
 

@@ -14,12 +14,12 @@ from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
 from gpustack.model.trace import Bound, Figure
 from gpustack.model.trace_figures import Launching
-from gpustack.trace.asked import Asked
 from gpustack.trace.counting import layers
+from gpustack.trace.frameworks import Limits, limits
+from gpustack.trace.frameworks.chain import units
 from gpustack.trace.frameworks.heard import Heard
-from gpustack.trace.frameworks.roof import Limits, limits
-from gpustack.trace.frameworks.units import units
 from gpustack.trace.models import build
+from gpustack.trace.steps import Asked
 from tests.trace.judging import judged
 
 pytestmark = pytest.mark.skipif(

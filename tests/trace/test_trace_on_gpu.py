@@ -6,8 +6,8 @@ import pytest
 
 from gpustack.model.trace import State
 from gpustack.trace import gpu
-from gpustack.trace.asked import Asked, Silent
 from gpustack.trace.models import MODELS
+from gpustack.trace.steps import Asked, Silent
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(200)]
 

@@ -5,6 +5,183 @@ starts one and listens, ``heard`` makes a trace of it, ``chain`` the way from th
 ``refused`` hands the words of what failed to the judge.
 """
 
-from gpustack.trace.frameworks.following import follow
+from __future__ import annotations
 
-__all__ = ["follow"]
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpustack.bench import ceilings, results, setting
+from gpustack.bench.listening import Ear, start
+from gpustack.collect import targets
+from gpustack.collect.subprocesses import Door
+from gpustack.errors import InputError, NothingSeenError, UsageError
+from gpustack.matrix import Matrix
+from gpustack.model.trace import Figure
+from gpustack.model.versions import ComputeCapability
+from gpustack.trace.frameworks.chain import there
+from gpustack.trace.frameworks.heard import Heard
+from gpustack.trace.models import build
+from gpustack.trace.ops import kind
+from gpustack.trace.steps import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpustack.bench.ceilings import Ceiling
+    from gpustack.bench.results import Opened
+    from gpustack.model.bench import Device
+    from gpustack.model.report import Report
+    from gpustack.model.trace import Trace
+    from gpustack.trace.models import Model
+    from gpustack.trace.steps import Asked, Progress
+
+PROGRAM = Path(__file__).parent / "children" / "traced_model.py"
+PATIENCE = 300.0  # seconds of silence: the import of a framework from a slow disk, or a compiler that tries a lot
+ONNXRUNTIME = "onnxruntime"
+ROOF_PATIENCE = 15.0  # seconds of silence
+FIRST = 0  # the frameworks run on the first GPU that CUDA shows, and the child sees them in the same order
+ASKED = {"gpu": FIRST, "highest": FIRST, "names": [], "company": [], "quick": True, "data": "random", "library": None}
+
+
+def follow(
+    asked: Asked,
+    progress: Progress,
+    judge: Callable[[str], Report],
+    *,
+    environ: Mapping[str, str] | None = None,
+    door: Door | None = None,
+    matrix: Matrix | None = None,
+) -> Trace:
+    """Return the trace of a model in a framework of the first of the Pythons asked for.
+
+    What was known at Ctrl-C, or when the child died, is kept. Raises UsageError for a Python that is not there or a
+    precision that the framework has not, and NothingSeenError where the child cannot be started or the
+    framework is not there, and InputError for a file that is no model.
+    """
+    environ = os.environ if environ is None else environ
+    door, matrix = door or Door(), matrix or Matrix()
+    begun = door.now()
+    python = targets.choose(asked.pythons, environ)[0].python
+    model = build(asked.model, asked.size, precision(asked))
+    with tempfile.TemporaryDirectory(prefix="gpustack-trace-") as folder:
+        heard = Heard(
+            clock=door.now,
+            asked=asked,
+            matrix=matrix,
+            judge=judge,
+            model=model,
+            script=str(PROGRAM),
+            output=Path(folder, "output"),
+        )
+        given = {"framework": asked.framework, "model": told(model), "output": str(heard.output)}
+        if asked.onnx:
+            given["onnx"] = str(asked.onnx.absolute())
+        variables = {**environ, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": folder}
+        try:
+            child = door.start([python, str(PROGRAM), json.dumps(given)], variables)
+        except OSError as error:
+            raise NothingSeenError(f"{python} could not be started: {error.strerror or error}") from error
+        ear = Ear(door, child, PATIENCE, begun + asked.timeout)
+        try:
+            _listen(ear, heard, progress)
+        except KeyboardInterrupt:
+            heard.interrupted = "Ctrl-C"
+        finally:
+            ear.close()
+        _refuse(heard, python)
+        asks = heard.gpu is not None and heard.interrupted is None
+        seen = limits(environ, door, begun + asked.timeout, model.precision, matrix) if asks else None
+        return heard.trace(door.now() - begun, seen)
+
+
+def _refuse(heard: Heard, python: str) -> None:
+    """Raise where there is nothing to follow: no such framework in this Python, or a file that is no model."""
+    number, why = heard.trouble or (0, "")
+    if number != 1 or heard.interrupted:
+        return
+    if why.startswith("ModuleNotFoundError") and f"'{heard.name}'" in why:
+        raise NothingSeenError(f"{heard.name} is not in {python}; another Python is chosen by --python")
+    if heard.asked.onnx and heard.framework is not None:
+        raise InputError(f"{heard.asked.onnx} is no model that onnxruntime can run: {why}")
+
+
+def precision(asked: Asked) -> str:
+    """Return the precision to run in; raises UsageError for one that the framework has not."""
+    if asked.framework == ONNXRUNTIME:
+        if asked.precision == "bf16":
+            raise UsageError("ONNX has no bf16 for all of these layers: --precision fp16 or fp32")
+        return asked.precision or "fp32"
+    return asked.precision or ("bf16" if there() else "fp32")
+
+
+def told(model: Model) -> dict[str, object]:
+    """Return a model as plain data for the child."""
+    return {
+        "tensors": [asdict(one) for one in model.tensors],
+        "ops": [{**asdict(op), "kind": kind(op)} for op in model.ops],
+        "precision": model.precision,
+        "seed": model.seed,
+        "out": model.output.name,
+    }
+
+
+def _listen(ear: Ear, heard: Heard, progress: Progress) -> None:
+    for line in ear.lines():
+        if line.kind == "at" and line.what in NAMES:
+            heard.begins(int(line.what))
+            progress.step(heard.at, NAMES[heard.at])
+        elif line.kind == "died":
+            heard.refuse(heard.at, f"the child {line.what}")
+        elif line.kind in {"measured", "failed"} and isinstance(line.what, dict):
+            try:
+                heard.take(line.kind, line.what)
+            except results.MALFORMED as error:
+                heard.refuse(heard.at, f"the child said what is no line of ours: {type(error).__name__}: {error}")
+                return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The GPU with all that it tells of itself, and the limits of its memory and of its products."""
+
+    device: Device
+    memory: Figure | None
+    compute: Figure | None
+
+
+def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: str, matrix: Matrix) -> Limits | None:
+    """Return the limits of the first GPU; None where it cannot be opened, or our packages for that are not here."""
+    seen = _opened(environ, door, deadline)
+    if seen is None:
+        return None
+    capability = ComputeCapability.parse(seen.device.compute_capability)
+    architecture = matrix.arch(capability) if capability else None
+    rates = architecture.rates_of(seen.device.name) if architecture else {}
+    return Limits(
+        device=seen.device,
+        memory=_figure("hbm", "GB/s", ceilings.memory(seen.device, None)),
+        compute=_figure(f"gemm.{precision}", "TFLOP/s", ceilings.compute(seen.device, rates, precision, None)),
+    )
+
+
+def _opened(environ: Mapping[str, str], door: Door, deadline: float) -> Opened | None:
+    try:
+        ear = start(ASKED, setting.variables(environ), door, ROOF_PATIENCE, deadline)
+    except OSError:
+        return None
+    try:
+        line = next(ear.lines())
+        return results.opened(line.what, FIRST) if line.kind == "opened" else None
+    except results.MALFORMED:
+        return None
+    finally:
+        ear.close()
+
+
+def _figure(name: str, unit: str, ceiling: Ceiling) -> Figure | None:
+    return Figure(name=name, value=ceiling.best, unit=unit, note=ceiling.source) if ceiling.best else None

@@ -1,16 +1,38 @@
-"""From the script down to the kernel: what was really loaded at each layer, from which file, in which version."""
+"""The way from the script down to the kernel: the libraries that a process mapped, and the units that kernels ran on.
+
+Kernels of CUTLASS, and those of cuBLAS and cuDNN that are made of it, name the class of their instructions: simt, or
+tensorop and wmma_tensorop (CUTLASS documentation, "Functionality"); older ones name the shape of the instruction, such
+as s16816; nvjet is the family of cuBLAS for the tensor cores of Hopper and later. What tells neither stays unknown.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpustack.model.facts import Layer
 from gpustack.model.trace import Loaded
-from gpustack.trace.mapped import mapped, numbered
 
+MAPS = Path("/proc/self/maps")
+# By the name between lib and .so, top of the stack first: at which layer it is.
+LAYERS = {
+    "torch_cuda": Layer.FRAMEWORK,
+    "c10_cuda": Layer.FRAMEWORK,
+    "onnxruntime_providers_cuda": Layer.FRAMEWORK,
+    "cudnn": Layer.LIBRARY,
+    "cublas": Layer.LIBRARY,
+    "cublasLt": Layer.LIBRARY,
+    "nccl": Layer.LIBRARY,
+    "nvrtc": Layer.COMPILER,
+    "nvJitLink": Layer.COMPILER,
+    "cudart": Layer.RUNTIME,
+    "cuda": Layer.DRIVER,
+}
+WITHOUT_LIB = {"xla_cuda_plugin": Layer.FRAMEWORK}  # names of files that have no lib in front
+SONAME = re.compile(r"/(?:lib)?([\w-]+)\.so(?:\.([\d.]+))?$")
+ORDER = [*WITHOUT_LIB, *LAYERS]
 PROC_DRIVER, SYS_MODULE = "proc/driver/nvidia/version", "sys/module/nvidia"
 MODULE_VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+([\d.]+)")
 MODULES = ("updates/dkms", "extra", "kernel/drivers/video", "kernel/drivers/video/nvidia", "updates", "video")
@@ -23,6 +45,39 @@ LAYER_OF = {
     "libcudart": Layer.RUNTIME,
     "libcuda": Layer.DRIVER,
 }
+TENSOR = re.compile(
+    r"nvjet_|tensorop|_tensor\d+x\d+x\d+|wgmma|hmma|imma|[_:](?:[shi]|bf)(?:884|1688|16816|16832|161616)(?:gemm|fprop|cudnn|_)"
+)
+PLAIN = re.compile("simt|sgemm|dgemm|ffma")
+MATRICES = re.compile("gemm|flash|attention")
+
+
+def mapped(paths: Iterable[str] | None = None, versions: Mapping[str, str | None] | None = None) -> tuple[Loaded, ...]:
+    """Return the libraries of CUDA among these paths (else among what we have mapped ourselves), top first.
+
+    ``versions`` are those that are known, by the path or by the name between lib and .so.
+    """
+    known, found = dict(versions or {}), dict[str, Loaded]()
+    for path in dict.fromkeys(ours() if paths is None else paths):
+        match = SONAME.search(path.removesuffix(" (deleted)"))
+        layer = LAYERS.get(match[1]) or WITHOUT_LIB.get(match[1]) if match else None
+        if match and layer:
+            version = known.get(path) or known.get(match[1]) or numbered(path) or match[2]
+            name = f"lib{match[1]}" if match[1] in LAYERS else match[1]
+            found.setdefault(path, Loaded(layer=layer, name=name, file=path, version=version))
+    return tuple(sorted(found.values(), key=lambda one: ORDER.index(one.name.removeprefix("lib"))))
+
+
+def ours() -> list[str]:
+    """Return the files that our own process has mapped."""
+    lines = MAPS.read_text("utf-8", "replace").splitlines()
+    return [line[place:] for line in lines if (place := line.find("/")) >= 0]
+
+
+def numbered(path: str) -> str | None:
+    """Return the version that the name of the file behind the links tells: libcuda.so.580.159.04."""
+    match = SONAME.search(str(Path(path).resolve()))
+    return match[2] if match and match[2] and "." in match[2] else None
 
 
 def chain(
@@ -34,7 +89,7 @@ def chain(
     why_not: str | None,
     root: str = "/",
 ) -> tuple[Loaded, ...]:
-    """Give the links, top first; ``why_not`` says why the framework reaches no GPU, and there the chain ends."""
+    """Return the links, top first; ``why_not`` says why the framework reaches no GPU, and there the chain ends."""
     top = (Loaded(layer=Layer.APPLICATION, name="script", file=script), *([framework] if framework else ()))
     known = {path: _version(path, versions) for path in paths}
     below = mapped(paths, known)
@@ -45,7 +100,7 @@ def chain(
 
 
 def _end(below: Sequence[Loaded], why: str) -> Loaded:
-    """Give the link at which the chain ends: below the lowest that was loaded."""
+    """Return the link at which the chain ends: below the lowest that was loaded."""
     names = {one.name for one in below}
     if "libcuda" in names:
         return Loaded(layer=Layer.KERNEL_MODULE, name="nvidia.ko", missing=why)
@@ -60,7 +115,7 @@ def there(root: str = "/") -> bool:
 
 
 def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
-    """Give the libraries with a word for each that could be expected and is not there, in its place."""
+    """Yield the libraries with a word for each that could be expected and is not there, in its place."""
     names = {one.name for one in found}
     absent = [
         Loaded(layer=LAYER_OF[name], name=name, missing="not loaded as a file of its own by this run")
@@ -72,19 +127,19 @@ def _with_missing(found: Sequence[Loaded]) -> Iterator[Loaded]:
 
 
 def _down(layer: Layer) -> Layer:
-    """Give the layer by which a link is sorted: compilers stand beside the libraries that call them."""
+    """Return the layer by which a link is sorted: compilers stand beside the libraries that call them."""
     return Layer.LIBRARY if layer is Layer.COMPILER else layer
 
 
 def _version(path: str, versions: Mapping[str, str]) -> str | None:
-    """Give the version of a file: the release of the driver from its name, what it says itself, or its wheel's."""
+    """Return the version of a file: the release of the driver from its name, what it says itself, or its wheel's."""
     if "/libcuda.so" in path:
         return " ".join(filter(None, (numbered(path), f"({versions[path]})" if path in versions else None))) or None
     return versions.get(path) or wheel(path)
 
 
 def wheel(path: str) -> str | None:
-    """Give the version of the wheel that a file came with, from the list of files that the wheel left."""
+    """Return the version of the wheel that a file came with, from the list of files that the wheel left."""
     if (match := SITE.match(path)) is None:
         return None
     try:
@@ -97,7 +152,7 @@ def wheel(path: str) -> str | None:
 
 
 def _kernel(root: str) -> Iterator[Loaded]:
-    """Give the kernel module and the kernel."""
+    """Yield the kernel module and the kernel."""
     release = os.uname().release
     try:
         said = MODULE_VERSION.search(Path(root, PROC_DRIVER).read_text("utf-8", "replace"))
@@ -115,10 +170,18 @@ def _kernel(root: str) -> Iterator[Loaded]:
 
 
 def _module(release: str, root: str) -> str | None:
-    """Give the file of the module, where the folder of this kernel's modules can be seen."""
+    """Return the file of the module, where the folder of this kernel's modules can be seen."""
     for folder in MODULES:
         for name in ("nvidia.ko", "nvidia.ko.xz", "nvidia.ko.zst", "nvidia.ko.gz"):
             path = Path(root, "lib/modules", release, folder, name)
             if path.exists():
                 return str(path)
     return f"/{SYS_MODULE}" if Path(root, SYS_MODULE).exists() else None
+
+
+def units(name: str) -> bool | None:
+    """Tell whether a kernel of this name computes on the tensor cores; None where its name does not say so."""
+    if TENSOR.search(name):
+        return True
+    _, native, rest = name.rpartition("at::native::")
+    return False if PLAIN.search(name) or (native and not MATRICES.search(rest)) else None

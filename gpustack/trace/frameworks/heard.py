@@ -27,23 +27,21 @@ from gpustack.model.trace import (
 )
 from gpustack.model.trace_figures import Launching
 from gpustack.snapshots.saved import made
-from gpustack.trace import checking, reference
+from gpustack.trace import failing, reference
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject
-from gpustack.trace.frameworks.chain import chain, there
-from gpustack.trace.frameworks.refused import refused
-from gpustack.trace.frameworks.units import units
-from gpustack.trace.numbers import decode
+from gpustack.trace.failing import refused, wrong
+from gpustack.trace.frameworks.chain import chain, there, units
+from gpustack.trace.ops import decode
 from gpustack.trace.steps import NAMES, failed, left_out, needing, short
-from gpustack.trace.wrong import wrong
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.report import Finding, Report
     from gpustack.model.trace import Stop
     from gpustack.model.trace_figures import Check
-    from gpustack.trace.asked import Asked
-    from gpustack.trace.frameworks.roof import Limits
+    from gpustack.trace.frameworks import Limits
     from gpustack.trace.models import Model
+    from gpustack.trace.steps import Asked
 
 NO_GPU = "no-gpu"
 OUTPUT, BACK = 6, 7
@@ -187,7 +185,7 @@ class Heard:
             self.unchecked = f"not checked: {error}"
             return
         got = reference.part(answer, model, items)
-        self.check = checking.compare(got, wanted, model.precision, what="output", rows=len(answer))
+        self.check = failing.compare(got, wanted, model.precision, what="output", rows=len(answer))
         took, of = self.clock() - begun, f"{self.check.compared} of {self.check.rows} rows"
         self.checking = Figure(name="computed in float64 and compared", value=took, unit="s", note=of)
 
@@ -204,7 +202,7 @@ class Heard:
             self.unchecked = "its output holds numbers that are none (NaN or infinity)"
 
     def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
-        """Give the trace of what was said, under the limits of the GPU where they are known."""
+        """Return the trace of what was said, under the limits of the GPU where they are known."""
         roof = self._roof(limits)
         stop, findings = self._judged()
         if self.check and not self.check.passed:
@@ -244,7 +242,7 @@ class Heard:
         return self.why_not or (self.trouble[1] if self.trouble and self.gpu is None else None)
 
     def _roof(self, limits: Limits | None) -> Roof:
-        """Give what limits a layer: the memory, the products, and what it costs to launch it from the host."""
+        """Return what limits a layer: the memory, the products, and what it costs to launch it from the host."""
         told = self.launching
         launch = (told.eager_seconds - told.graph_seconds) / told.kernels if told and told.kernels else 0.0
         known = {"gigabytes_a_second": limits.memory, "tflops": limits.compute} if limits else {}
@@ -254,7 +252,7 @@ class Heard:
         )
 
     def _device(self, limits: Limits | None) -> Device | None:
-        """Give the GPU as CUDA shows it, or else no more of it than the framework names."""
+        """Return the GPU as CUDA shows it, or else no more of it than the framework names."""
         if self.gpu is None:
             return None
         if limits and limits.device.name == self.gpu:
@@ -268,7 +266,7 @@ class Heard:
         if self.gpu is not None and step.status is State.DONE and not self.asked.onnx:
             step = replace(step, why=(*step.why, *short(number, self.model)))
         if number == (OUTPUT if self.gpu is None else BACK) and step.status is State.DONE:
-            told = [checking.said(self.check)] if self.check else [self.unchecked] if self.unchecked else []
+            told = [failing.said(self.check)] if self.check else [self.unchecked] if self.unchecked else []
             status = State.FAILED if self.check and not self.check.passed else step.status
             return replace(step, why=(*step.why, *told), status=status)
         return step

@@ -1,4 +1,4 @@
-"""The program in the child: opens one GPU, takes a model through the seven steps on it, and prints JSON lines.
+"""The child that takes a model through the GPU.
 
 There is a line for each thing that happens, as the bench's child says it; what is measured says what it is:
 
@@ -60,7 +60,7 @@ def _traced(asked: Mapping[str, Any], precision: str, desk: Desk) -> bool:
         stage = stage_for(desk, model, stack)
         try:
             tell(stage)
-        except Exception as error:  # noqa: BLE001 - whatever a library raises ends its step, and is told
+        except Exception as error:  # noqa: BLE001 - whatever a library raises ends its step, and is reported
             desk.outlet.say("failed", {"step": stage.telling.number, "reason": _said(error)})
             return False
         try:
@@ -86,7 +86,7 @@ def _benches(names: Sequence[str], desk: Desk) -> None:
 
 
 def _said(error: Exception) -> str:
-    """Give the first line of what an error says, with its kind."""
+    """Return the first line of what an error says, with its kind."""
     text = str(error)
     if any(sign in text for sign in OUT_OF_MEMORY):
         return MEMORY

@@ -1,4 +1,4 @@
-"""A model on one GPU: its tensors in device memory, its launches ready to be enqueued on a stream, and a gate."""
+"""A model on the card: where its numbers lie, what runs its plan, and what the story leaves behind for the figures."""
 
 from __future__ import annotations
 
@@ -10,22 +10,64 @@ from typing import TYPE_CHECKING
 from gpustack.bench.timing import PATIENCE_NS, WAIT
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Work, number, plan
 from gpustack.trace.models import Role
+from gpustack.trace.ops import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import ExitStack
 
-    from cuda.core import Event, Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
+    import numpy as np
+    from cuda.core import Event, Stream
+    from numpy.typing import NDArray
 
+    from gpustack.bench.calls import Calls
     from gpustack.bench.card import Card, Memory
+    from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.bench.lab import Lab
     from gpustack.trace.gpu.plan import Plan
     from gpustack.trace.models import Model
+    from gpustack.trace.reference import Array
+    from gpustack.trace.steps import Telling
 
+ALIGNED = 256  # as allocations of the device are: kernels and libraries count on it
 WORKSPACE = {9: 32 << 20, 10: 32 << 20, 12: 12 << 20}  # by major capability; as cuBLAS advises
 SMALL_WORKSPACE = 4 << 20
 LEAST_PART = 16  # of the free memory, that a workspace may take
 Run = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arena:
+    """Where each weight and the input begins, and how long all is; the input lies at the end."""
+
+    places: Mapping[str, int]
+    sizes: Mapping[str, int]
+    size: int
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Return where a tensor begins and how many bytes it has."""
+        return self.places[name], self.sizes[name]
+
+
+def lay(model: Model) -> Arena:
+    """Return the places of the tensors of a model."""
+    places, sizes, at = dict[str, int](), dict[str, int](), 0
+    for one in (*model.weights, model.input):
+        places[one.name], sizes[one.name] = at, one.count * model.width
+        at += -(-sizes[one.name] // ALIGNED) * ALIGNED
+    return Arena(places=places, sizes=sizes, size=at)
+
+
+def fill(arena: Arena, model: Model, values: Mapping[str, Array]) -> NDArray[np.uint8]:
+    """Return the bytes of all tensors in ordinary memory, as they lie in the precision of the model."""
+    import numpy as np  # noqa: PLC0415 - only what runs a model needs it
+
+    held = np.zeros(arena.size, np.uint8)
+    for name, place in arena.places.items():
+        raw = encode(np.asarray(values[name], np.float32), model.precision)
+        held[place : place + arena.sizes[name]] = raw.reshape(-1).view(np.uint8)
+    return held
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +81,7 @@ class Products:
     library: dict[str, object] = field(default_factory=dict)
 
     def ways(self, work: Multiply, workspace: Memory, stream: int) -> list[Product]:
-        """Give the ways to make a product, up to the chosen one where one was chosen; skips where there is none."""
+        """Return the ways to make a product, up to the chosen one where one was chosen; skips where there is none."""
         most = self.ranks.get(work.sizes, self.most - 1) + 1
         types, sizes = (self.precision, self.precision), (work.m, work.n, work.k)
         found, source = self.lab.products(types, sizes, workspace, None, most, batch=work.batch, stream=stream)
@@ -90,7 +132,7 @@ class Runner:
             self.runs.append((work, run))
 
     def ready(self, work: Work, choose: Callable[[Multiply, list[tuple[Product, Run]]], int]) -> Run:
-        """Give the function that enqueues one launch."""
+        """Return the function that enqueues one launch."""
         if isinstance(work, Launch):
             return self._kernel(work)
         left, right, out = (self.addresses[name] for name in (work.a, work.b, work.d))
@@ -151,6 +193,41 @@ class Gate:
 
 
 def workspace(card: Card) -> int:
-    """Give how many bytes cuBLASLt may work in."""
+    """Return how many bytes cuBLASLt may work in."""
     wanted = WORKSPACE.get(card.capability[0], SMALL_WORKSPACE)
     return max(1 << 16, min(wanted, card.free()[0] // LEAST_PART))
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """What the story leaves behind for the figures: the model on the card, its numbers on the host, and the graph."""
+
+    desk: Desk
+    card: Card
+    model: Model
+    arena: Arena
+    telling: Telling
+    stack: ExitStack
+    values: dict[str, Array] = field(default_factory=dict)
+    truth: Array | None = None
+    raw: NDArray[np.uint8] | None = None
+    pinned: Memory | None = None
+    answer: Memory | None = None
+    weights: int = 0
+    products: Products | None = None
+    runner: Runner | None = None
+    graph: Calls | None = None
+    gate: Gate | None = None
+    tries: int = 0
+
+    def made(self) -> Runner:
+        """Return the model on the card; step 3 makes it."""
+        if self.runner is None:
+            raise RuntimeError("the model is not on the card yet")
+        return self.runner
+
+    def host(self) -> Memory:
+        """Return the pinned memory with weights and input; step 1 fills it."""
+        if self.pinned is None:
+            raise RuntimeError("the weights are not in memory yet")
+        return self.pinned

@@ -22,14 +22,13 @@ from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.overlap import chunks, overlap
 from gpustack.trace.gpu.story import checked, chosen, flow, timed
 from gpustack.trace.models import build
-from gpustack.trace.numbers import encode, made
+from gpustack.trace.ops import encode, made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpustack.bench.card import Memory
-    from gpustack.trace.gpu.device import Run
-    from gpustack.trace.gpu.stage import Stage
+    from gpustack.trace.gpu.device import Run, Stage
     from gpustack.trace.models import Model
 
 PASSES, REST = 15, 0.03  # with rests as long as the bench takes between its products: the power limit has no time
@@ -39,7 +38,7 @@ HARMLESS = (ArithmeticError, RefusedError, CublasLtError, SkipError)
 
 
 def everything(stage: Stage, batches: Sequence[int]) -> None:
-    """Say all that is repeated; one that cannot be had is told and costs itself alone."""
+    """Say all that is repeated; one that cannot be had is reported and costs itself alone."""
     works: dict[str, Callable[[], None]] = {
         "layers": lambda: _layers(stage),
         "copies": lambda: _copies(stage),
@@ -78,7 +77,7 @@ def _layers(stage: Stage) -> None:
 
 
 def launching(stage: Stage, kernels: float) -> Launching:
-    """Give what a pass takes launched one by one and as a graph, many of them one after the other."""
+    """Return what a pass takes launched one by one and as a graph, many of them one after the other."""
     runner, graph, card = stage.made(), stage.graph, stage.card
     if graph is None:
         raise RuntimeError("the graph is not made yet")
@@ -105,7 +104,7 @@ def launching(stage: Stage, kernels: float) -> Launching:
 
 
 def _repeated(stage: Stage, way: Run) -> float:
-    """Give the seconds of one of many passes, host and GPU together."""
+    """Return the seconds of one of many passes, host and GPU together."""
     times, runs = list[float](), 1
     for _ in range(ROUNDS):
         begun = time.perf_counter()
@@ -207,7 +206,7 @@ def _timed_batch(stage: Stage, mine: Runner, memory: tuple[Memory, Memory]) -> B
 
 
 def gated(stage: Stage, run: Run) -> float:
-    """Give the seconds of some work behind the gate: the GPU's part alone."""
+    """Return the seconds of some work behind the gate: the GPU's part alone."""
     card, gate = stage.card, stage.gate
     begin, end = card.event(), card.event()
     if gate is None:
@@ -222,7 +221,7 @@ def gated(stage: Stage, run: Run) -> float:
 
 
 def _latency(stage: Stage, run: Run) -> float:
-    """Give the seconds from the first call to the last byte, the GPU idle before; the median of several."""
+    """Return the seconds from the first call to the last byte, the GPU idle before; the median of several."""
     times = []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
@@ -233,5 +232,5 @@ def _latency(stage: Stage, run: Run) -> float:
 
 
 def shown(model: Model) -> dict[str, object]:
-    """Give what the parent must know to build the same model."""
+    """Return what the parent must know to build the same model."""
     return {"model": model.name, "size": model.size, "precision": model.precision}

@@ -16,18 +16,18 @@ from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.model.versions import ComputeCapability
 from gpustack.snapshots.saved import made
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
+from gpustack.trace.failing import step_failed as failing
+from gpustack.trace.failing import wrong
 from gpustack.trace.models import build
 from gpustack.trace.steps import NAMES, failed, left_out, short
-from gpustack.trace.wrong import failed as failing
-from gpustack.trace.wrong import wrong
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Result
     from gpustack.model.report import Finding
-    from gpustack.trace.asked import Asked
     from gpustack.trace.models import Model
+    from gpustack.trace.steps import Asked
 
 LAST, FLOW = 7, 5
 # Which of the bench's measurements, and which limit, stands beside which figure.
@@ -154,7 +154,7 @@ class Heard:
         self.measured[bench.id] = results.measured(said, bench, self.seen, architecture)
 
     def trace(self, seconds: float) -> Trace:
-        """Give the trace of what was said."""
+        """Return the trace of what was said."""
         memory, compute, link = (self._ceiling(name) for name in ("hbm.copy", self._product(), "pcie.h2d.pinned"))
         roof = Roof(gigabytes_a_second=_limit(memory), tflops=_limit(compute), launch_seconds=self._launch())
         return Trace(
@@ -184,7 +184,7 @@ class Heard:
         return f"gemm.{self.model.precision}"
 
     def _whole(self, number: int) -> Step:
-        """Give a step with what was measured of it later, and the limits beside its figures."""
+        """Return a step with what was measured of it later, and the limits beside its figures."""
         step = self.steps.get(number)
         if step is None:
             return left_out(number, f"stopped by {self.interrupted}" if self.interrupted else "not reached")
@@ -201,7 +201,7 @@ class Heard:
         return replace(figure, ceiling=beside.ceiling, ceiling_from=beside.ceiling_from) if beside else figure
 
     def _benches(self, number: int) -> list[Figure]:
-        """Give the bench's own figures of what a step does."""
+        """Return the bench's own figures of what a step does."""
         return [_figure(self.measured[name]) for name in MEASURED.get(number, ()) if _good(self.measured.get(name))]
 
     def _ceiling(self, name: str) -> Figure | None:
@@ -209,18 +209,18 @@ class Heard:
         return _figure(result) if result and _good(result) else None
 
     def _launch(self) -> float:
-        """Give what a launch costs when it comes from a graph: the time of the pass that no kernel explains, shared."""
+        """Return what a launch from a graph costs: the time of the pass that no kernel explains, shared."""
         told = self.launching
         if told is None or not told.kernels or told.kernel_seconds is None:
             return USUAL_LAUNCH
         return max(USUAL_LAUNCH, (told.graph_seconds - told.kernel_seconds) / told.kernels)
 
     def _counted(self) -> Launching | None:
-        """Give eager beside graph with the kernels that there are: a product of a library may be more than one."""
+        """Return eager beside graph with the kernels that there are: a product of a library may be more than one."""
         return replace(self.launching, kernels=len(self.kernels)) if self.launching and self.kernels else self.launching
 
     def _timed(self) -> list[KernelLaunch]:
-        """Give the kernels with the times of their launches, in their order within each layer."""
+        """Return the kernels with the times of their launches, in their order within each layer."""
         left = dict[str, list[float]]()
         for layer, seconds in self.works:
             left.setdefault(layer, []).append(seconds)
@@ -231,7 +231,7 @@ class Heard:
         return found
 
     def _findings(self) -> list[Finding]:
-        """Give what is wrong: a wrong answer, or a step that did not work."""
+        """Return what is wrong: a wrong answer, or a step that did not work."""
         found = [wrong(check) for check in self.checks if not check.passed][:1]
         if self.trouble:
             step = next((one.number for one in self.steps.values() if one.status is State.FAILED), self.at)
@@ -244,7 +244,7 @@ def _good(result: Result | None) -> bool:
 
 
 def _figure(result: Result) -> Figure:
-    """Give a measurement of the bench as a figure of a trace."""
+    """Return a measurement of the bench as a figure of a trace."""
     return Figure(
         name=result.id,
         value=result.value or 0.0,
@@ -256,5 +256,5 @@ def _figure(result: Result) -> Figure:
 
 
 def _limit(figure: Figure | None) -> float | None:
-    """Give the physical limit where one is known, else what was measured."""
+    """Return the physical limit where one is known, else what was measured."""
     return figure.ceiling or figure.value if figure else None

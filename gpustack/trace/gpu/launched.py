@@ -1,12 +1,20 @@
-"""Each kernel of a pass as a row: its grid and block, what its function takes, and how it fills the multiprocessors."""
+"""Kernels as they were started: read from the nodes of a captured graph.
+
+For the latter, work is captured into a CUDA graph, whose nodes tell grid, block and function: so the grid of a
+library's kernel is known without a profiler, and what is not told stays None. ctypes and the symbols of CUDA 12.0, as
+in the bench: bindings differ. Structures and numbers are those of cuda.h.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.bench.calls import RefusedError
+from gpustack.bench.calls import LIBRARY as LIBCUDA
+from gpustack.bench.calls import THIS_THREAD, RefusedError
 from gpustack.model.trace import WARP, KernelLaunch
-from gpustack.trace.gpu.nodes import Node, kernels, known
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Work
 
 if TYPE_CHECKING:
@@ -14,11 +22,142 @@ if TYPE_CHECKING:
     from gpustack.bench.cublaslt import Product
     from gpustack.trace.gpu.device import Run, Runner
 
+KERNEL_NODE = 0
+THREADS_AT_MOST, SHARED, REGISTERS = 0, 1, 4  # CUfunction_attribute
+NAME = 200
 LIBRARY = "cuBLASLt"
 
 
+class _Params(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("sizes", ctypes.c_uint * 6),
+        ("shared", ctypes.c_uint),
+        ("arguments", ctypes.c_void_p),
+        ("extra", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("spare", ctypes.c_uint64 * 8),  # a younger driver may know more fields
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One kernel in a graph: its sizes, and what its function and the driver tell of it."""
+
+    name: str | None
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    registers: int | None
+    shared_static: int | None
+    shared_dynamic: int
+    resident: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """A captured graph: its handle, how many nodes it has, and the kernels among them."""
+
+    nodes: int
+    kernels: tuple[Node, ...]
+
+
+def known(function: int, sizes: tuple[tuple[int, int, int], tuple[int, int, int], int]) -> Node:
+    """Return what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
+    grid, block, shared = sizes
+    return _asked(ctypes.CDLL(LIBCUDA), ctypes.c_void_p(function), grid, block, shared)
+
+
+def kernels(enqueue: Callable[[], None], stream: int) -> Captured:
+    """Return the kernels of what this enqueues, which is not run; raises RefusedError where the driver refuses."""
+    library, ordered, graph = ctypes.CDLL(LIBCUDA), ctypes.c_void_p(stream), ctypes.c_void_p()
+    _must(library, "cuStreamBeginCapture_v2", ordered, ctypes.c_int(THIS_THREAD))
+    try:
+        enqueue()
+    finally:
+        _must(library, "cuStreamEndCapture", ordered, ctypes.byref(graph))
+    try:
+        return _read(library, graph)
+    finally:
+        _must(library, "cuGraphDestroy", graph)
+
+
+def _read(library: ctypes.CDLL, graph: ctypes.c_void_p) -> Captured:
+    count = ctypes.c_size_t()
+    _must(library, "cuGraphGetNodes", graph, None, ctypes.byref(count))
+    nodes = (ctypes.c_void_p * count.value)()
+    _must(library, "cuGraphGetNodes", graph, nodes, ctypes.byref(count))
+    seen = [_node(library, ctypes.c_void_p(node)) for node in nodes]
+    return Captured(nodes=count.value, kernels=tuple(node for node in seen if node))
+
+
+def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> Node | None:
+    kind, params = ctypes.c_int(), _Params()
+    _must(library, "cuGraphNodeGetType", node, ctypes.byref(kind))
+    if kind.value != KERNEL_NODE:
+        return None
+    _must(library, "cuGraphKernelNodeGetParams_v2", node, ctypes.byref(params))
+    function = ctypes.c_void_p(params.function)
+    if not function.value:
+        _must(library, "cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(params.kernel))
+    x, y, z, wide, high, deep = params.sizes
+    return _asked(library, function, (x, y, z), (wide, high, deep), params.shared)
+
+
+def _asked(
+    library: ctypes.CDLL,
+    function: ctypes.c_void_p,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared: int,
+) -> Node:
+    return Node(
+        name=_name(library, function),
+        grid=grid,
+        block=block,
+        registers=_attribute(library, function, REGISTERS),
+        shared_static=_attribute(library, function, SHARED),
+        shared_dynamic=shared,
+        resident=_resident(library, function, block[0] * block[1] * block[2], shared),
+    )
+
+
+def _attribute(library: ctypes.CDLL, function: ctypes.c_void_p, which: int) -> int | None:
+    value = ctypes.c_int()
+    refused = library.cuFuncGetAttribute(ctypes.byref(value), ctypes.c_int(which), function)
+    return None if refused else value.value
+
+
+def _resident(library: ctypes.CDLL, function: ctypes.c_void_p, threads: int, shared: int) -> int | None:
+    """Return how many blocks of this size a multiprocessor holds at once."""
+    blocks = ctypes.c_int()
+    given = ctypes.byref(blocks), function, ctypes.c_int(threads), ctypes.c_size_t(shared)
+    return None if library.cuOccupancyMaxActiveBlocksPerMultiprocessor(*given) else blocks.value
+
+
+def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str | None:
+    """Return the name of a function; drivers before CUDA 12.3 do not tell it."""
+    said = ctypes.c_char_p()
+    try:
+        refused = library.cuFuncGetName(ctypes.byref(said), function)
+    except AttributeError:
+        return None
+    return None if refused or not said.value else said.value.decode("utf-8", "replace")[:NAME]
+
+
+def _must(library: ctypes.CDLL, name: str, *given: object) -> None:
+    try:
+        code = getattr(library, name)(*given)
+    except AttributeError as error:
+        raise RefusedError(f"this driver has no {name}") from error
+    if code:
+        raise RefusedError(f"{name} answered {code}")
+
+
 def launched(card: Card, runner: Runner, *, library_too: bool) -> list[KernelLaunch]:
-    """Give a row for each kernel of one pass, in the order in which they run.
+    """Return a row for each kernel of one pass, in the order in which they run.
 
     ``library_too``: the kernels of cuBLASLt are looked for in captured graphs; else there is a row for each product.
     """
@@ -38,7 +177,7 @@ def _rows(card: Card, runner: Runner, work: Work, run: Run | None) -> list[Kerne
 
 
 def _own(card: Card, work: Launch, node: Node) -> KernelLaunch:
-    """Give the row of a kernel of ours."""
+    """Return the row of a kernel of ours."""
     made_by = "NVRTC" if card.how(FILE).startswith("compiled") else "the driver, from the shipped PTX"
     return KernelLaunch(
         name=work.kernel,
@@ -57,7 +196,7 @@ def _own(card: Card, work: Launch, node: Node) -> KernelLaunch:
 
 
 def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> KernelLaunch:
-    """Give the row of a kernel of cuBLASLt: what the graph tells, and what the library tells of its algorithm."""
+    """Return the row of a kernel of cuBLASLt: what the graph tells, and what the library tells of its algorithm."""
     told = way.tell()
     parts = [
         f"{work.m} x {work.n} x {work.k}" + (f", {work.batch} of them" if work.batch > 1 else ""),
@@ -84,7 +223,7 @@ def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> Ker
 
 
 def occupancy(card: Card, node: Node | None) -> float | None:
-    """Give the part of a multiprocessor's warps that can be resident."""
+    """Return the part of a multiprocessor's warps that can be resident."""
     if node is None or not node.resident:
         return None
     threads = node.block[0] * node.block[1] * node.block[2]
@@ -92,7 +231,7 @@ def occupancy(card: Card, node: Node | None) -> float | None:
 
 
 def waves(card: Card, node: Node | None) -> float | None:
-    """Give how often the grid fills all multiprocessors."""
+    """Return how often the grid fills all multiprocessors."""
     if node is None or not node.resident:
         return None
     return node.grid[0] * node.grid[1] * node.grid[2] / (node.resident * card.multiprocessors)

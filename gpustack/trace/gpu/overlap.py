@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cuda.core import Event, Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
 
     from gpustack.bench.card import Card, Memory
-    from gpustack.trace.gpu.stage import Stage
+    from gpustack.trace.gpu.device import Stage
 
 CHUNKS = (8, 4, 2)  # the first that divides the batch
 STREAMS = 2
@@ -50,12 +50,12 @@ class Lane:
 
 
 def chunks(batch: int) -> int:
-    """Give into how many chunks a batch is cut; one where it cannot be."""
+    """Return into how many chunks a batch is cut; one where it cannot be."""
     return next((count for count in CHUNKS if batch % count == 0), 1)
 
 
 def overlap(stage: Stage, held: Memory) -> Overlap:
-    """Give the times of both; the output of the overlapped run lies in ``held`` afterwards."""
+    """Return the times of both; the output of the overlapped run lies in ``held`` afterwards."""
     count = chunks(stage.model.batch)
     with ExitStack() as stack:
         lanes = [_lane(stage, stage.model.batch // count, stack) for _ in range(STREAMS)]
@@ -87,7 +87,7 @@ class Turns:
     held: Memory
 
     def timed(self, *, one_stream: bool, kernels: bool = True) -> float:
-        """Give the seconds from the first copy to the last."""
+        """Return the seconds from the first copy to the last."""
         card = self.stage.card
         begin, end, done = card.event(), card.event(), card.event()
         if self.stage.gate is None:
@@ -120,7 +120,7 @@ class Turns:
 
 
 def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
-    """Give a stream with a model for so many inputs; the weights are shared, all else is its own."""
+    """Return a stream with a model for so many inputs; the weights are shared, all else is its own."""
     card, whole, runner = stage.card, stage.model, stage.made()
     model = build(whole.name, whole.size, whole.precision, batch)
     each_in = model.input.count * model.width

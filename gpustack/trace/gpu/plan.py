@@ -93,12 +93,12 @@ class Plan:
     scratch: dict[str, int]
 
     def of(self, layer: str) -> tuple[Work, ...]:
-        """Give the launches of one layer."""
+        """Return the launches of one layer."""
         return tuple(work for work in self.passes if work.layer == layer)
 
 
 def plan(model: Model) -> Plan:
-    """Give the launches of a model; raises UsageError where a tensor is too large for places of 32 bits."""
+    """Return the launches of a model; raises UsageError where a tensor is too large for places of 32 bits."""
     once, passes, kept, scratch = list[Launch](), list[Work](), dict[str, int](), dict[str, int]()
     for op in model.ops:
         works = launches(op, model)
@@ -116,23 +116,23 @@ def plan(model: Model) -> Plan:
 
 
 def number(given: int | float) -> ctypes.c_uint32 | ctypes.c_float:  # noqa: PYI041 - which of the two it is counts
-    """Give a number as a kernel takes it."""
+    """Return a number as a kernel takes it."""
     return ctypes.c_float(given) if isinstance(given, float) else ctypes.c_uint32(given)
 
 
 def columns(op: Conv2d) -> str:
-    """Give the name of what a convolution is unrolled to."""
+    """Return the name of what a convolution is unrolled to."""
     return f"{op.name}.columns"
 
 
 def padded(op: Conv2d) -> str:
-    """Give the name of a convolution's weights with their rows padded."""
+    """Return the name of a convolution's weights with their rows padded."""
     return f"{op.name}.weight.padded"
 
 
 @singledispatch
 def launches(op: Op, model: Model) -> list[Work]:
-    """Give the launches of one layer."""
+    """Return the launches of one layer."""
     raise NotImplementedError
 
 
@@ -222,7 +222,7 @@ def _padded(op: Conv2d, model: Model) -> int:
 
 
 def _widened(op: Conv2d, model: Model) -> Launch | None:
-    """Give the launch that pads the weights of a convolution, or None where their rows are whole as they are."""
+    """Return the launch that pads the weights of a convolution, or None where their rows are whole as they are."""
     deep, wide = TAPS * model.shape(op.source)[-1], _padded(op, model)
     if deep == wide:
         return None
@@ -231,19 +231,19 @@ def _widened(op: Conv2d, model: Model) -> Launch | None:
 
 
 def _whole(numbers: int, model: Model) -> int:
-    """Give how many numbers a thread takes at once where it goes by 16 bytes only if these are whole."""
+    """Return how many numbers a thread takes at once where it goes by 16 bytes only if these are whole."""
     return PACK[model.precision] if numbers % PACK[model.precision] == 0 else 1
 
 
 def _flat(layer: str, kernel: str, numbers: tuple[int, int], model: Model, given: tuple[Given, ...]) -> Launch:
-    """Give the launch of a kernel for so many numbers, of which a thread takes so many."""
+    """Return the launch of a kernel for so many numbers, of which a thread takes so many."""
     count, each = numbers
     grid = _parts(count, each * THREADS), 1, 1
     return Launch(layer=layer, kernel=f"{kernel}_{model.precision}", grid=grid, block=(THREADS, 1, 1), arguments=given)
 
 
 def _row(layer: str, kernel: str, shape: tuple[int, int], model: Model, given: tuple[Given, ...]) -> Launch:
-    """Give the launch of a kernel in which a block has a row, and keeps it in shared memory."""
+    """Return the launch of a kernel in which a block has a row, and keeps it in shared memory."""
     rows, wide = shape
     return Launch(
         layer=layer,
@@ -256,7 +256,7 @@ def _row(layer: str, kernel: str, shape: tuple[int, int], model: Model, given: t
 
 
 def _tiled(layer: str, kernel: str, grid: tuple[int, int, int], model: Model, given: tuple[Given, ...]) -> Launch:
-    """Give the launch of a kernel with blocks of 32 x 8 threads."""
+    """Return the launch of a kernel with blocks of 32 x 8 threads."""
     return Launch(layer=layer, kernel=f"{kernel}_{model.precision}", grid=grid, block=(SIDE, LINES, 1), arguments=given)
 
 

@@ -16,15 +16,13 @@ from gpustack.bench.calls import captured
 from gpustack.bench.child import TRIAL
 from gpustack.bench.timing import WAIT, fitting
 from gpustack.model.trace import Moment
-from gpustack.trace import checking, reference
-from gpustack.trace.gpu.arena import fill, lay
-from gpustack.trace.gpu.device import Gate, Products, Run, Runner, workspace
+from gpustack.trace import failing, reference
+from gpustack.trace.frameworks.chain import mapped
+from gpustack.trace.gpu.device import Gate, Products, Run, Runner, Stage, fill, lay, workspace
 from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply
-from gpustack.trace.gpu.stage import Stage
-from gpustack.trace.gpu.telling import Telling
-from gpustack.trace.mapped import mapped
-from gpustack.trace.numbers import decode
+from gpustack.trace.ops import decode
+from gpustack.trace.steps import Telling
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
     from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.model.trace_figures import Check
-    from gpustack.trace.gpu.telling import Page
     from gpustack.trace.models import Model
+    from gpustack.trace.steps import Page
 
 WAYS = 8  # of each product are tried
 
@@ -139,7 +137,7 @@ def _graph(stage: Stage, page: Page) -> None:
 
 
 def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int:
-    """Give the place of the fastest of several ways to make a product, by a short train of each."""
+    """Return the place of the fastest of several ways to make a product, by a short train of each."""
     if not ways:
         stage.desk.lab.skip(f"cuBLASLt knows no way to make {work.layer} on this GPU")
     times = []
@@ -224,13 +222,13 @@ def _back(stage: Stage, page: Page) -> Check:
     begun = clock()
     check = checked(stage, held, "output")
     page.figure("computed in float64 and compared", clock() - begun, "s", f"{check.compared} of {check.rows} rows")
-    page.why.append(checking.said(check))
+    page.why.append(failing.said(check))
     stage.telling.say("check", row=asdict(check))
     return check
 
 
 def checked(stage: Stage, held: Memory, what: str) -> Check:
-    """Give how far an output in pinned memory is from the truth; the truth is computed once."""
+    """Return how far an output in pinned memory is from the truth; the truth is computed once."""
     model = stage.model
     raw = ctypes.string_at(held.address, model.output.count * model.width)
     answer = decode(raw, model.precision, model.output.shape)
@@ -238,7 +236,7 @@ def checked(stage: Stage, held: Memory, what: str) -> Check:
     if stage.truth is None:
         stage.truth = reference.truth(model, stage.values, items)
     got = reference.part(answer, model, items)
-    return checking.compare(got, stage.truth, model.precision, what=what, rows=len(answer))
+    return failing.compare(got, stage.truth, model.precision, what=what, rows=len(answer))
 
 
 def timed(stage: Stage, enqueue: Run) -> float:
@@ -253,10 +251,10 @@ def timed(stage: Stage, enqueue: Run) -> float:
 
 
 def between(card: Card) -> tuple[Event, Event]:
-    """Give two events."""
+    """Return two events."""
     return card.event(), card.event()
 
 
 def stage_for(desk: Desk, model: Model, stack: ExitStack) -> Stage:
-    """Give what the story begins with."""
+    """Return what the story begins with."""
     return Stage(desk=desk, card=desk.card, model=model, arena=lay(model), telling=Telling(desk.outlet), stack=stack)

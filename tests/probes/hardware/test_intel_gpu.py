@@ -30,7 +30,7 @@ def look(name: str, root: Path) -> dict[str, Any]:
 
 
 def told(files: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:  # noqa: ANN401 - as ToldHost takes it
-    """Give the one GPU of a small tree made here, a Battlemage card where nothing else is told."""
+    """Give the one GPU of a small tree made here, a Battlemage card where nothing else is reported."""
     held = {f"{BUS}/{AT}/class": "0x030000\n", f"{BUS}/{AT}/uevent": ARC, **(files or {})}
     (found,) = GPU["probe"](ToldHost(held, **said))
     return dict(found)

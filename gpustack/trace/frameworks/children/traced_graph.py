@@ -44,7 +44,7 @@ class Graph:
         return name
 
     def raw(self, array: Any) -> Any:
-        """Give float32 numbers as they lie in the precision of the model."""
+        """Return float32 numbers as they lie in the precision of the model."""
         np, kind = self.np, self.model["precision"]
         array = np.ascontiguousarray(array, np.float32)
         if kind == "bf16":
@@ -151,7 +151,7 @@ class Graph:
 
 
 def written(onnx: Any, np: Any, model: Any, weights: Dict[str, Any]) -> Any:
-    """Give the bytes of the model with these weights; its input is called x and its output y, both float32."""
+    """Return the bytes of the model with these weights; its input is called x and its output y, both float32."""
     graph = Graph(onnx, np, model)
     images = {op["weight"] for op in model["ops"] if op["kind"] == "conv2d"}
     for name, array in weights.items():

@@ -95,7 +95,7 @@ class Ops:
         return {op["out"]: held[op["left"]] + held[op["right"]]}
 
     def do(self, op: Dict[str, Any], held: Dict[str, Any]) -> Dict[str, Any]:
-        """Give what one layer writes."""
+        """Return what one layer writes."""
         written: Dict[str, Any] = getattr(self, op["kind"].replace(" ", "_"))(op, held)
         return written
 
@@ -157,7 +157,7 @@ class Run:
         return max(time.perf_counter() - begun, 1e-9)
 
     def whole(self, held: Dict[str, Any]) -> Any:
-        """Give the output of one pass."""
+        """Return the output of one pass."""
         held = dict(held)
         for op in self.model["ops"]:
             held.update(self.ops.do(op, held))

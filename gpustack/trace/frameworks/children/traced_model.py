@@ -26,7 +26,7 @@ NOTED = "/proc/self/maps"
 
 
 def sibling(name: str) -> Any:
-    """Give another file of this folder as a module, which needs no place on the path."""
+    """Return another file of this folder as a module, which needs no place on the path."""
     loader = importlib.machinery.SourceFileLoader(name, os.path.join(FOLDER, name + ".py"))
     spec = importlib.util.spec_from_loader(name, loader)
     if spec is None:
@@ -74,7 +74,7 @@ class Teller:
 
 
 def loaded() -> Any:
-    """Give the files that are mapped into this process."""
+    """Return the files that are mapped into this process."""
     with open(NOTED, "rb") as file:
         lines = file.read().decode("utf-8", "replace").splitlines()
     paths = (line[line.find("/") :] for line in lines if "/" in line)
@@ -87,7 +87,7 @@ def main(asked: Dict[str, Any]) -> None:
     try:
         run = sibling("traced_onnx_file" if asked.get("onnx") else MODULES[asked["framework"]])
         run.follow(asked, teller, sibling)
-    except BaseException as error:  # what a framework raises at its import may be anything, SystemExit too
+    except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         said = [line for line in str(error).strip().splitlines() if line.strip()] or [""]

@@ -10,7 +10,7 @@ CHUNK = 1 << 22
 
 
 def hashed(bits: Any) -> Any:
-    """Give the hash of each number."""
+    """Return the hash of each number."""
     bits = bits ^ (bits >> 16)
     bits = (bits * FIRST) & LOW
     bits = bits ^ (bits >> 15)
@@ -19,7 +19,7 @@ def hashed(bits: Any) -> Any:
 
 
 def with_numpy(tensor: Dict[str, Any], seed: int, np: Any) -> Any:
-    """Give the numbers of a tensor as float32 in NumPy."""
+    """Return the numbers of a tensor as float32 in NumPy."""
     count = 1
     for size in tensor["shape"]:
         count *= size
@@ -35,7 +35,7 @@ def with_numpy(tensor: Dict[str, Any], seed: int, np: Any) -> Any:
 
 
 def with_torch(tensor: Dict[str, Any], seed: int, torch: Any) -> Any:
-    """Give the numbers of a tensor as float32 in torch, which may be there without NumPy."""
+    """Return the numbers of a tensor as float32 in torch, which may be there without NumPy."""
     count = 1
     for size in tensor["shape"]:
         count *= size

@@ -14,7 +14,7 @@ A_FLOAT, AN_INT, SOME_INTS, A_TEXT = 1, 2, 7, 3
 
 
 def varint(number: int) -> bytes:
-    """Give a number in base 128."""
+    """Return a number in base 128."""
     number &= (1 << 64) - 1
     out = bytearray()
     while True:
@@ -25,35 +25,35 @@ def varint(number: int) -> bytes:
 
 
 def whole(field: int, number: int) -> bytes:
-    """Give a field that is a number."""
+    """Return a field that is a number."""
     return varint(field << 3) + varint(number)
 
 
 def block(field: int, data: Any) -> bytes:
-    """Give a field that is a text, bytes or a message."""
+    """Return a field that is a text, bytes or a message."""
     raw = bytes(data.encode() if isinstance(data, str) else data)
     return varint(field << 3 | 2) + varint(len(raw)) + raw
 
 
 def tensor(name: str, kind: Any, shape: Any, data: Any) -> bytes:
-    """Give a TensorProto."""
+    """Return a TensorProto."""
     dims = b"".join(whole(1, size) for size in shape)
     return dims + whole(2, kind) + block(8, name) + block(9, data)
 
 
 def integers(name: str, numbers: Any) -> bytes:
-    """Give a TensorProto of whole numbers."""
+    """Return a TensorProto of whole numbers."""
     return tensor(name, INT64, [len(numbers)], struct.pack("<%dq" % len(numbers), *numbers))
 
 
 def value(name: str, kind: Any, shape: Any) -> bytes:
-    """Give a ValueInfoProto."""
+    """Return a ValueInfoProto."""
     dims = b"".join(block(1, whole(1, size)) for size in shape)
     return block(1, name) + block(2, block(1, whole(1, kind) + block(2, dims)))
 
 
 def attribute(name: str, given: Any) -> bytes:
-    """Give an AttributeProto."""
+    """Return an AttributeProto."""
     head = block(1, name)
     if isinstance(given, float):
         return head + varint(2 << 3 | 5) + struct.pack("<f", given) + whole(20, A_FLOAT)
@@ -63,13 +63,13 @@ def attribute(name: str, given: Any) -> bytes:
 
 
 def node(kind: Any, inputs: List[str], outputs: Any, name: str, **attributes: Any) -> bytes:
-    """Give a NodeProto."""
+    """Return a NodeProto."""
     parts = [block(1, one) for one in inputs] + [block(2, one) for one in outputs] + [block(3, name), block(4, kind)]
     return b"".join(parts + [block(5, attribute(key, given)) for key, given in attributes.items()])
 
 
 def model(nodes: Any, initializers: Any, inputs: List[str], outputs: Any) -> bytes:
-    """Give a ModelProto."""
+    """Return a ModelProto."""
     graph = b"".join(block(1, one) for one in nodes) + block(2, "traced")
     graph += b"".join(block(5, one) for one in initializers)
     graph += b"".join(block(11, one) for one in inputs) + b"".join(block(12, one) for one in outputs)

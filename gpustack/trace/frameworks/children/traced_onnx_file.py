@@ -20,7 +20,7 @@ KINDS = {
 
 
 def drawn(np: Any, wanted: Any) -> Any:
-    """Give random inputs for these declarations, and in words what was assumed."""
+    """Return random inputs for these declarations, and in words what was assumed."""
     chosen, assumed, given, total = np.random.RandomState(SEED), [], {}, 0
     for one in wanted:
         if one.type not in KINDS:

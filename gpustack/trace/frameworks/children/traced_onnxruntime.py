@@ -29,7 +29,7 @@ class Run:
         self.profile = tempfile.mkdtemp()
 
     def session(self, model: Any, provider: Optional[str]) -> Any:
-        """Give a session on this provider, with its profile into a folder of ours."""
+        """Return a session on this provider, with its profile into a folder of ours."""
         options = self.ort.SessionOptions()
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(self.profile, "profile")
@@ -47,13 +47,13 @@ class Run:
         return self.ort.InferenceSession(model, options, providers=plain)
 
     def why_no_gpu(self) -> Any:
-        """Give why there is no GPU, or None where a provider for one is there."""
+        """Return why there is no GPU, or None where a provider for one is there."""
         if self.provider is None:
             return WORDS % (GPU[0], ", ".join(self.available))
         return None
 
     def bound(self, session: Any, given: Any, device: str) -> Any:
-        """Give a binding with the inputs on the device and the outputs where they are made."""
+        """Return a binding with the inputs on the device and the outputs where they are made."""
         binding = session.io_binding()
         for name, array in given.items():
             value = self.ort.OrtValue.ortvalue_from_numpy(array, device, 0)
@@ -104,7 +104,7 @@ class Run:
         return middle
 
     def nodes(self, session: Any) -> Any:
-        """Give the median time of each node from the profile, in the order in which they run."""
+        """Return the median time of each node from the profile, in the order in which they run."""
         path = session.end_profiling()
         with open(path, encoding="utf-8") as file:
             events = json.load(file)
@@ -155,14 +155,14 @@ def overheard(work: Callable[[], Any]) -> Any:
 
 
 def shapes(told: Any) -> Any:
-    """Give the shapes of a node's tensors from its profile: [{"float": [64, 256]}, ...]."""
+    """Return the shapes of a node's tensors from its profile: [{"float": [64, 256]}, ...]."""
     if not isinstance(told, list):
         return []
     return [size for one in told if isinstance(one, dict) for size in one.values()]
 
 
 def number(told: Any) -> Any:
-    """Give a number that the profile writes as a text."""
+    """Return a number that the profile writes as a text."""
     return int(told) if str(told).isdigit() else 0
 
 

@@ -55,7 +55,7 @@ class Run:
         self.teller.figure("weights and input", self.size / 1e6, "MB", "as " + self.model["precision"])
 
     def made(self, tensor: Dict[str, Any]) -> Any:
-        """Give the numbers of a tensor, by NumPy where torch can take them from there."""
+        """Return the numbers of a tensor, by NumPy where torch can take them from there."""
         draws, seed = self.sibling("traced_numbers"), self.model["seed"]
         try:
             return self.torch.from_numpy(draws.with_numpy(tensor, seed, importlib.import_module("numpy")))
@@ -85,7 +85,7 @@ class Run:
         return None
 
     def refused(self) -> Any:
-        """Give why torch sees no GPU, in its own words."""
+        """Return why torch sees no GPU, in its own words."""
         try:
             self.torch.zeros(1).cuda()
         except Exception as error:  # noqa: BLE001 - its words are what is asked for
@@ -93,7 +93,7 @@ class Run:
         return "torch.cuda.is_available() is False"
 
     def timed(self, work: Callable[[], Any]) -> Any:
-        """Give the seconds of some work: by events on a GPU, else by the clock."""
+        """Return the seconds of some work: by events on a GPU, else by the clock."""
         if not self.cuda:
             begun = time.perf_counter()
             work()
@@ -147,7 +147,7 @@ class Run:
         self.teller.say("kernels", rows=rows)
 
     def profiled(self) -> Any:
-        """Give a row for each kernel."""
+        """Return a row for each kernel."""
         profiler = self.torch.profiler
         mark = profiler.record_function
         with profiler.profile(activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]) as seen:
@@ -182,7 +182,7 @@ class Run:
         self.teller.figure("layers one after the other", sum(middle), "s", "medians of %d passes" % len(times))
 
     def mark(self) -> Any:
-        """Give the time now: an event on a GPU."""
+        """Return the time now: an event on a GPU."""
         if not self.cuda:
             return time.perf_counter()
         event = self.torch.cuda.Event(enable_timing=True)
@@ -190,7 +190,7 @@ class Run:
         return event
 
     def between(self, one: Any, after: Any) -> Any:
-        """Give the seconds between two marks."""
+        """Return the seconds between two marks."""
         return one.elapsed_time(after) / 1000 if self.cuda else after - one
 
     def out(self) -> None:
@@ -233,7 +233,7 @@ class Run:
         )
 
     def repeated(self, work: Callable[[], Any]) -> Any:
-        """Give the seconds of one of many, one after the other."""
+        """Return the seconds of one of many, one after the other."""
         times = []
         for runs in (1, 5, 5, 5):
             self.settle()
@@ -246,7 +246,7 @@ class Run:
 
 
 def rows_of(events: List[Dict[str, Any]]) -> Any:
-    """Give a row for each kernel of a profile in the form of Chrome's traces, with the layer that it belongs to."""
+    """Return a row for each kernel of a profile in the form of Chrome's traces, with the layer that it belongs to."""
     marks = [one for one in events if one.get("cat") == "gpu_user_annotation" and one["name"].startswith("layer:")]
     rows = []
     for one in sorted((one for one in events if one.get("cat") == "kernel"), key=lambda one: one["ts"]):

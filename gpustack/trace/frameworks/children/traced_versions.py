@@ -17,7 +17,7 @@ CUDNN_9, NCCL_2_9 = 90000, 20900
 
 
 def versions(paths: List[str]) -> Any:
-    """Give the version of each library by its path; one that does not answer is left out."""
+    """Return the version of each library by its path; one that does not answer is left out."""
     found = {}
     for path in paths:
         name = os.path.basename(path).split(".so")[0][3:]
@@ -30,7 +30,7 @@ def versions(paths: List[str]) -> Any:
 
 
 def said(name: str, library: Any) -> Any:
-    """Give what one library answers, as people write it."""
+    """Return what one library answers, as people write it."""
     function, how = ASKED[name]
     call = getattr(library, function)
     if how == "pair":
@@ -44,7 +44,7 @@ def said(name: str, library: Any) -> Any:
 
 
 def written(name: str, number: int) -> Any:
-    """Give a packed version in words."""
+    """Return a packed version in words."""
     if name in ("cuda", "cudart"):
         return "CUDA %d.%d" % (number // 1000, number % 1000 // 10)
     if name == "cudnn" and number < CUDNN_9:

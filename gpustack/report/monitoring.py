@@ -1,0 +1,248 @@
+"""A report for monitoring: the line of a Nagios plugin, and the metrics of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from gpustack.model.bench import TIMES, Mark
+from gpustack.model.facts import Status
+from gpustack.model.policy import CheckReport, HealthClass
+from gpustack.model.report import Health, Severity
+from gpustack.report.page import clean
+from gpustack.report.parts import (
+    NOTHING,
+    Told,
+    counted,
+    diagnosis,
+    every,
+    headline,
+    measured,
+    of_policy,
+    policy,
+    standing,
+    unkept,
+)
+
+if TYPE_CHECKING:
+    from gpustack.model.bench import BenchReport, Result, Span, Telemetry
+    from gpustack.model.report import Report
+    from gpustack.report.parts import Reported
+
+CUT = "..."
+FIRST_LINE = 80  # what node-problem-detector keeps, and most pagers show
+COUNTS = {
+    Severity.ERROR: "errors",
+    Severity.WARNING: "warnings",
+    Severity.UNKNOWN: "unknown",
+    Severity.INFO: "notes",
+}
+HELP = {
+    "build_info": "Which gpustack made this, with which compatibility matrix.",
+    "last_run_timestamp_seconds": "When the machine was looked at.",
+    "run_duration_seconds": "How long looking and measuring took.",
+    "verdict": "1 for the verdict of the doctor, 0 for the others.",
+    "check_class": "1 for the class of the check, 0 for the others.",
+    "findings": "How many findings there are of each severity.",
+    "finding": "1 for each finding; cause is the key of what is behind it, empty where nothing is.",
+    "contracts": "How many needs of one component for another are kept, limited, broken or not known.",
+    "component_info": "1 for each system of the stack that is here or failed, with its version.",
+    "framework_works": "1 where a framework of the chosen Python can use the GPU, 0 where it cannot.",
+    "policy_rule": "1 for each rule of the policy, with what came of it.",
+    "gpu_info": "1 for each GPU that was measured.",
+    "bench_verdict": "1 for each figure, with what to think of it.",
+    "bench_ratio": "The part of its physical limit that a figure reached, 1 being all of it.",
+    "bench_bytes_per_second": "What a benchmark of bandwidth measured.",
+    "bench_operations_per_second": "What a benchmark of arithmetic measured.",
+    "bench_latency_seconds": "What a benchmark of time measured.",
+    "bench_limit_bytes_per_second": "The physical limit of a bandwidth on this GPU.",
+    "bench_limit_operations_per_second": "The physical limit of arithmetic on this GPU.",
+    "bench_limit_latency_seconds": "The limit of a time on this GPU.",
+    "bench_clock_hertz": "The clock that the GPU held while it was measured.",
+    "bench_power_watts": "The median power while it was measured.",
+    "bench_temperature_celsius": "The median temperature while it was measured.",
+}
+SCALES = {"B/s": 1.0, "KB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
+PREFIXES = {"G": 1e9, "T": 1e12, "P": 1e15}
+OPERATIONS = {f"{one}{unit}/s": scale for one, scale in PREFIXES.items() for unit in ("FLOP", "OP")}
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+MEGA = 1e6
+
+
+def render_nagios(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
+    """Return the line, and below it a line for each finding and each row of the policy that is not kept."""
+    lead = f"GPUSTACK {standing(reported).value} - "
+    said = _short(_text(_said(reported)), FIRST_LINE - len(lead))
+    rows = [f"policy: {row.rule}: wanted {row.wanted}; found {row.found}" for row in unkept(reported)]
+    rows += [f"{one.severity.value}: {one.title} [{one.key}]" for one in every(reported)]
+    return "\n".join([f"{lead}{said} | {' '.join(_performance(reported))}", *map(_text, rows)]) + "\n"
+
+
+def _said(reported: Reported) -> str:
+    """Return the sentence; a class of the check says whose fault it is."""
+    word, said = headline(reported)
+    return f"{word}: {said}" if policy(reported) or word.startswith("bad-") else said
+
+
+def _performance(reported: Reported) -> Iterator[str]:
+    """Yield how many findings there are of each kind, each figure's part of its limit, and how long it took."""
+    number = counted(reported)
+    yield from (f"{COUNTS[severity]}={number[severity]};;;0" for severity in COUNTS)
+    bench, report = measured(reported), diagnosis(reported)
+    for result in bench.results if bench else ():
+        if result.ratio is not None and _finite(result.ratio * 100):
+            yield _figure(result)
+    took = [held.seconds for held in (report, bench) if held and _finite(held.seconds)]
+    yield f"time={sum(took):.3f}s;;;0"
+
+
+def _figure(result: Result) -> str:
+    """Return a figure's part of its limit in percent, under its name: no quotes and no equals sign may be in that."""
+    label = "".join(letter for letter in clean(f"{result.id}{result.place()}") if letter not in "'=|\"")
+    return f"'{label}'={(result.ratio or 0.0) * 100:.1f}%;;;0"
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and value - value == 0 and value >= 0
+
+
+def _text(text: str) -> str:
+    """Return the text on one line, without the sign that begins performance data."""
+    return clean(text).replace("|", "/").strip()
+
+
+def _short(text: str, most: int) -> str:
+    """Return the text, or as many whole words of it as there is room for."""
+    if len(text) <= most:
+        return text
+    words, room = text[: most - len(CUT) + 1].rpartition(" ")[0], text[: most - len(CUT)]
+    return f"{(words or room).rstrip(' ,;:')}{CUT}"
+
+
+@dataclass(slots=True)
+class Families:
+    """The families so far, each with its samples; the same labels never twice, since readers refuse that."""
+
+    samples: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def add(self, name: str, value: float | None, labels: Mapping[str, str | None]) -> None:
+        """Keep a sample, where there is a number."""
+        if value is None or value - value != 0:
+            return
+        told = ",".join(f'{key}="{_escaped(held)}"' for key, held in labels.items() if held is not None)
+        self.samples.setdefault(name, {}).setdefault(f"{{{told}}}" if told else "", value)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the text, the families in the order of their help."""
+        for name, said in HELP.items():
+            if held := self.samples.get(name):
+                yield f"# HELP gpustack_{name} {said}"
+                yield f"# TYPE gpustack_{name} gauge"
+                yield from (f"gpustack_{name}{labels} {_number(value)}" for labels, value in held.items())
+        yield "# EOF"
+
+
+def render_prometheus(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
+    """Return the metrics, ready for the textfile collector of node_exporter."""
+    families = Families()
+    tool, report, bench = reported.tool, diagnosis(reported), measured(reported)
+    families.add("build_info", 1, {"version": tool.version, "matrix_date": tool.matrix_date})
+    families.add("last_run_timestamp_seconds", _time(reported.taken), {})
+    whole = sum(held.seconds for held in (report, bench) if held)
+    families.add("run_duration_seconds", whole, {})
+    _findings(reported, families)
+    if report:
+        _report(report, families)
+    for row in policy(reported):
+        families.add("policy_rule", 1, {"rule": row.rule, "result": of_policy(row).value, "class": row.whose.value})
+    if bench:
+        _bench(bench, families)
+    return "\n".join([*families.lines(), ""])
+
+
+def _findings(reported: Reported, families: Families) -> None:
+    for severity, number in counted(reported).items():
+        families.add("findings", number, {"severity": severity.value})
+    for one in every(reported):
+        labels = {"id": one.id, "key": one.key, "severity": one.severity.value, "layer": one.layer.value}
+        families.add("finding", 1, {**labels, "component": one.component, "cause": one.caused_by or ""})
+
+
+def _report(report: Report, families: Families) -> None:
+    for health in Health:
+        families.add("verdict", report.verdict.status is health, {"status": health.value})
+    if isinstance(report, CheckReport):
+        for class_ in HealthClass:
+            families.add("check_class", report.class_ is class_, {"class": class_.value})
+    kept = [edge.status for edge in report.contracts]
+    for status in dict.fromkeys(kept):
+        families.add("contracts", kept.count(status), {"status": status.value})
+    for one in report.components:
+        if one.status in {Status.PRESENT, Status.FAILED}:
+            labels = {"component": one.id, "layer": one.layer.value, "status": one.status.value}
+            families.add("component_info", 1, {**labels, "version": one.version})
+    for name, works in report.verdict.works.items():
+        families.add("framework_works", works, {"component": name})
+
+
+def _bench(bench: BenchReport, families: Families) -> None:
+    for device in bench.devices:
+        known = {"gpu": str(device.index), "name": device.name, "uuid": device.uuid}
+        families.add("gpu_info", 1, {**known, "compute_capability": device.compute_capability})
+    for result in bench.results:
+        labels = _labels(result)
+        families.add("bench_verdict", 1, {**labels, "verdict": result.verdict.value})
+        families.add("bench_ratio", result.ratio, labels)
+        unit, scale = _unit(result.unit)
+        if unit and result.verdict is not Mark.SKIPPED:
+            families.add(f"bench_{unit}", _scaled(result.value, scale), labels)
+            families.add(f"bench_limit_{unit}", _scaled(result.ceiling, scale), labels)
+        if result.telemetry:
+            _telemetry(result.telemetry, labels, families)
+
+
+def _telemetry(seen: Telemetry, labels: Mapping[str, str | None], families: Families) -> None:
+    families.add("bench_clock_hertz", _scaled(seen.clocks.held, MEGA), labels)
+    families.add("bench_power_watts", _median(seen.power.watts), labels)
+    families.add("bench_temperature_celsius", _median(seen.temperature.gpu), labels)
+
+
+def _labels(result: Result) -> dict[str, str | None]:
+    """Return the labels of a figure: its benchmark and its GPU, or its pair; all GPUs together have none."""
+    if result.gpus and result.device is not None:
+        return {"benchmark": result.id, "gpu": str(result.gpus[0]), "peer": str(result.gpus[1])}
+    return {"benchmark": result.id, "gpu": None if result.device is None else str(result.device)}
+
+
+def _unit(unit: str) -> tuple[str, float]:
+    """Return the name of the base unit, and by how much a figure in this unit is multiplied."""
+    for name, scales in (("bytes_per_second", SCALES), ("operations_per_second", OPERATIONS)):
+        if unit in scales:
+            return name, scales[unit]
+    return ("latency_seconds", SECONDS[unit]) if unit in TIMES else ("", 1.0)
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
+
+
+def _median(span: Span | None) -> float | None:
+    return span.median if span else None
+
+
+def _time(taken: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(taken.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return clean(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,173 @@
+"""Findings and the map of the stack as HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Component, Layer, Status
+from gpustack.model.report import Confidence, Contract, Kept, Severity
+from gpustack.report.page import document, safe, tag
+from gpustack.report.parts import of_policy
+from gpustack.report.stack_text import DOWNWARD
+from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpustack.model.matrix_answer import StackMap
+    from gpustack.model.policy import Held
+    from gpustack.model.report import Finding, Fix
+    from gpustack.report.summary import Family
+
+VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+NONE: Mapping[str, str] = {}
+KEPT = {Kept.OK: "good", Kept.LIMITED: "warn", Kept.BROKEN: "bad", Kept.UNKNOWN: "ask"}
+TONE = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
+WORD = {Severity.ERROR: "Error", Severity.WARNING: "Warning", Severity.UNKNOWN: "Not known", Severity.INFO: "Note"}
+HELD = {
+    "ok": ("good", "kept"),
+    "error": ("bad", "not kept"),
+    "skipped": ("ask", "could not be seen"),
+    "note": ("none", "does not apply"),
+}
+
+
+def render(chart: StackMap) -> str:
+    """Return the page of a map."""
+    here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
+    host = chart.host
+    where = ", ".join(filter(None, (host.hostname, host.os, host.kernel and f"Linux {host.kernel}", host.machine)))
+    head = tag("h1", f"{here} of {len(chart.known)} systems of the GPU stack are here") + tag("p", safe(where), "soft")
+    foot = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}"
+    drawn = boxes(chart.components, chart.contracts)
+    return document("GPU stack", f"{head}\n{drawn}\n{tag('p', safe(foot), 'soft')}", "map")
+
+
+def boxes(components: Sequence[Component], contracts: Sequence[Contract], faults: Mapping[str, str] = NONE) -> str:
+    """Return the layers as boxes, the top first; ``faults`` are the components to be marked, each with a word."""
+    layers = {one.id: one.layer for one in components}
+    made = []
+    for layer in DOWNWARD:
+        here = [one for one in components if one.layer is layer]
+        made.append(_layer(layer, here, [edge for edge in contracts if _upper(edge, layers) is layer], faults))
+    return "\n".join(filter(None, made))
+
+
+def _layer(layer: Layer, here: Sequence[Component], edges: Sequence[Contract], faults: Mapping[str, str]) -> str:
+    """Return the box of a layer; nothing where nothing is in it."""
+    if not here and not edges:
+        return ""
+    groups = "".join(
+        _vendor(name, [one for one in here if one.vendor == vendor], faults) for vendor, name in VENDORS.items()
+    ) + _vendor("", [one for one in here if one.vendor not in VENDORS], faults)
+    inside = tag("h2", safe(layer.value)) + tag("div", groups + _needs(edges))
+    return tag("section", inside, "layer")
+
+
+def _upper(edge: Contract, layers: dict[str, Layer]) -> Layer | None:
+    ends = [layers[end] for end in (edge.from_, edge.to) if end in layers]
+    return min(ends, key=DOWNWARD.index, default=None)
+
+
+def _vendor(name: str, own: Sequence[Component], faults: Mapping[str, str]) -> str:
+    if not own:
+        return ""
+    heading = tag("span", safe(name), "vendor") if name else ""
+    return tag("div", heading + "".join(_system(one, faults.get(one.id)) for one in own), "systems")
+
+
+def _system(one: Component, fault: str | None) -> str:
+    """Return a system: lit up with its version where it is here, its name and why where it is not."""
+    mark = f" {fault.replace(' ', '-')}" if fault else ""
+    told = tag("em", safe(fault)) if fault else ""
+    if one.status not in {Status.PRESENT, Status.FAILED}:
+        title = f' title="{safe(one.reason)}"' if one.reason else ""
+        word = "" if one.status is Status.ABSENT else f" ({one.status.value})"
+        return f'<span class="system {one.status.value}{mark}"{title}>{safe(one.id + word)}{told}</span>'
+    said = [
+        tag("b", safe(entry.head))
+        + safe(", ".join([*(["failed"] if one.status is Status.FAILED else []), *entry.notes]))
+        for entry in entries(one)
+    ]
+    title = f' title="{safe(one.path)}"' if one.path else ""
+    return f'<span class="system {one.status.value}{mark}"{title}>{"".join(said)}{told}</span>'
+
+
+def _needs(edges: Sequence[Contract]) -> str:
+    told = Counter((edge.status, f"{edge.from_} → {edge.to}: needs {edge.needs}; found {edge.found}") for edge in edges)
+    items = [
+        tag("li", f"{tag('b', status.value, KEPT[status])} {safe(said)}{f' ({times} times)' if times > 1 else ''}")
+        for (status, said), times in told.items()
+    ]
+    return tag("ul", "".join(items), "needs") if items else ""
+
+
+def blocks(families: Sequence[Family]) -> str:
+    """Return findings in full, those alike on other instances told once."""
+    by_head = {head.key: follow for head, follow in families}
+    made = []
+    for first, others in alike(head for head, _ in families):
+        follow = [one for head in (first, *others) for one in by_head[head.key]]
+        made.append(_block(first, others, follow))
+    return "\n".join(made)
+
+
+def _block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]) -> str:
+    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
+    word = tag("span", WORD[finding.severity] + sure, "word")
+    place = f"{tag('code', safe(finding.key))}, {safe(finding.layer.value)} layer, {safe(finding.component)}"
+    inside = [
+        tag("h3", safe(finding.title)),
+        tag("p", f"{word} · {place}", "about"),
+        *(tag("p", safe(line)) for line in paragraphs(finding)),
+        _known(finding),
+        fixed(finding.fix) if finding.fix else "",
+        _listed("The same holds for", others),
+        _listed("What follows from it", follow),
+    ]
+    return tag("article", "".join(inside), f"card finding tone-{TONE[finding.severity]}")
+
+
+def _known(finding: Finding) -> str:
+    """Return the facts that a finding rests on, each with where it was read, and the rule."""
+    rows = [
+        tag("dt", safe(f"{one.component} {one.fact}"))
+        + tag("dd", safe(value(one.value)) + (tag("small", safe(one.source)) if one.source else ""))
+        for one in finding.because
+    ]
+    if row := finding.row:
+        rows.append(tag("dt", "rule") + tag("dd", safe(row.text) + tag("small", safe(f"{row.source}, {row.checked}"))))
+    return tag("h4", "How we know") + tag("dl", "".join(rows), "facts") if rows else ""
+
+
+def fixed(fix: Fix) -> str:
+    """Return what to do, with the commands as they are to be typed."""
+    commands = "\n".join(safe(one_line(command)) for command in fix.commands)
+    told = tag("p", f"{tag('b', safe(heading(fix)))} {safe(fix.text)}")
+    typed = tag("pre", commands) if commands else ""
+    check = tag("p", "Then check with:", "about") + tag("pre", safe(one_line(fix.verify))) if fix.verify else ""
+    return tag("div", told + typed + check, "fix")
+
+
+def _listed(above: str, findings: Iterable[Finding]) -> str:
+    items = [tag("li", f"{safe(one.title)} {tag('code', safe(one.key), 'soft')}") for one in findings]
+    return tag("h4", above) + tag("ul", "".join(items), "follow") if items else ""
+
+
+def held(rows: Sequence[Held]) -> str:
+    """Return the rules of the policy as a table, those not kept first."""
+    names = ("", "rule", "wanted", "found")
+    head = tag("thead", tag("tr", "".join(tag("th", name) for name in names)))
+    ordered = sorted(rows, key=lambda row: (row.ok is not False, row.ok is not None))
+    return tag("table", head + tag("tbody", "".join(tag("tr", "".join(_cells(row))) for row in ordered)), "rows")
+
+
+def _cells(row: Held) -> Iterator[str]:
+    tone, word = HELD[of_policy(row).value]
+    yield tag("td", tag("span", word, "word"), f"tone-{tone}")
+    place = tag("small", safe(row.place), "soft") if row.place else ""
+    yield tag("td", f"{safe(row.rule)} {place}")
+    for name, said in (("wanted", row.wanted), ("found", row.found)):
+        yield f'<td data-name="{name}">{safe(said)}</td>'
