@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from gpustack.report.findings import reasons
 
 from gpustack.imports import load_texts
 from gpustack.model.facts import Facts, Status, Strength
 from gpustack.model.plain import plain, render
+from gpustack.report.summary import reasons
 from gpustack.snapshots import read as reread
 from tests.build import MATRIX, driver, healthy, merged, nvml, on, report, seen, torch
 from tests.imports.reading import copies, read
