@@ -24,8 +24,14 @@ def look(files: dict[str, str], links: dict[str, str]) -> Any:  # noqa: ANN401 -
 
 
 def test_a_port_that_is_up_with_its_rate_its_errors_and_where_its_card_is() -> None:
-    up = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "InfiniBand",
-          "counters/link_downed": 2, "counters/symbol_error": 0}  # fmt: skip
+    up: dict[str, object] = {
+        "state": "4: ACTIVE",
+        "phys_state": "5: LinkUp",
+        "rate": "400 Gb/sec (4X NDR)",
+        "link_layer": "InfiniBand",
+        "counters/link_downed": 2,
+        "counters/symbol_error": 0,
+    }
     files = card("mlx5_0", CARD, {1: up}, fw_ver="28.39.1002", board_id="MT_0000000838", hca_type="MT4129")
     files |= {f"{CARD}/numa_node": "1\n", f"{CARD}/current_link_width": "8\n", f"{CARD}/max_link_width": "16\n"}
     links = {f"{CLASS}/mlx5_0": f"{CARD}/infiniband/mlx5_0", f"{CARD}/infiniband/mlx5_0/device": CARD}
@@ -39,7 +45,12 @@ def test_a_port_that_is_up_with_its_rate_its_errors_and_where_its_card_is() -> N
 
 
 def test_ports_that_are_down_or_say_nothing_are_listed_and_unknown_is_none() -> None:
-    down = {"state": "1: DOWN", "phys_state": "3: Disabled", "rate": "10 Gb/sec (4X SDR)", "link_layer": "Ethernet"}
+    down: dict[str, object] = {
+        "state": "1: DOWN",
+        "phys_state": "3: Disabled",
+        "rate": "10 Gb/sec (4X SDR)",
+        "link_layer": "Ethernet",
+    }
     files = card("mlx5_1", CARD, {1: down, 2: {"state": "odd"}})
     first, second = look(files, {f"{CLASS}/mlx5_1": f"{CARD}/infiniband/mlx5_1"})
     assert (first["state"], first["physical"], first["link_layer"]) == ("DOWN", "Disabled", "Ethernet")
