@@ -54,14 +54,17 @@ def modules(folder: str) -> list[Path]:
 @cache
 def imported(path: Path) -> tuple[str, ...]:
     """Return every module that a file imports, wherever the import stands, except for type checkers alone."""
-    nodes, found = [ast.parse(path.read_text("utf-8"))], []
+    nodes: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
+    found: list[str] = []
     for node in nodes:  # which grows
         if isinstance(node, ast.Import):
             found += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             found += [node.module or "", *(f"{node.module}.{name.name}" for name in node.names)]
-        types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        nodes += node.orelse if types else ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            nodes += node.orelse
+        else:
+            nodes += ast.iter_child_nodes(node)
     return tuple(found)
 
 
