@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpustack.ask.given import NUMBER
 from gpustack.imports import statements
@@ -76,7 +76,7 @@ def in_modules() -> Iterator[Expression]:
         yield from _calls(path)
     for path in _files("gpustack"):
         name = ".".join(path.relative_to(REPO).with_suffix("").parts).removesuffix(".__init__")
-        if "re." in path.read_text("utf-8") and not name.endswith("__main__"):
+        if "re." in _text(path) and not name.endswith("__main__"):
             for held in vars(importlib.import_module(name)).values():
                 if isinstance(held, tuple | list | dict):
                     yield from (Expression(place=name, pattern=one) for one in _inside(held))
@@ -106,33 +106,56 @@ def _files(*folders: str) -> tuple[Path, ...]:
 
 
 @cache
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+@cache
 def _uses(path: Path) -> dict[str, frozenset[str]]:
     """Return by which methods each constant of a module is used anywhere; "passed" where it is handed on."""
-    own, module = _used(path), path.stem
+    own, module = _read(path).used, path.stem
     found = {name: set(methods) for name, methods in own.items() if "." not in name}
     for other in _files():
-        if other != path and module in other.read_text("utf-8"):
-            for name, methods in _used(other).items():
+        if other != path and module in _text(other):
+            for name, methods in _read(other).used.items():
                 place, _, last = name.rpartition(".")
                 if place == module:
                     found.setdefault(last, set()).update(methods)
     return {name: frozenset(methods) for name, methods in found.items()}
 
 
+class Read(NamedTuple):
+    """What one walk through a file gives: the methods by which it uses constants, its calls of re and their parents.
+
+    Its own constants have their names, others' are module.NAME.
+    """
+
+    used: dict[str, frozenset[str]]
+    given: tuple[tuple[ast.Call, ast.AST], ...]
+
+
 @cache
-def _used(path: Path) -> dict[str, frozenset[str]]:
-    """Return the methods by which a module uses constants, its own by their names, others' as module.NAME."""
+def _read(path: Path) -> Read:
+    nodes: list[ast.AST] = [ast.parse(_text(path))]
+    parents: dict[ast.AST, ast.AST] = {}
+    for node in nodes:  # which grows
+        below = tuple(ast.iter_child_nodes(node))
+        parents.update(dict.fromkeys(below, node))
+        nodes += below
+    given = tuple((node, parents[node]) for node in nodes if isinstance(node, ast.Call) and _of_re(node))
+    return Read(used=_used(nodes, parents), given=given)
+
+
+def _used(nodes: list[ast.AST], parents: dict[ast.AST, ast.AST]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    tree = ast.parse(path.read_text("utf-8"))
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     origin = {
         alias.asname or alias.name: f"{(node.module or '').rpartition('.')[2]}.{alias.name}"
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.name.isupper()
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name):
             name = origin.get(node.id, node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -145,33 +168,30 @@ def _used(path: Path) -> dict[str, frozenset[str]]:
     return {name: frozenset(methods - {"pattern", "flags"}) for name, methods in found.items()}
 
 
+def _of_re(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="re"), attr=method):
+            return method in FLAGS
+    return False
+
+
 def calls() -> Iterator[tuple[str, str]]:
     """Yield the file and the words of each expression that is given to re."""
     for path in _files():
         yield from ((str(path.relative_to(REPO)), ast.unparse(call.args[0])) for call, _ in _given(path))
 
 
-def _given(path: Path) -> Iterator[tuple[ast.Call, dict[ast.AST, ast.AST]]]:
-    """Yield the calls of re in a file, and what each node of it is part of."""
-    tree = ast.parse(path.read_text("utf-8"))
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in FLAGS
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == "re"
-        ):
-            yield node, parents
-
-
 def _calls(path: Path) -> Iterator[Expression]:
     where = str(path.relative_to(REPO))
-    for call, parents in _given(path):
+    for call, parent in _given(path):
         if (where, ast.unparse(call.args[0])) not in FROM_ELSEWHERE:
             made = _made(path, call)
-            yield replace(made, place=f"{where}:{call.lineno}", methods=_methods(path, call, parents))
+            yield replace(made, place=f"{where}:{call.lineno}", methods=_methods(path, call, parent))
+
+
+def _given(path: Path) -> tuple[tuple[ast.Call, ast.AST], ...]:
+    """Return the calls of re in a file, each with what it is part of."""
+    return _read(path).given if "re." in _text(path) else ()
 
 
 def _made(path: Path, call: ast.Call) -> Expression:
@@ -226,11 +246,10 @@ class Word(str):
         yield str(self)
 
 
-def _methods(path: Path, call: ast.Call, parents: dict[ast.AST, ast.AST]) -> frozenset[str]:
+def _methods(path: Path, call: ast.Call, parent: ast.AST) -> frozenset[str]:
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr != "compile":
         return frozenset({call.func.attr})
-    parent = parents[call]
     if isinstance(parent, ast.Attribute):
         return frozenset({parent.attr})
     if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):

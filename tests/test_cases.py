@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.model.plain import render
 from gpustack.model.report import Health, Severity
-from tests.recorded import judged
+from tests.build import MATRIX
+from tests.recorded import facts_of
+from tests.rules import test_fixes as fixes
+from tests.rules.test_rules import unsound
 from tools import cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gpustack.model.report import Report
 
 LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 
@@ -30,9 +36,18 @@ def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause:
     assert not wrong, "\n".join(wrong)
 
 
+def judged(case: cases.Case) -> Report:
+    """Return the report on a case, after its fixes were held to what every fix keeps to."""
+    facts = facts_of(case)
+    report = judge(facts, MATRIX)
+    fixes.hold(facts, report)
+    return report
+
+
 def misjudged(case: cases.Case) -> Iterator[str]:
     """Yield what is wrong with the report on a stack that is broken."""
     report = judged(case)
+    yield from unsound(report)
     roots = report.verdict.root_causes
     if case.root_cause not in (roots if case.decidable == "partly" else roots[:1]):
         yield f"the roots are {', '.join(roots) or 'none'}"
@@ -54,6 +69,7 @@ def test_a_stack_that_is_well_is_not_blamed(cause: str) -> None:
 def blamed(case: cases.Case) -> Iterator[str]:
     """Yield what the report has against a stack that is well."""
     report = judged(case)
+    yield from unsound(report)
     yield from report.verdict.root_causes
     yield from (one.id for one in report.findings if one.severity is Severity.ERROR)
     if report.verdict.status is Health.BROKEN:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import io
-import os
 import random
 import re
 import subprocess
@@ -29,7 +28,8 @@ from gpustack.model import command
 from gpustack.model.command import GPU, KERNEL, MODULE, PATH, PYTHON, UNIT, VERSION, requirement, sh
 from gpustack.model.report import Fix
 from tests.recorded import facts_of
-from tests.rules.test_rules import MATRIX, machines
+from tests.rules.test_rules import MATRIX, recorded
+from tests.wide import WIDE, sample, wide
 from tools import cases
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ SOURCES = sorted(Path(assets.__file__).parent.rglob("*.py"))
 MAKER = Path(command.__file__)
 SOME = 0.2  # of the words of a paste carry a payload
 QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
-# How many of the recorded cases are spoilt, and how often each: CI takes every eighth once, `nox -s wide` all of them.
-EVERY, ROUNDS = (1, 6) if os.environ.get("GPUSTACK_WIDE") else (8, 1)
+ROUNDS = 6 if WIDE else 1  # how often each machine is spoilt
 PAYLOADS = (
     *("$(>PWN)", "`>PWN`", ";>PWN", "&>PWN", "|>PWN", "\n>PWN\n", " >PWN ", "'>PWN'", '">PWN"', "';>PWN;'"),
     *('";>PWN;"', "\\';>PWN", "$(>PWN", "${X:=`>PWN`}", "\r\n>PWN #", "\u2028>PWN", " $(>PWN) ", "-$(>PWN)", "<>PWN"),
@@ -84,8 +83,13 @@ def literals(node: ast.expr, known: Mapping[str, ast.expr]) -> Iterator[ast.expr
 TABLES = {"fixes.HEADERS", "containers.AMD", "OTHERS"}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(MAKER.parents[1])))
-def test_every_template_is_a_literal_whose_fields_lie_outside_quotes(path: Path) -> None:
+def test_every_template_is_a_literal_whose_fields_lie_outside_quotes() -> None:
+    for path in SOURCES:
+        hold(path)
+
+
+def hold(path: Path) -> None:
+    """Raise AssertionError where a template of a module is made otherwise."""
     tree = ast.parse(path.read_text("utf-8"))
     known = constants(tree)
     local = {
@@ -206,6 +210,13 @@ def runs(lines: Iterable[str], folder: Path) -> list[str]:
     return [wanted[int(number)] for number in re.findall(rb"^RAN (\d+)$", done.stdout, re.MULTILINE)]
 
 
+def test_no_kind_of_word_runs_a_payload(tmp_path: Path) -> None:
+    """Every kind with every payload, behind what the kind takes and alone."""
+    known = ("a", "1.2.3", "7", "550", "sm_90", "gfx1100", "0000:01:00.0", "/opt/a", "a.service", "")
+    words = {kind(f"{before}{one}") for kind in command.KINDS for one in PAYLOADS for before in known}
+    assert runs([sh("true {word}", word=word) for word in sorted(words)], tmp_path) == []
+
+
 def test_no_part_of_a_question_to_the_matrix_runs(tmp_path: Path) -> None:
     asked = [
         Subject(typed="", name=component, component=component, version=f"2.9{one}", tag=f"cu128{one}")
@@ -234,21 +245,31 @@ def test_the_shell_sees_a_payload_that_is_not_quoted(tmp_path: Path) -> None:
     assert runs(["ls '$(>PWN)'", *bad, "echo fine", "kill 1"], tmp_path) == [one for one in bad if one != "x '>PWN"]
 
 
-@pytest.mark.timeout(0 if EVERY == 1 else 240)
+@wide
+@pytest.mark.timeout(0 if WIDE else 240)
 def test_no_spoilt_machine_gives_a_command_that_runs_its_payload(tmp_path: Path) -> None:
-    luck = random.Random(14)  # noqa: S311 - the same machines each time
+    """In CI all machines that were recorded or made up, one in six of the cases, and as text another one in six.
+
+    ``GPUSTACK_WIDE=1`` takes each of them six times. A machine is spoilt in the same way in every run.
+    """
     made: dict[str, None] = {}
-    sound = [*machines(), *map(facts_of, cases.every()[::EVERY])]
     count = 0
-    for facts in sound:
+    for name, facts in (*enumerate(recorded()), *((case.id, facts_of(case)) for case in cases_of(6))):
         for number in range(ROUNDS):
-            made.update(dict.fromkeys(typed(judge(spoilt(facts, luck, (0.15, 0.5, 1)[number % 3]), MATRIX))))
+            luck = random.Random(f"{name} {number}")  # noqa: S311 - the same each time
+            made.update(dict.fromkeys(typed(judge(spoilt(facts, luck, luck.choice((0.15, 0.5, 1))), MATRIX))))
             count += 1
-    for case in cases.every()[EVERY // 2 :: EVERY]:
-        facts_ = of_spoilt_text(case, luck)
+    for case in cases_of(6, "text"):
+        facts_ = of_spoilt_text(case, random.Random(case.id))  # noqa: S311 - the same each time
         if facts_:
             made.update(dict.fromkeys(typed(judge(facts_, MATRIX))))
             count += 1
     assert any("VERSION" in one or "PACKAGE" in one for one in made), "no payload reached a command's values"
     assert runs(made, tmp_path) == []
     print(f"{count} spoilt machines, {len(made)} commands")  # noqa: T201 - the wide run wants its figure
+
+
+def cases_of(one_in: int, why: str = "") -> list[cases.Case]:
+    """Return so many of the cases; for another reason, others."""
+    found = {f"{why}{case.id}": case for case in cases.every()}
+    return [found[name] for name in sample(found, one_in)]

@@ -18,6 +18,7 @@ import pytest
 
 from gpustack.collect import isolation, targets
 from gpustack.errors import UsageError
+from tests.wide import one_of, wide
 
 REPO = Path(__file__).resolve().parent.parent
 SNAPSHOT = str(REPO / "examples" / "driver-too-old.json")
@@ -66,6 +67,15 @@ COMMANDS = {
     "help": (0, 2),
     "--help": (0,),
 }
+
+
+LOOKING = ("doctor", "doctor --all-envs", "stack", "snapshot", "check")  # as doctor --deep does, and no more
+
+
+def commands(why: str) -> list[str]:
+    """Return the commands that are tried: of those that look as the deepest does one, or all with GPUSTACK_WIDE=1."""
+    chosen = one_of(LOOKING, why)
+    return [one for one in COMMANDS if one not in LOOKING or one in chosen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,15 +133,19 @@ def test_what_is_planted_is_run_where_nothing_prevents_it(trap: Trap, poisoned: 
     assert trap.ran() == {("nvidia-smi", "tool"), ("python3", "tool")}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@wide
+@pytest.mark.parametrize("command", commands("folder"))
 def test_nothing_of_the_working_folder_runs(command: str, trap: Trap) -> None:
+    """In CI a sample of the commands, see ``commands``."""
     done = trap.run(*COMMAND, *command.split())
     assert trap.ran() == set()
     assert done.returncode in COMMANDS[command], done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@wide
+@pytest.mark.parametrize("command", commands("PYTHONPATH"))
 def test_of_pythonpath_nothing_runs_but_what_each_python_starts_itself(command: str, poisoned: Trap) -> None:
+    """In CI a sample of the commands, see ``commands``."""
     done = poisoned.run(*COMMAND, *command.split())
     assert beyond(poisoned, poisoned.ran(), command) == set()
     assert done.returncode in COMMANDS[command], done.stdout + done.stderr

@@ -26,6 +26,7 @@ from gpustack.report.parts import Told
 from tests.patience import in_time
 from tests.test_linear import LETTERS, MEGABYTE, MOST_SECONDS, ODD, READS, WORDS, seconds
 from tests.told import REPO
+from tests.wide import sample, wide
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
@@ -48,15 +49,16 @@ def test_a_line_of_one_megabyte_takes_the_readers_two_seconds_at_most(piece: str
     assert seconds(lambda: take([("a", text)], MATRIX)) < MOST_SECONDS
 
 
+@wide
 @pytest.mark.parametrize("name", ["own reports", "pip inspect"])
 def test_what_is_read_before_lines_are_cut_takes_two_seconds_at_most(name: str) -> None:
-    """These take out JSON, which is one long line by right."""
+    """These take out JSON, which is one long line by right. In CI a quarter of the texts that no JSON is made of."""
     whole = (
         '{"schema": "gpustack.report/1"} ',
         '{"version": "1", "pip_version": "24"}',
         "\ngpustack 1, matrix of 2026-01-01\n",
     )
-    slow = {piece: seconds(partial(READS[name], long(piece))) for piece in (*PUMPS, *whole)}
+    slow = {piece: seconds(partial(READS[name], long(piece))) for piece in (*sample(PUMPS, 4), *'{["', *whole)}
     assert {piece: took for piece, took in slow.items() if took > MOST_SECONDS} == {}
 
 
@@ -133,7 +135,7 @@ def test_the_timeout_holds_for_a_pipe_that_never_ends(tmp_path: Path) -> None:
     assert took < 3 + START
 
 
-START = 4.0  # seconds that a busy machine takes to start a Python
+START = 20.0  # seconds that a busy machine takes to start a Python; without the limit all this takes for ever
 
 
 @in_time

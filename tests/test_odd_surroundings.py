@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.leaving import leave_out
+from tests.wide import one_of, wide
 
 REPO = Path(__file__).resolve().parent.parent
 SNAPSHOT = str(REPO / "examples" / "driver-too-old.json")
@@ -32,6 +33,7 @@ COMMANDS = {
     "explain Xid 79": (0,),
     "selftest": (0,),
 }
+LOOKING = ("doctor --all-envs --timeout 20", "stack", "snapshot", "check")  # as the doctor does
 NOWHERE = {  # commands that want a file of a folder that is not there
     "doctor --from machine.json": 2,
     "doctor --python ./python3": 2,
@@ -41,6 +43,12 @@ NOWHERE = {  # commands that want a file of a folder that is not there
     "check --init": 2,
     "check --policy gpustack.toml": 2,
 }
+
+
+def commands(why: str, *more: str) -> list[str]:
+    """Return the commands that are tried: of those that look as the doctor does one, or all with GPUSTACK_WIDE=1."""
+    chosen = {*more, *one_of(LOOKING, why)}
+    return [one for one in COMMANDS if one not in LOOKING or one in chosen]
 
 
 def run(command: str, *, before: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
@@ -60,17 +68,23 @@ def well(done: subprocess.CompletedProcess[str], codes: tuple[int, ...]) -> bool
     return bool(done.stdout) or (len(said) == 1 and said[0].startswith("gpustack: "))
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *NOWHERE])
+@wide
+@pytest.mark.parametrize("command", [*commands("deleted"), *NOWHERE])
 def test_the_working_folder_may_be_deleted(command: str, tmp_path: Path) -> None:
+    """In CI a sample of the commands, see ``commands``."""
     gone = tmp_path / "gone"
     gone.mkdir()
     done = run(command, before=f"cd {gone} && rmdir {gone}", HOME=str(tmp_path))
     assert well(done, COMMANDS.get(command) or (NOWHERE[command],))
 
 
-@pytest.mark.parametrize(("command", "files"), [*((one, 5) for one in COMMANDS), ("doctor", 6), ("doctor", 8)])
+@wide
+@pytest.mark.parametrize(("command", "files"), [*((one, 5) for one in commands("files")), ("doctor", 6), ("doctor", 8)])
 def test_hardly_a_file_may_be_opened(command: str, files: int, tmp_path: Path) -> None:
-    """With fewer than five Python itself does not start; what could not be looked at is unknown, never well."""
+    """With fewer than five Python itself does not start; what could not be looked at is unknown, never well.
+
+    In CI a sample of the commands, see ``commands``.
+    """
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > files
     done = run(command, before=f"ulimit -n {files}", HOME=str(tmp_path))
     assert well(done, (*COMMANDS[command], 1, 3) if command == "selftest" else (*COMMANDS[command], 3))
@@ -93,8 +107,10 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # In years from about 2026 on: past what nanoseconds can count, and past 9999.
-@pytest.mark.parametrize(("command", "years"), [*((one, 237) for one in COMMANDS), ("check", 7980)])
+@wide
+@pytest.mark.parametrize(("command", "years"), [*((one, 237) for one in commands("c", "snapshot")), ("check", 7980)])
 def test_the_clock_may_be_in_another_century(command: str, years: int, clock: Path, tmp_path: Path) -> None:
+    """In CI a sample of the commands, see ``commands``."""
     shifted = {"LD_PRELOAD": str(clock), "CLOCK_SHIFT": str(years * YEAR)}
     done = run(command, HOME=str(tmp_path), **shifted)
     assert well(done, COMMANDS[command])

@@ -40,9 +40,10 @@ def unsafe(source: str) -> list[int]:
     return [node.lineno for node in used if node.attr in REPLACES and node not in safe]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(REPO)))
-def test_what_replaces_is_a_text_of_ours_or_a_function(path: Path) -> None:
-    assert unsafe(path.read_text("utf-8")) == []
+def test_what_replaces_is_a_text_of_ours_or_a_function() -> None:
+    texts = {path: path.read_text("utf-8") for path in FILES}
+    named = {path: text for path, text in texts.items() if ".sub" in text}
+    assert {str(path.relative_to(REPO)): lines for path, text in named.items() if (lines := unsafe(text))} == {}
 
 
 @pytest.mark.parametrize(

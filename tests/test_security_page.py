@@ -16,6 +16,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 SHIPPED = [path for folder in ("gpustack", "probes", "microbench") for path in sorted((REPO / folder).rglob("*.py"))]
 CONNECTING = {"socket", "ssl", "http.client", "http.server", "urllib.request", "ftplib", "smtplib", "socketserver"}
 CONNECTING |= {"requests", "urllib3", "httpx", "aiohttp", "xmlrpc.client"}
+IMPORTERS = ("import_module", "__import__")
 SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "create_subprocess_shell"}
 
 
@@ -42,6 +43,13 @@ def test_the_page_has_its_promises_and_names_no_file_that_is_gone() -> None:
     assert [path for path in paths if not (REPO / path).exists()] == []
 
 
+def name_of(node: ast.expr) -> str:
+    """Return the name of what is called, with its module."""
+    if isinstance(node, ast.Attribute):
+        return f"{name_of(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -49,14 +57,14 @@ def imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{one.name}" for one in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+        elif isinstance(node, ast.Call) and name_of(node.func).endswith(IMPORTERS):
             yield from (str(one.value) for one in node.args if isinstance(one, ast.Constant))
 
 
 def shells(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
+            name = name_of(node.func)
             if name in SHELLS or name.rpartition(".")[2] in SHELLS:
                 yield name
             yield from (name for one in node.keywords if one.arg == "shell" and ast.unparse(one.value) != "False")

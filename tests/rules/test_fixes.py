@@ -17,12 +17,13 @@ from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import Facts, Host, Message
 from gpustack.model.report import Purpose
 from tests.build import PYTHON, kernel, merged, report
-from tests.rules.test_rules import MACHINES, machines
+from tests.rules.test_rules import MACHINES, judged
+from tests.wide import wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpustack.model.report import Finding
+    from gpustack.model.report import Finding, Report
 
 MATRIX = Matrix()
 OR = "# or: "
@@ -56,11 +57,8 @@ DRIVERS = re.compile(
 HARM = re.compile(r"\b(poweroff|shutdown|halt|mkfs|snap remove|dist-upgrade|full-upgrade|chmod|rm|dd)\b(?! --rm)")
 
 
-def offered() -> Iterator[tuple[Facts, Finding]]:
-    """Give every finding with a fix, on each machine, and on those made of facts under other distributions."""
-    others = [merged(one, kernel(os_id=name)) for name in SYSTEMS for one in MACHINES]
-    made = ((facts, finding) for facts in (*machines(), *others) for finding in report(facts, Purpose.ANY).findings)
-    return ((facts, finding) for facts, finding in made if finding.fix)
+def fixes_of(made: Report) -> Iterator[Finding]:
+    return (finding for finding in made.findings if finding.fix)
 
 
 def commands(facts: Facts) -> list[str]:
@@ -122,14 +120,28 @@ def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
             assert fixes.ubuntu(facts), (finding.id, command)
 
 
-@pytest.mark.timeout(400)
-def test_every_fix_keeps_to_this_on_every_machine_and_distribution() -> None:
-    for facts, finding in offered():
+def hold(facts: Facts, made: Report) -> None:
+    """Raise AssertionError where a fix of the report does not keep to this."""
+    for finding in fixes_of(made):
         typed = finding.fix.commands if finding.fix else ()
         pip_is_given_no_name_but_known_and_installed_ones(facts, finding, typed)
         what_harms_is_not_to_be_typed_unread(facts, finding, typed)
         what_stands_for_another_command_is_marked(facts, finding, typed)
         a_package_of_nvidia_alone_is_said_to_be_in_its_repository(facts, finding, typed)
+
+
+@wide
+def test_every_fix_keeps_to_this_on_every_machine() -> None:
+    """On all that were recorded or made up and a sample of the cases; tests/test_cases.py holds all cases to it."""
+    for facts, made in judged():
+        hold(facts, made)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_fix_keeps_to_this_on_every_distribution(system: str) -> None:
+    for one in MACHINES:
+        facts = merged(one, kernel(os_id=system))
+        hold(facts, report(facts, Purpose.ANY))
 
 
 def test_inside_wsl_nothing_of_the_driver_for_linux_is_installed() -> None:

@@ -18,6 +18,7 @@ from gpustack.trace.counting import subject
 from gpustack.trace.models import build
 from gpustack.trace.steps import NAMES
 from tests.recorded import judged
+from tests.wide import sample, wide
 from tools import cases
 
 if TYPE_CHECKING:
@@ -88,9 +89,12 @@ def test_a_machine_with_limits_fails_at_no_step(name: str) -> None:
     assert all("not reached" not in step.why for step in trace.steps)
 
 
+@wide
 @pytest.mark.parametrize("cause", cases.causes(healthy=True))
 def test_nothing_is_said_against_a_healthy_machine(cause: str) -> None:
-    assert [case.id for case in cases.of(cause) if not silent(judged(case))] == []
+    """In CI of the first case of each cause and one in eight of the others; of all with ``GPUSTACK_WIDE=1``."""
+    first, *others = cases.of(cause)
+    assert [case.id for case in (first, *sample(others, 8)) if not silent(judged(case))] == []
 
 
 def silent(report: Report) -> bool:

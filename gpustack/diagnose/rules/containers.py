@@ -19,7 +19,7 @@ ASKS = re.compile(
     re.IGNORECASE,
 )
 TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
-TRIED = re.compile(r"\bnvidia/cuda\S* nvidia-smi\b")
+TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
 TOLD = "gpu-not-passed-said"
 NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
 NOT_WORKING = (
