@@ -47,8 +47,8 @@ class Call:
     """One question to a vendor's library or to the system, what came of it, and how long it took."""
 
     name: str
-    seconds: float
-    outcome: str
+    seconds: float = 0.0
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Component:
 
     id: str
     layer: Layer
-    vendor: str
+    vendor: str = "any"
     status: Status
     version: str | None = None
     build: str | None = None
@@ -108,7 +108,7 @@ class Environment:
     """
 
     python: str
-    kind: str
+    kind: str = ""
     version: str | None = None
     prefix: str | None = None
     found: bool = False
@@ -119,7 +119,7 @@ class Unseen:
     """Something that could not be looked at, why not, and what would make it visible (None: nothing that we know)."""
 
     what: str
-    why: str
+    why: str = ""
     enable_by: str | None = None
 
 
@@ -131,8 +131,8 @@ class Message:
     """
 
     kind: str
-    line: str
-    origin: str
+    line: str = ""
+    origin: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -143,8 +143,8 @@ class Facts:
     ``messages`` are what programs on it said, where somebody handed that over.
     """
 
-    taken: str
-    host: Host
+    taken: str = ""
+    host: Host = field(default_factory=Host)
     components: tuple[Component, ...] = ()
     environments: tuple[Environment, ...] = ()
     not_seen: tuple[Unseen, ...] = ()

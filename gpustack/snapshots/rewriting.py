@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.errors import InputError
 from gpustack.model import plain
-from gpustack.snapshots import frozen
+from gpustack.model.reading import frozen
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts, JsonValue
