@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
 
 from gpustack.model.command import NOTHING, Command, reread
 from gpustack.model.facts import JsonValue
@@ -40,7 +41,7 @@ def made(said: object, kind: type[Made]) -> Made:
 
     Keys that are not known are passed over; a key that is missing has the usual value of its field, if there is one.
     """
-    return reader(kind)(said)  # type: ignore[no-any-return]  # it makes what the type says
+    return cast("Made", reader(kind)(said))  # type: ignore[arg-type]  # a class can be a key
 
 
 def key(name: str, read: Reader | None = None) -> Mapping[str, object]:
@@ -130,34 +131,51 @@ def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
 
 
 def _record(kind: type) -> Reader:
-    hints = get_type_hints(kind)
-    steps = [_step(one, hints[one.name]) for one in fields(kind) if one.init]
+    hints = _hints(kind)
+    held = {one: _reader_of(one, hints[one.name]) for one in fields(kind) if one.init}
+    wholes = [(one.name, read) for one, read in held.items() if "whole" in one.metadata]
+    keyed = [(one.name, _key(one), read) for one, read in held.items() if "whole" not in one.metadata]
+    needed = [_key(one) for one in held if one.default is MISSING and one.default_factory is MISSING]
 
     def read(said: object) -> object:
         held = said if isinstance(said, dict) else _misfit(dict)
-        values = {}
-        for attribute, name, convert, needed in steps:
-            if name is None:
-                values[attribute] = _placed(convert, held, "")
-            elif name in held:
-                values[attribute] = _placed(convert, held[name], f".{name}")
-            elif needed:
-                raise MisfitError("is missing", f".{name}")
-        return kind(**values)
+        try:
+            values = {name: convert(held[at]) for name, at, convert in keyed if at in held}
+            for name, convert in wholes:
+                values[name] = convert(held)
+            return kind(**values)
+        except FAULTS:  # which one it was is asked then
+            for _, at, convert in keyed:
+                if at in held:
+                    _placed(convert, held[at], f".{at}")
+                elif at in needed:
+                    raise MisfitError("is missing", f".{at}") from None
+            raise
 
     return read
 
 
-def _step(one: Field[Any], hint: Any) -> tuple[str, str | None, Reader, bool]:  # noqa: ANN401 - a hint
-    """Return a field's name, that of its key, how its value is read, and whether there must be one."""
-    if "whole" in one.metadata:
-        return one.name, None, one.metadata["whole"], True
-    convert = one.metadata.get("read") or reader(hint)
-    if hint is str and one.default is not MISSING:  # null is the usual text
-        usual, text = one.default, convert
-        convert = lambda said: usual if said is None else text(said)  # noqa: E731 - as the others are
-    needed = one.default is MISSING and one.default_factory is MISSING
-    return one.name, one.metadata.get("key", one.name.rstrip("_")), convert, needed
+def _hints(kind: type) -> Mapping[str, Any]:
+    """Return the types of all fields, as ``typing.get_type_hints`` does: most words are the same in all of a module."""
+    owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
+    return {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
+
+
+@cache
+def _meant(text: str, module: str) -> Any:  # noqa: ANN401 - a hint
+    return eval(text, vars(sys.modules[module]))  # noqa: S307 - an annotation of our own
+
+
+def _key(one: Field[Any]) -> str:
+    return str(one.metadata.get("key", one.name.rstrip("_")))
+
+
+def _reader_of(one: Field[Any], hint: Any) -> Reader:  # noqa: ANN401 - a hint
+    """Return how the value of a field is read; null is the usual text where there is one."""
+    convert: Reader = one.metadata.get("whole") or one.metadata.get("read") or reader(hint)
+    if hint is not str or one.default is MISSING:
+        return convert
+    return lambda said: one.default if said is None else convert(said)
 
 
 def _placed(convert: Reader, said: object, place: str) -> Any:  # noqa: ANN401 - what the reader makes

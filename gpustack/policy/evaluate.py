@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.compare import fingerprint
 from gpustack.compare.difference import changes
-from gpustack.matrix.subjects.pep440 import specifiers, version_of
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.check import HealthClass, Held
 from gpustack.model.facts import Status
 from gpustack.model.policy import ALSO, PRESENT
@@ -173,4 +173,4 @@ def _within(version: str | None, wanted: str) -> tuple[str, bool | None]:
     known = version_of(version) if version else None
     if known is None:
         return f"present, with a version that is {'no number: ' + version if version else 'not told'}", None
-    return str(version), specifiers(wanted).contains(known, prereleases=True)
+    return str(version), VersionRange(wanted).holds(str(version))
