@@ -129,9 +129,9 @@ def test_the_floor_of_a_family_is_not_above_the_driver_of_its_second_toolkit() -
     for family in MATRIX.families.values():
         second = MATRIX.native(CudaVersion(family.major, 1))
         assert second is not None
-        assert family.floor < second.driver
-    assert MATRIX.families[12].floor == DriverRelease(525, 60, 13)
-    assert MATRIX.families[13].floor == DriverRelease(580, 65, 6)
+        assert family.linux < second.driver
+    assert MATRIX.families[12].linux == DriverRelease(525, 60, 13)
+    assert MATRIX.families[13].linux == DriverRelease(580, 65, 6)
 
 
 def test_a_branch_runs_the_toolkit_that_came_with_it() -> None:

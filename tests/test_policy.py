@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpustack import assets
 from gpustack.errors import InputError
-from gpustack.matrix import toml_lines
+from gpustack.matrix.toml_tables import find_lines
 from gpustack.model.policy import Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
 from gpustack.policy import END, ENDED, find, keys, load, read
@@ -210,7 +210,7 @@ def test_every_key_of_any_toml_has_a_line(text: str) -> None:
         said = tomllib.loads(text)
     except ValueError:
         return
-    found = toml_lines.find(text)
+    found = find_lines(text)
     assert {key[0] for key in found} == set(said)
     assert all(1 <= line <= text.count("\n") + 1 for line in found.values())
 

@@ -44,13 +44,13 @@ def changed(said: dict[str, Any], *keys: str | int, to: object) -> str:
     ("keys", "to", "says"),
     [
         (("schema",), "gpustack.bench/2", "its schema is gpustack.bench/2"),
-        (("results",), {}, "is damaged: TypeError: dict where list"),
-        (("results", 0, "value"), "fast", "is damaged: TypeError: str where float"),
-        (("results", 0, "verdict"), "fine", "is damaged: ValueError"),
-        (("results", 0, "interval"), [1.0], "is damaged: ValueError"),
-        (("results", 0), {"id": "hbm.read"}, "is damaged: TypeError: Result has no device"),
-        (("devices", 0, "index"), True, "is damaged: TypeError: bool where int"),
-        (("tool",), None, "is damaged: TypeError"),
+        (("results",), {}, "is damaged: results is no list"),
+        (("results", 0, "value"), "fast", "is damaged: results[0].value is no number"),
+        (("results", 0, "verdict"), "fine", "is damaged: results[0].verdict is wrong: 'fine' is not a valid"),
+        (("results", 0, "interval"), [1.0], "is damaged: results[0].interval has 1 values, not 2"),
+        (("results", 0), {"id": "hbm.read"}, "is damaged: results[0].device is missing"),
+        (("devices", 0, "index"), True, "is damaged: devices[0].index is no whole number"),
+        (("tool",), None, "is damaged: tool is no object"),
     ],
 )
 def test_a_damaged_report_is_refused_by_name(

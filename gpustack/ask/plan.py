@@ -13,7 +13,7 @@ from gpustack.diagnose.rules.completing import platform
 from gpustack.diagnose.rules.contracts import draw
 from gpustack.diagnose.rules.reading import copies, text, told
 from gpustack.diagnose.rules.seen import capabilities, driver_release, on_windows
-from gpustack.matrix.subjects import drivers, gpus, jax, toolkits, torch
+from gpustack.matrix.subjects import drivers, frameworks, gpus, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
 from gpustack.model.report import Kept
@@ -109,7 +109,7 @@ def _wheels(search: Search) -> Iterator[Alternative]:
 def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
     """Give the builds of a release for the maker of the GPU, the newest CUDA or ROCm first."""
     if subject.component == "jax" and subject.version:
-        release = jax.release_of(search.matrix, subject.version)
+        release = frameworks.jax_of(search.matrix, subject.version)
         tags = [f"cuda{major}" for major in release.cuda] if release else []
     elif subject.component == "pytorch" and subject.version:
         maker = "rocm" if copies(search.facts, "amd-gpu") and not capabilities(search.facts) else "cuda"
@@ -238,7 +238,7 @@ def _upgrades(search: Search) -> list[DriverRelease]:
     above, cuda = driver_release(search.facts), _wanted_cuda(search)
     native = search.matrix.native(cuda) if cuda else None
     tries = {one.last for one in drivers.branches(search.matrix) if one.last}
-    tries |= {one.floor for one in search.matrix.families.values()} | ({native.driver} if native else set())
+    tries |= {one.linux for one in search.matrix.families.values()} | ({native.driver} if native else set())
     return [one for one in sorted(tries) if above is None or one > above]
 
 

@@ -5,24 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import (
-    cudnn,
-    drivers,
-    gpus,
-    jax,
-    nccl,
-    onnxruntime,
-    serving,
-    tensorflow,
-    tensorrt,
-    toolkits,
-    torch,
-    training,
-    vllm,
-)
-from gpustack.matrix.subjects import torch_rows as torch_tables
+from gpustack.matrix.subjects import drivers, frameworks, gpus, libraries, serving, toolkits, torch, training
+from gpustack.matrix.subjects import torch as torch_tables
+from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.ranges import version_of
-from gpustack.matrix.subjects.rocm import gfx_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
@@ -71,13 +57,13 @@ def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
 
 
 def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
-    rows = matrix.rows("torch_wheels", "companions", torch_tables.companion)
+    rows = matrix.rows("torch_wheels", "companions", torch_tables.Companions)
     return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
 
 
 def _cudnn(matrix: Matrix) -> Iterator[Candidate]:
-    for one in cudnn.releases(matrix):
-        yield Candidate(version=one.versions.partition(",")[0].removeprefix(">="), spec=one.versions)
+    for one in libraries.cudnn_releases(matrix):
+        yield Candidate(version=one.versions.text.partition(",")[0].removeprefix(">="), spec=one.versions.text)
 
 
 def _drivers(matrix: Matrix) -> Iterator[Candidate]:
@@ -97,10 +83,10 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "pytorch": lambda matrix: _exact(one.version for one in torch.releases(matrix)),
     "torchvision": lambda matrix: _companions(matrix, "torchvision"),
     "torchaudio": lambda matrix: _companions(matrix, "torchaudio"),
-    "tensorflow": lambda matrix: _minors(one.version for one in tensorflow.releases(matrix)),
-    "onnxruntime": lambda matrix: _minors(one.version for one in onnxruntime.releases(matrix)),
-    "jax": lambda matrix: _exact(one.version for one in jax.releases(matrix)),
-    "vllm": lambda matrix: _exact(one.version for one in vllm.releases(matrix)),
+    "tensorflow": lambda matrix: _minors(one.version for one in frameworks.tensorflow_releases(matrix)),
+    "onnxruntime": lambda matrix: _minors(one.version for one in frameworks.onnxruntime_releases(matrix)),
+    "jax": lambda matrix: _exact(one.version for one in frameworks.jax_releases(matrix)),
+    "vllm": lambda matrix: _exact(one.version for one in serving.vllm_releases(matrix)),
     "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
@@ -111,8 +97,8 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "cuda-toolkit": lambda matrix: _exact(one.version for one in toolkits.releases(matrix)),
     "nvidia-driver": _drivers,
     "cudnn": _cudnn,
-    "nccl": lambda matrix: _exact(one.version for one in nccl.releases(matrix)),
-    "tensorrt": lambda matrix: _exact(one.version for one in tensorrt.releases(matrix)),
+    "nccl": lambda matrix: _exact(one.version for one in libraries.nccl_releases(matrix)),
+    "tensorrt": lambda matrix: _exact(one.version for one in libraries.tensorrt_releases(matrix)),
 }
 
 
@@ -127,12 +113,12 @@ def _branch(matrix: Matrix, version: str) -> bool:
 
 
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
-    "tensorflow": lambda matrix, version: tensorflow.release_of(matrix, version) is not None,
-    "onnxruntime": lambda matrix, version: onnxruntime.release_of(matrix, version) is not None,
-    "jax": lambda matrix, version: jax.release_of(matrix, version) is not None,
-    "cudnn": lambda matrix, version: cudnn.release_of(matrix, version) is not None,
-    "nccl": lambda matrix, version: nccl.release_of(matrix, version) is not None,
-    "tensorrt": lambda matrix, version: tensorrt.release_of(matrix, version) is not None,
+    "tensorflow": lambda matrix, version: frameworks.tensorflow_of(matrix, version) is not None,
+    "onnxruntime": lambda matrix, version: frameworks.onnxruntime_of(matrix, version) is not None,
+    "jax": lambda matrix, version: frameworks.jax_of(matrix, version) is not None,
+    "cudnn": lambda matrix, version: libraries.cudnn_of(matrix, version) is not None,
+    "nccl": lambda matrix, version: libraries.nccl_of(matrix, version) is not None,
+    "tensorrt": lambda matrix, version: libraries.tensorrt_of(matrix, version) is not None,
     "cuda-toolkit": _toolkit,
     "nvidia-driver": _branch,
     "gpu": _gpu,
@@ -142,6 +128,6 @@ KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "bitsandbytes": lambda matrix, version: _floors(matrix, "bitsandbytes", version),
     "transformer-engine": lambda matrix, version: _floors(matrix, "transformer-engine", version),
     "vllm": lambda matrix, version: (
-        vllm.release_of(matrix, version) is not None or vllm.floor_of(matrix, version) is not None
+        serving.vllm_of(matrix, version) is not None or serving.vllm_floor(matrix, version) is not None
     ),
 }

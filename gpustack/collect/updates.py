@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from gpustack.collect.package_index import Index
 from gpustack.collect.subprocesses import Door
 from gpustack.errors import NothingSeenError, OutputError, UsageError
+from gpustack.matrix.subjects.ranges import specifiers
 from gpustack.model import writing
 from gpustack.model.matrix_answer import MatrixUpdate, RowChange
 
@@ -195,8 +195,8 @@ def _alike(row: object, read: object) -> bool:
     if row == read:
         return True
     try:
-        return SpecifierSet(str(row)) == SpecifierSet(str(read))
-    except InvalidSpecifier:
+        return specifiers(str(row)) == specifiers(str(read))
+    except ValueError:
         return False
 
 

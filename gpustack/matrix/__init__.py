@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from gpustack import assets
 from gpustack.errors import BrokenError
-from gpustack.matrix import tables
+from gpustack.matrix.subjects import codes, drivers, frameworks, terms, torch, training
+from gpustack.matrix.subjects import toolkits as cuda_toolkits
+from gpustack.model.reading import made
+from gpustack.model.rows import Architecture, ArchSpan, Flavour, Memory, PciRange
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,29 +22,12 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from gpustack.model.rows import (
-        Architecture,
-        ArchSpan,
-        BadPair,
-        BindingsFloor,
-        Code,
-        CompatPackage,
-        CudaFamily,
-        DriverBranch,
-        Flavour,
-        PciRange,
-        StackSystem,
-        Toolkit,
-        TorchBuild,
-        TorchRelease,
-        WheelSpan,
-    )
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
-Made = TypeVar("Made")
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -50,7 +36,7 @@ class Matrix:
 
     folder: Path = field(default=assets.MATRIX)
     _held: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _made: dict[str, tuple[object, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[tuple[str, str, type], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def date(self) -> str:
@@ -59,130 +45,130 @@ class Matrix:
 
     @cached_property
     def architectures(self) -> Mapping[ComputeCapability, Architecture]:
-        """Every GPU architecture by its compute capability."""
+        """Every GPU architecture by its compute capability, with what all parts of its table say of it."""
         table = self.table("arch")
-        made = self._rows("arch", "arch", lambda line: tables.architecture(line, table))
-        return {one.capability: one for one in made}
+        lines = ({**_beside(table, line["cc"]), **line} for line in table["arch"])
+        rows = (_row("arch.arch", number, line, Architecture) for number, line in enumerate(lines))
+        return {one.capability: one for one in rows}
 
     @cached_property
     def memories(self) -> Mapping[str, str]:
         """Every kind of memory by the words of a product's name, the longest words first."""
-        rows = self._rows("memory", "memory", tables.memory)
-        held = {words: kind for named, kind in rows for words in named}
+        held = {words: one.type for one in self.rows("memory", "memory", Memory) for words in one.match}
         return dict(sorted(held.items(), key=lambda one: -len(one[0])))
 
     def memory_of(self, product: str) -> str | None:
-        """Give the kind of memory of a product by its name, or None where the matrix does not know it."""
+        """Return the kind of memory of a product by its name, or None where the matrix does not know it."""
         fitting = (kind for words, kind in self.memories.items() if re.search(rf"\b{re.escape(words)}\b", product))
         return next(fitting, None)
 
     @cached_property
-    def families(self) -> Mapping[int, CudaFamily]:
+    def families(self) -> Mapping[int, cuda_toolkits.Floor]:
         """Every CUDA family by its major version; before CUDA 11 there are none."""
-        return {one.major: one for one in self._rows("cuda_driver", "families", tables.family)}
+        return {one.major: one for one in cuda_toolkits.floors(self)}
 
     @cached_property
-    def toolkits(self) -> tuple[Toolkit, ...]:
+    def toolkits(self) -> tuple[cuda_toolkits.Toolkit, ...]:
         """Every release of the CUDA toolkit, oldest first."""
-        return self._rows("cuda_driver", "toolkits", tables.toolkit)
+        return self.rows("cuda_driver", "toolkits", cuda_toolkits.Toolkit)
 
     @cached_property
-    def compats(self) -> tuple[CompatPackage, ...]:
+    def compats(self) -> tuple[cuda_toolkits.CompatPackage, ...]:
         """Every compat package."""
-        return self._rows("cuda_driver", "compat", tables.compat)
+        return self.rows("cuda_driver", "compat", cuda_toolkits.CompatPackage)
 
     @cached_property
-    def branches(self) -> Mapping[int, DriverBranch]:
+    def branches(self) -> Mapping[int, drivers.Branch]:
         """Every driver branch by its number."""
-        return {one.number: one for one in self._rows("driver_branches", "branches", tables.branch)}
+        return {one.number: one for one in drivers.branches(self)}
 
     @cached_property
     def spans(self) -> Mapping[str, ArchSpan]:
         """The driver branches that run each architecture, by the first word of its name."""
-        return {one.arch: one for one in self._rows("driver_branches", "ends", tables.span)}
+        return {one.arch: one for one in self.rows("driver_branches", "ends", ArchSpan)}
 
     @cached_property
     def flavours(self) -> tuple[Flavour, ...]:
         """Which flavour of the kernel module runs which architectures."""
-        return self._rows("driver_branches", "flavours", tables.flavour)
+        return self.rows("driver_branches", "flavours", Flavour)
 
     @cached_property
     def pci_ranges(self) -> tuple[PciRange, ...]:
         """The architectures of PCI device numbers."""
-        return self._rows("pci", "ranges", tables.pci_range)
+        return self.rows("pci", "ranges", PciRange)
 
     @cached_property
-    def systems(self) -> Mapping[str, StackSystem]:
+    def systems(self) -> Mapping[str, terms.System]:
         """Every system of the stack by its id, bottom layer first."""
-        return {one.id: one for one in self._rows("stack", "systems", tables.stack_system)}
+        return {one.id: one for one in terms.systems(self)}
 
     @cached_property
-    def xids(self) -> Mapping[int, Code]:
+    def xids(self) -> Mapping[int, codes.Code]:
         """The Xid numbers that rules speak of."""
-        return {one.number: one for one in self._rows("xid", "xids", lambda line: tables.code(line, "xid"))}
+        return {one.number: one for one in self.rows("xid", "xids", codes.Code)}
 
     @cached_property
-    def nvml_codes(self) -> Mapping[int, Code]:
+    def nvml_codes(self) -> Mapping[int, codes.Code]:
         """What NVML answers with."""
-        return {one.number: one for one in self._rows("codes", "nvml", lambda line: tables.code(line, "codes"))}
+        return {one.number: one for one in self.rows("codes", "nvml", codes.Code)}
 
     @cached_property
-    def cuda_codes(self) -> Mapping[int, Code]:
+    def cuda_codes(self) -> Mapping[int, codes.Code]:
         """What CUDA answers with, driver and runtime alike."""
-        return {one.number: one for one in self._rows("codes", "cuda", lambda line: tables.code(line, "codes"))}
+        return {one.number: one for one in self.rows("codes", "cuda", codes.Code)}
 
     @cached_property
-    def torch_releases(self) -> Mapping[str, TorchRelease]:
+    def torch_releases(self) -> Mapping[str, torch.Minor]:
         """PyTorch's minor releases by their name (2.11)."""
-        return {one.torch: one for one in self._rows("torch", "releases", tables.torch_release)}
+        return {one.torch: one for one in self.rows("torch", "releases", torch.Minor)}
 
     @cached_property
-    def torch_builds(self) -> tuple[TorchBuild, ...]:
+    def torch_builds(self) -> tuple[torch.Code, ...]:
         """PyTorch's own builds for Linux x86-64, oldest first."""
-        return self._rows("torch", "builds", tables.torch_build)
+        return self.rows("torch", "builds", torch.Code)
 
     @cached_property
-    def onnxruntime(self) -> tuple[WheelSpan, ...]:
+    def onnxruntime(self) -> tuple[frameworks.WheelSpan, ...]:
         """Which CUDA major each onnxruntime-gpu is made for, oldest first."""
-        return self._rows("wheels", "onnxruntime", lambda line: tables.wheel(line, "onnxruntime-gpu"))
+        return self.rows("wheels", "onnxruntime", frameworks.WheelSpan)
 
     @cached_property
-    def jax_extras(self) -> tuple[WheelSpan, ...]:
+    def jax_extras(self) -> tuple[frameworks.WheelSpan, ...]:
         """The extras of JAX that bring CUDA, newest first."""
-        return self._rows("wheels", "jax", lambda line: tables.wheel(line, "jax"))
+        return self.rows("wheels", "jax", frameworks.WheelSpan)
 
     @cached_property
-    def bad_pairs(self) -> tuple[BadPair, ...]:
+    def bad_pairs(self) -> tuple[training.BadPair, ...]:
         """Releases of cuda-core and cuda-bindings that fail together."""
-        return self._rows("cuda_python", "pairs", tables.bad_pair)
+        return self.rows("cuda_python", "pairs", training.BadPair)
 
     @cached_property
-    def bindings_floors(self) -> tuple[BindingsFloor, ...]:
+    def bindings_floors(self) -> tuple[training.BindingsFloor, ...]:
         """What cuda-bindings loses on older drivers, the strongest first."""
-        return self._rows("cuda_python", "floors", tables.bindings_floor)
+        return self.rows("cuda_python", "floors", training.BindingsFloor)
 
     def arch(self, capability: ComputeCapability) -> Architecture | None:
-        """Give the architecture of a compute capability, or None where the matrix does not know it."""
+        """Return the architecture of a compute capability, or None where the matrix does not know it."""
         return self.architectures.get(capability)
 
-    def native(self, cuda: CudaVersion) -> Toolkit | None:
-        """Give the toolkit of this minor version with the oldest driver, or None where no row states it."""
+    def native(self, cuda: CudaVersion) -> cuda_toolkits.Toolkit | None:
+        """Return the toolkit of this minor version with the oldest driver, or None where no row states it."""
         return min((one for one in self.toolkits if one.cuda == cuda), key=lambda one: one.driver, default=None)
 
     def span(self, arch: str) -> ArchSpan | None:
-        """Give the driver branches of an architecture by its name, such as ``Ada Lovelace``, or None."""
+        """Return the driver branches of an architecture by its name, such as ``Ada Lovelace``, or None."""
         return self.spans.get(_first_word(arch))
 
     def flavour(self, arch: str) -> Flavour | None:
-        """Give the module flavours of an architecture by its name, or None."""
+        """Return the module flavours of an architecture by its name, or None."""
         return next((one for one in self.flavours if _first_word(arch) in one.archs), None)
 
     def pci_arch(self, device: int) -> PciRange | None:
-        """Give the range that an NVIDIA GPU's PCI device number is in, or None."""
+        """Return the range that an NVIDIA GPU's PCI device number is in, or None."""
         return next((one for one in self.pci_ranges if one.first <= device <= one.last), None)
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Give one file as it stands; raises BrokenError where it is damaged."""
+        """Return one file as it is; raises BrokenError where it is damaged."""
         if name not in self._held:
             try:
                 self._held[name] = self._read(name)
@@ -191,24 +177,45 @@ class Matrix:
         return self._held[name]
 
     def _read(self, name: str) -> Mapping[str, Any]:
-        """Give a file: in a wheel as the JSON that was made of it, in a checkout as it is written."""
+        """Return a file: in a wheel as the JSON that was made of it, in a checkout as it is written."""
         quick = self.folder / f"{name}.json"
         if quick.exists():
             return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
         return tomllib.loads((self.folder / f"{name}.toml").read_text("utf-8"))
 
-    def rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
-        """Give one part of a file as rows, made once; the modules of ``gpustack.subjects`` name part and maker."""
-        key = f"{name}.{part} {make.__module__}.{getattr(make, '__qualname__', '')}"  # two makers may read one part
-        if key not in self._made:
-            self._made[key] = self._rows(name, part, make)
-        return cast("tuple[Made, ...]", self._made[key])
+    def rows(self, name: str, part: str, kind: type[Kind]) -> tuple[Kind, ...]:
+        """Return one part of a file as rows of a type, read once; a row that does not fit raises BrokenError."""
+        place = name, part, kind
+        if place not in self._made:
+            try:
+                lines = enumerate(self.table(name)[part])
+            except (KeyError, TypeError) as error:
+                raise _damaged(f"{name}.{part}", error) from error
+            self._made[place] = tuple(_row(f"{name}.{part}", number, line, kind) for number, line in lines)
+        return cast("tuple[Kind, ...]", self._made[place])
 
-    def _rows(self, name: str, part: str, make: Callable[[Mapping[str, Any]], Made]) -> tuple[Made, ...]:
-        try:
-            return tuple(make(line) for line in self.table(name)[part])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _damaged(f"{name}.{part}", error) from error
+
+def _row(origin: str, number: int, line: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    try:
+        return made({"origin": origin, **line}, kind)
+    except (TypeError, ValueError) as error:
+        raise _damaged(f"{origin}[{number}]", error) from error
+
+
+def _beside(table: Mapping[str, Any], cc: str) -> dict[str, Any]:
+    """Return what the other parts of the table of architectures say of a compute capability."""
+    parts = ("limits", "rates", "half_rate", "mma", "level2")
+    held: dict[str, Mapping[str, Any]] = {
+        part: next((one for one in table[part] if one["cc"] == cc), {}) for part in parts
+    }
+    return {
+        **held["limits"],
+        **held["rates"],
+        "half_rate": held["half_rate"].get("names", []),
+        "mma": held["mma"].get("share", {}),
+        "level2": held["level2"].get("bytes"),
+        "efficiency": {one["what"]: [one["low"], one["high"]] for one in table["efficiency"] if one["cc"] == cc},
+    }
 
 
 def _first_word(name: str) -> str:
@@ -216,4 +223,4 @@ def _first_word(name: str) -> str:
 
 
 def _damaged(name: str, error: Exception) -> BrokenError:
-    return BrokenError(f"the shipped compatibility matrix is damaged: {name}: {type(error).__name__}: {error}")
+    return BrokenError(f"the shipped compatibility matrix is damaged: {name}: {error}")

@@ -64,8 +64,8 @@ class Call:
     """One question to a vendor's library or to the system, what came of it, and how long it took."""
 
     name: str
-    seconds: float
-    outcome: str
+    seconds: float = 0.0
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Component:
 
     id: str
     layer: Layer
-    vendor: str
+    vendor: str = "any"
     status: Status
     version: str | None = None
     build: str | None = None
@@ -129,7 +129,7 @@ class Environment:
     """
 
     python: str
-    kind: str
+    kind: str = ""
     version: str | None = None
     prefix: str | None = None
     found: bool = False
@@ -140,7 +140,7 @@ class Unseen:
     """Something that could not be looked at, why not, and what would make it visible (None: nothing that we know)."""
 
     what: str
-    why: str
+    why: str = ""
     enable_by: str | None = None
 
 
@@ -152,8 +152,8 @@ class Message:
     """
 
     kind: str
-    line: str
-    origin: str
+    line: str = ""
+    origin: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
     strength: Strength = Strength.MESSAGE
 
@@ -165,8 +165,8 @@ class Facts:
     ``messages`` are what programs on it said, where somebody handed that over.
     """
 
-    taken: str
-    host: Host
+    taken: str = ""
+    host: Host = field(default_factory=Host)
     components: tuple[Component, ...] = ()
     environments: tuple[Environment, ...] = ()
     not_seen: tuple[Unseen, ...] = ()

@@ -1,4 +1,4 @@
-"""What the compatibility matrix states, as types: every row brings where it comes from and when it was checked."""
+"""Rows of the compatibility matrix as types: what each states, where it comes from and when it was checked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,55 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpustack.model.facts import Layer
+from gpustack.model.reading import key
 from gpustack.model.report import Row
-from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
+from gpustack.model.versions import ComputeCapability, CudaVersion, DriverRelease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Stated:
+    """One row of a table; ``str`` of it is what it states, ``origin`` the file and the part that it was read from."""
+
+    origin: str
+    source: str
+    checked: str
+
+    @property
+    def row(self) -> Row:
+        """The row as a report cites it."""
+        return Row(table=self.table, text=str(self), source=self.source, checked=self.checked)
+
+    @property
+    def table(self) -> str:
+        """The table under which the row is cited."""
+        return self.origin.partition(".")[0]
+
+    @property
+    def part(self) -> str:
+        """The part of the file that the row is in."""
+        return self.origin.partition(".")[2]
+
+
+def driver(text: str) -> DriverRelease:
+    """Return the driver release that a row names; a bare branch (570) is every release of it."""
+    found = DriverRelease(int(text)) if text.isdecimal() else DriverRelease.parse(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no driver release")
+    return found
+
+
+def spelt(release: DriverRelease) -> str:
+    """Return a driver release as its row has it."""
+    return str(release) if (release.minor, release.patch) != (0, 0) else str(release.branch)
+
+
+def hexadecimal(text: str) -> int:
+    """Return a number of PCI, such as 2204."""
+    return int(text, 16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Architecture(Stated):
     """One GPU architecture: who can compile for it and run it, and what one SM does in a clock.
 
     ``rates`` are dense operations per clock and SM by data type (fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4), empty
@@ -21,14 +63,13 @@ class Architecture:
     id.
     """
 
-    capability: ComputeCapability
+    capability: ComputeCapability = field(metadata=key("cc"))
     name: str
-    row: Row
     gpus: tuple[str, ...] = ()
     first_toolkit: CudaVersion | None = None
     last_toolkit: CudaVersion | None = None
-    first_branch: int | None = None
-    last_branch: int | None = None
+    first_branch: int | None = field(default=None, metadata=key("first_driver", int))
+    last_branch: int | None = field(default=None, metadata=key("last_driver", int))
     embedded: bool = False
     tensor_cores: int | None = None
     shared_kib: int | None = None
@@ -45,154 +86,51 @@ class Architecture:
         slow = any(re.search(rf"\b{re.escape(name)}\b", product) for name in self.half_rate)
         return {**self.rates, **self.halved} if slow else self.rates
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaFamily:
-    """The builds of one CUDA major and the oldest driver that runs them all, with the limits of a minor version."""
-
-    major: int
-    floor: DriverRelease
-    row: Row
+    def __str__(self) -> str:
+        since = f", from driver branch {self.first_branch} on" if self.first_branch else ""
+        return f"compute capability {self.capability} is {self.name}{since}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolkit:
-    """One release of the CUDA toolkit and the driver that runs all that it builds."""
-
-    version: str
-    cuda: CudaVersion
-    driver: DriverRelease
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompatPackage:
-    """A user-space driver of a newer branch, for data-centre GPUs with a kernel driver of one of the base branches."""
-
-    name: str
-    cuda: CudaVersion
-    branch: int
-    bases: tuple[int, ...]
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverBranch:
-    """One branch of the driver: the highest CUDA version it runs, and until when it is looked after."""
-
-    number: int
-    cuda: CudaVersion
-    row: Row
-    kind: str | None = None
-    first: str | None = None
-    end: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchSpan:
-    """The first and the last driver branch that runs an architecture; None: no such end."""
-
-    arch: str
-    row: Row
-    first: int | None = None
-    last: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flavour:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Flavour(Stated):
     """Whether the open and the closed kernel module can run these architectures, in one word each."""
 
     archs: tuple[str, ...]
     open: str
     closed: str
-    row: Row
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.archs)}: open kernel module {self.open}, closed one {self.closed}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PciRange:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ArchSpan(Stated):
+    """The first and the last driver branch that runs an architecture; None: no such end."""
+
+    arch: str
+    first: int | None = None
+    last: int | None = None
+
+    def __str__(self) -> str:
+        ends = [f"from branch {self.first}"] * bool(self.first) + [f"up to branch {self.last}"] * bool(self.last)
+        return f"{self.arch} is supported {' '.join(ends)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PciRange(Stated):
     """PCI device numbers of NVIDIA, both ends included, that are GPUs of one architecture."""
 
-    first: int
-    last: int
+    first: int = field(metadata=key("first", hexadecimal))
+    last: int = field(metadata=key("last", hexadecimal))
     arch: str
-    row: Row
+
+    def __str__(self) -> str:
+        return f"PCI devices 10de:{self.first:#06x} to {self.last:#06x} are {self.arch}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackSystem:
-    """One system of the stack and what it is for."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Memory(Stated):
+    """The kind of memory of the products whose names have these words."""
 
-    id: str
-    layer: Layer
-    vendor: str
-    role: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
-    """A number that a library or the kernel log answers with, its name, its meaning, and what is behind it or to do."""
-
-    number: int
-    name: str
-    meaning: str
-    advice: str | None
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRelease:
-    """One minor release of PyTorch: the build that a plain install takes, its Pythons and its oldest glibc."""
-
-    torch: str
-    tag: str
-    pythons: tuple[str, ...]
-    glibc: str
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchBuild:
-    """One build of a minor release of PyTorch: its CUDA version and the GPU code inside."""
-
-    torch: str
-    cuda: CudaVersion
-    archs: tuple[CodeArch, ...]
-    row: Row
-
-    @property
-    def tag(self) -> str:
-        """Its name on PyTorch's own index, such as cu128."""
-        return f"cu{self.cuda.major}{self.cuda.minor}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WheelSpan:
-    """Releases of a wheel, from first to last minor (None: up to now), or an extra of it, made for one CUDA major."""
-
-    cuda: int
-    row: Row
-    first: str | None = None
-    last: str | None = None
-    extra: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadPair:
-    """A release of cuda-core that fails with these releases of cuda-bindings, both ends included, and how."""
-
-    core: str
-    first: str
-    last: str
-    outcome: str
-    row: Row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BindingsFloor:
-    """What a major of cuda-bindings loses on a driver below a CUDA version; ``weight`` is the severity of that."""
-
-    bindings: int
-    driver: CudaVersion
-    outcome: str
-    weight: str
-    row: Row
+    match: tuple[str, ...]
+    type: str

@@ -122,3 +122,6 @@ class CodeArch:
         if self.suffix == "f" or self.kind == "sm":
             return same_major
         return self.capability <= gpu
+
+    def __str__(self) -> str:
+        return f"{self.kind}_{self.capability.major}{self.capability.minor}{self.suffix}"

@@ -14,9 +14,8 @@ from typing import Any
 from gpustack.diagnose.rules import FINDINGS as JUDGED
 from gpustack.diagnose.rules.seen import FRAMEWORKS
 from gpustack.errors import InputError
-from gpustack.matrix import toml_lines
-from gpustack.matrix.subjects.pep440 import is_specifier
-from gpustack.matrix.toml_tables import Table, line_of, shown
+from gpustack.matrix.subjects.ranges import is_specifier
+from gpustack.matrix.toml_tables import Key, Table, find_lines, line_of, shown
 from gpustack.model.policy import ALSO, PRESENT, Figures, Golden, Gpus, Ignored, InUse, Policy, Raised
 from gpustack.model.report import Purpose, Severity
 
@@ -44,7 +43,7 @@ class Written:
 
     policy: Policy = field(default_factory=Policy)
     path: str = ""
-    lines: Mapping[toml_lines.Key, int] = field(default_factory=dict)
+    lines: Mapping[Key, int] = field(default_factory=dict)
     base: tuple[str, ...] = ()
 
     def place(self, *key: str | int) -> str | None:
@@ -89,7 +88,7 @@ def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
         raise _malformed(str(error), path, text) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}:1: this is no TOML that can be read: {type(error).__name__}") from error
-    lines = toml_lines.find(text)
+    lines = find_lines(text)
     table = Table(held=held, path=path, lines=lines)
     for name in base:
         inside = table.table(name)

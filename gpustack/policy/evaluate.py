@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpustack.compare import changes, fingerprint
-from gpustack.matrix.subjects.pep440 import specifiers, version_of
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.facts import Status
 from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held
 from gpustack.model.report import Health, Severity
@@ -171,4 +171,4 @@ def _within(version: str | None, wanted: str) -> tuple[str, bool | None]:
     known = version_of(version) if version else None
     if known is None:
         return f"present, with a version that is {'no number: ' + version if version else 'not told'}", None
-    return str(version), specifiers(wanted).contains(known, prereleases=True)
+    return str(version), VersionRange(wanted).holds(str(version))

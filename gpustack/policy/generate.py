@@ -8,8 +8,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.seen import FRAMEWORKS
-from gpustack.matrix.subjects.pep440 import version_of
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers, version_of
 from gpustack.model.facts import Status
 from gpustack.model.versions import DriverRelease
 from gpustack.policy import END, ENDED

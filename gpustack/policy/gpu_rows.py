@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import flag, number, text
-from gpustack.matrix.subjects.pep440 import specifiers, version_of
+from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.facts import Status
 from gpustack.model.policy import HealthClass, Held
 from gpustack.model.report import Health
@@ -91,7 +91,7 @@ def kinds(report: Report, written: Written) -> Iterator[Held]:
     if wanted is None:
         return
     count = f"=={wanted.count}" if isinstance(wanted.count, int) else wanted.count
-    enough = None if seen is None else specifiers(count).contains(str(len(seen)))
+    enough = None if seen is None else VersionRange(count).holds(str(len(seen)))
     place = written.place("gpus", "count")
     yield Held(rule="gpus.count", wanted=str(wanted.count), found=_counted(seen), ok=enough, whose=HOST, place=place)
     for demand in _demands(wanted):
@@ -173,7 +173,7 @@ def _named(card: Card, names: Sequence[str]) -> bool | None:
 
 def _capable(card: Card, wanted: str) -> bool | None:
     known = version_of(card.capability) if card.capability else None
-    return None if known is None and card.name is None else bool(known and specifiers(wanted).contains(known))
+    return None if known is None and card.name is None else bool(known and VersionRange(wanted).holds(str(known)))
 
 
 def _counted(seen: Sequence[Card] | None) -> str:

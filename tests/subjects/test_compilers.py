@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import compilers
+from gpustack.matrix.subjects import training
 
 MATRIX = Matrix()
 
@@ -21,12 +21,12 @@ MATRIX = Matrix()
     ],
 )
 def test_the_triton_of_a_torch(torch: str, triton: str, other: str) -> None:
-    found = compilers.triton_pin_of(MATRIX, torch)
+    found = training.triton_pin_of(MATRIX, torch)
     assert found is not None
     assert found.triton.holds(triton)
     assert not found.triton.holds(other)
 
 
 def test_a_torch_that_no_row_states() -> None:
-    assert compilers.triton_pin_of(MATRIX, "1.4.0") is None
-    assert len({one.torch for one in compilers.triton_pins(MATRIX)}) == len(compilers.triton_pins(MATRIX))
+    assert training.triton_pin_of(MATRIX, "1.4.0") is None
+    assert len({one.torch for one in training.triton_pins(MATRIX)}) == len(training.triton_pins(MATRIX))

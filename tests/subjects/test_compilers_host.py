@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import compilers_host
+from gpustack.matrix.subjects import toolkits
 
 MATRIX = Matrix()
 
 
 def test_every_cuda_version_stands_once_oldest_first_and_never_takes_less() -> None:
-    found = compilers_host.compilers(MATRIX)
+    found = toolkits.compilers(MATRIX)
     assert all(old.cuda < new.cuda for old, new in pairwise(found))
     assert all(old.gcc_max <= new.gcc_max and old.clang_max <= new.clang_max for old, new in pairwise(found))
     assert all((one.gcc_min or 0) < one.gcc_max for one in found)
@@ -24,27 +24,27 @@ def test_every_cuda_version_stands_once_oldest_first_and_never_takes_less() -> N
     ("cuda", "gcc"), [("11.8", 11), ("12.4.131", 13), ("12.9", 14), ("13.0.88", 15), ("11.4.0", 10), ("11.4", 11)]
 )
 def test_the_newest_gcc_of_a_cuda_version(cuda: str, gcc: int) -> None:
-    found = compilers_host.compilers_of(MATRIX, cuda)
+    found = toolkits.compilers_of(MATRIX, cuda)
     assert found is not None
     assert found.gcc_max == gcc
 
 
 @pytest.mark.parametrize("cuda", ["12.7", "14.0", "8.0", "x"])
 def test_a_cuda_version_without_a_row_is_not_judged(cuda: str) -> None:
-    assert compilers_host.compilers_of(MATRIX, cuda) is None
+    assert toolkits.compilers_of(MATRIX, cuda) is None
 
 
 def test_ubuntus_gcc_13_needs_cuda_12_4_or_newer() -> None:
-    found = compilers_host.first_cuda(MATRIX, 13)
+    found = toolkits.first_cuda(MATRIX, 13)
     assert found is not None
     assert found.cuda == (12, 4)
     assert not found.takes_gcc(14)
     assert not found.takes_gcc(4)
-    assert compilers_host.first_cuda(MATRIX, 99) is None
+    assert toolkits.first_cuda(MATRIX, 99) is None
 
 
 def test_the_distributions_of_cuda_13_have_a_gcc_that_cuda_13_takes() -> None:
-    thirteen = compilers_host.compilers_of(MATRIX, "13.0")
+    thirteen = toolkits.compilers_of(MATRIX, "13.0")
     assert thirteen is not None
     for row in MATRIX.table("host_compiler")["distributions"]:
         assert thirteen.takes_gcc(int(row["gcc"].split(".")[0])), row

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import cudnn, libraries
-from gpustack.matrix.subjects.spans import within
+from gpustack.matrix.subjects import libraries
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
 MATRIX = Matrix()
@@ -18,11 +17,11 @@ SEEN = (
 
 @pytest.mark.parametrize("version", SEEN)
 def test_a_version_lies_in_one_range_alone(version: str) -> None:
-    assert len([one for one in cudnn.releases(MATRIX) if within(version, one.versions)]) == 1
+    assert len([one for one in libraries.cudnn_releases(MATRIX) if one.versions.holds(version)]) == 1
 
 
 def test_every_range_has_a_known_name_and_its_drivers() -> None:
-    for one in cudnn.releases(MATRIX):
+    for one in libraries.cudnn_releases(MATRIX):
         known = libraries.soname_of(MATRIX, one.soname)
         assert known is not None
         assert set(one.drivers) == set(one.cuda)
@@ -32,19 +31,21 @@ def test_every_range_has_a_known_name_and_its_drivers() -> None:
 def test_every_cudnn_that_a_torch_wheel_pins_is_known() -> None:
     for line in MATRIX.table("torch_wheels")["patches"]:
         pinned = line.get("pins", {}).get("cudnn")
-        assert pinned is None or cudnn.release_of(MATRIX, pinned) is not None, line["torch"]
+        assert pinned is None or libraries.cudnn_of(MATRIX, pinned) is not None, line["torch"]
 
 
 def test_pascal_and_volta_end_with_cudnn_9_10() -> None:
-    assert cudnn.oldest_gpu(MATRIX, "9.10.2.21") == ComputeCapability(5, 0)
-    assert cudnn.oldest_gpu(MATRIX, "9.11.0.98") == ComputeCapability(7, 5)
-    assert cudnn.oldest_gpu(MATRIX, "8.2.0", 11) == ComputeCapability(3, 5)
-    assert cudnn.oldest_gpu(MATRIX, "8.2.0", 10) == ComputeCapability(3, 0)
-    assert cudnn.oldest_gpu(MATRIX, "99.0") is None
+    assert libraries.cudnn_oldest_gpu(MATRIX, "9.10.2.21") == ComputeCapability(5, 0)
+    assert libraries.cudnn_oldest_gpu(MATRIX, "9.11.0.98") == ComputeCapability(7, 5)
+    assert libraries.cudnn_oldest_gpu(MATRIX, "8.2.0", 11) == ComputeCapability(3, 5)
+    assert libraries.cudnn_oldest_gpu(MATRIX, "8.2.0", 10) == ComputeCapability(3, 0)
+    assert libraries.cudnn_oldest_gpu(MATRIX, "99.0") is None
 
 
 def test_cuda_of_a_release() -> None:
-    held = [cudnn.release_of(MATRIX, version) for version in ("7.6.0", "7.6.5", "9.10.2.21", "9.11.0.98", "9.12.0.46")]
+    held = [
+        libraries.cudnn_of(MATRIX, version) for version in ("7.6.0", "7.6.5", "9.10.2.21", "9.11.0.98", "9.12.0.46")
+    ]
     made = [(("10.2" in one.cuda), ("11" in one.cuda), ("13" in one.cuda)) for one in held if one]
     assert made == [
         (False, False, False),
@@ -53,7 +54,7 @@ def test_cuda_of_a_release() -> None:
         (False, False, False),
         (False, False, True),
     ]
-    assert cudnn.release_of(MATRIX, "99.0") is None
-    newest = cudnn.release_of(MATRIX, "9.20.0.48")
+    assert libraries.cudnn_of(MATRIX, "99.0") is None
+    newest = libraries.cudnn_of(MATRIX, "9.20.0.48")
     assert newest is not None
     assert newest.drivers["13"] == DriverRelease(580, 65, 6)

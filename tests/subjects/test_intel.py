@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import intel
+from gpustack.matrix.subjects import amd_intel
 
 MATRIX = Matrix()
 
 
 def test_every_device_is_of_one_platform() -> None:
-    found = intel.platforms(MATRIX)
+    found = amd_intel.platforms(MATRIX)
     devices = [device for one in found for device in one.devices]
     assert len(set(devices)) == len(devices) > 50
     assert len({one.row.text for one in found}) == len(found)
@@ -22,7 +22,7 @@ def test_every_device_is_of_one_platform() -> None:
     ("device", "platform", "xe"), [(0xE20B, "Battlemage", True), (0x56A0, "Alchemist", False), (0x64A0, "Lunar", True)]
 )
 def test_the_platform_of_a_device(device: int, platform: str, *, xe: bool) -> None:
-    found = intel.platform_of(MATRIX, device)
+    found = amd_intel.platform_of(MATRIX, device)
     assert found is not None
     assert platform in found.name
     assert found.xe is xe
@@ -30,27 +30,19 @@ def test_the_platform_of_a_device(device: int, platform: str, *, xe: bool) -> No
     assert found.level_zero
 
 
-def test_a_device_that_no_row_states() -> None:
-    assert intel.platform_of(MATRIX, 0x0001) is None
-    assert intel.named(MATRIX, "Matrox G200") is None
-
-
-@pytest.mark.parametrize(("product", "platform"), [("Intel(R) Arc(TM) A770 Graphics", "Alchemist")])
-def test_the_platform_of_a_product(product: str, platform: str) -> None:
-    found = intel.named(MATRIX, product)
-    assert found is not None
-    assert platform in found.name
-
-
 def test_old_platforms_need_the_old_packages() -> None:
-    assert any(one.legacy for one in intel.platforms(MATRIX))
-    assert any("legacy1" in one.row.text for one in intel.platforms(MATRIX) if one.legacy)
+    assert any(one.legacy for one in amd_intel.platforms(MATRIX))
+    assert any("legacy1" in one.row.text for one in amd_intel.platforms(MATRIX) if one.legacy)
 
 
 def test_the_runtime_of_a_torch() -> None:
-    found = intel.xpu_build_of(MATRIX, "2.13.0+xpu")
+    found = amd_intel.xpu_build_of(MATRIX, "2.13.0+xpu")
     assert found is not None
     assert found.runtime
-    assert intel.xpu_build_of(MATRIX, "1.13") is None
-    builds = intel.xpu_builds(MATRIX)
+    assert amd_intel.xpu_build_of(MATRIX, "1.13") is None
+    builds = amd_intel.xpu_builds(MATRIX)
     assert len({one.torch for one in builds}) == len(builds)
+
+
+def test_a_device_that_no_row_states() -> None:
+    assert amd_intel.platform_of(MATRIX, 0x0001) is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import known_bad, rocm
+from gpustack.matrix.subjects import amd_intel, known_bad
 from gpustack.matrix.subjects.known_bad import Effect, KnownBad, Proof
 from gpustack.model.versions import ComputeCapability
 
@@ -45,7 +45,7 @@ def test_every_component_is_a_subject_of_ours_or_a_package() -> None:
 def test_every_combination_is_one_that_a_machine_can_have_and_needs_all_its_parts(one: KnownBad) -> None:
     machine = known_bad.Machine(
         capabilities=tuple(MATRIX.architectures),
-        gfx=tuple(target.gfx for target in rocm.targets(MATRIX)),
+        gfx=tuple(target.gfx for target in amd_intel.targets(MATRIX)),
         gpu_count=8,
         architecture="".join(one.machines),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import libraries
-from gpustack.matrix.subjects.spans import is_version, numbers
+from gpustack.matrix.subjects.ranges import is_version, numbers
 
 MATRIX = Matrix()
 
@@ -49,11 +49,6 @@ def test_wheels_that_bring_a_name() -> None:
     assert libraries.wheel_of_soname(MATRIX, "libcudnn.so.9", 13) == ("nvidia-cudnn-cu13",)
     assert libraries.wheel_of_soname(MATRIX, "libcurand.so.10", 13) == ("nvidia-curand",)
     assert libraries.wheel_of_soname(MATRIX, "libnothing.so.1") == ()
-
-
-def test_names_of_a_major() -> None:
-    assert libraries.sonames_of(MATRIX, 11, "cudart", "cufft") == ("libcudart.so.11.0", "libcufft.so.10")
-    assert libraries.sonames_of(MATRIX, 13, "cusolver", "nothing") == ("libcusolver.so.12",)
 
 
 def test_toolkits_go_from_old_to_new_and_their_parts_never_back() -> None:

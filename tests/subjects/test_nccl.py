@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import nccl
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import libraries
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
 MATRIX = Matrix()
 
 
 def test_releases_go_from_old_to_new_and_are_built_with_cuda_of_their_wheel() -> None:
-    found = nccl.releases(MATRIX)
+    found = libraries.nccl_releases(MATRIX)
     assert all(numbers(old.version) < numbers(new.version) for old, new in pairwise(found))
     assert len({one.row.text for one in found}) == len(found)
     for one in found:
@@ -22,16 +22,16 @@ def test_releases_go_from_old_to_new_and_are_built_with_cuda_of_their_wheel() ->
 
 
 def test_a_newer_nccl_may_be_built_with_an_older_cuda() -> None:
-    old, new = nccl.release_of(MATRIX, "2.21.5"), nccl.release_of(MATRIX, "2.25.1")
+    old, new = libraries.nccl_of(MATRIX, "2.21.5"), libraries.nccl_of(MATRIX, "2.25.1")
     assert old is not None
     assert new is not None
     assert new.built[12] < old.built[12]
     assert old.built[12] == CudaVersion(12, 4)
-    assert nccl.release_of(MATRIX, "99.0.0") is None
+    assert libraries.nccl_of(MATRIX, "99.0.0") is None
 
 
 def test_maxwell_leaves_the_wheel_with_2_28() -> None:
-    old, new = nccl.release_of(MATRIX, "2.27.7"), nccl.release_of(MATRIX, "2.28.9")
+    old, new = libraries.nccl_of(MATRIX, "2.27.7"), libraries.nccl_of(MATRIX, "2.28.9")
     assert old is not None
     assert new is not None
     assert any(arch.runs_on(ComputeCapability(5, 2)) for arch in old.archs[12])
@@ -40,14 +40,7 @@ def test_maxwell_leaves_the_wheel_with_2_28() -> None:
 
 def test_each_cuda_major_has_its_wheel_with_the_driver_of_its_family() -> None:
     for major, family in MATRIX.families.items():
-        wheel = nccl.wheel_for(MATRIX, major)
+        wheel = libraries.nccl_wheel(MATRIX, major)
         assert wheel is not None
-        assert wheel.driver == family.floor
-    assert nccl.wheel_for(MATRIX, 10) is None
-
-
-def test_numbers_are_read_as_versions_and_results() -> None:
-    assert nccl.decode(22705) == "2.27.5"
-    assert nccl.decode(2804) == "2.8.4"
-    assert nccl.results(MATRIX)[2].name == "ncclSystemError"
-    assert len(nccl.results(MATRIX)) == len(MATRIX.table("nccl")["results"])
+        assert wheel.driver == family.linux
+    assert libraries.nccl_wheel(MATRIX, 10) is None

@@ -5,30 +5,33 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import onnx, serving
+from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects.ranges import version_of
 
 MATRIX = Matrix()
 
 
 def test_opsets_never_go_back() -> None:
-    for rows in (onnx.releases(MATRIX), onnx.runtimes(MATRIX)):
+    for rows in (frameworks.onnx_releases(MATRIX), frameworks.onnx_runtimes(MATRIX)):
         assert all(old.opset <= new.opset and old.ir <= new.ir for old, new in pairwise(rows))
         assert len({one.version for one in rows}) == len(rows)
 
 
 def test_a_version_belongs_to_its_minor() -> None:
-    known, runtime = onnx.release_of(MATRIX, "1.17.2"), onnx.runtime_of(MATRIX, "1.20.1")
+    known, runtime = frameworks.onnx_of(MATRIX, "1.17.2"), frameworks.onnx_runtime_of(MATRIX, "1.20.1")
     assert known is not None
     assert runtime is not None
     assert (known.opset, runtime.opset) == (22, 21)
     for line in MATRIX.table("onnx")["runtimes"]:
-        model, reader = onnx.release_of(MATRIX, line["onnx"]), onnx.runtime_of(MATRIX, line["onnxruntime"])
+        model, reader = (
+            frameworks.onnx_of(MATRIX, line["onnx"]),
+            frameworks.onnx_runtime_of(MATRIX, line["onnxruntime"]),
+        )
         assert model is not None
         assert reader is not None
         assert reader.opset == model.opset, line["onnxruntime"]
-    assert onnx.release_of(MATRIX, "99.0.0") is None
-    assert onnx.runtime_of(MATRIX, "nightly") is None
+    assert frameworks.onnx_of(MATRIX, "99.0.0") is None
+    assert frameworks.onnx_runtime_of(MATRIX, "nightly") is None
 
 
 def test_each_technique_is_of_a_known_server_and_stands_once() -> None:

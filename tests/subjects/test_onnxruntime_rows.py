@@ -7,14 +7,14 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import libraries, onnxruntime
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks, libraries
+from gpustack.matrix.subjects.ranges import numbers
 
 MATRIX = Matrix()
 
 
 def test_releases_leave_no_gap_and_agree_with_the_spans_that_the_doctor_reads() -> None:
-    found = onnxruntime.releases(MATRIX)
+    found = frameworks.onnxruntime_releases(MATRIX)
     assert all(numbers(new.version)[1] - numbers(old.version)[1] == 1 for old, new in pairwise(found))
     for span in MATRIX.onnxruntime:
         for one in found:
@@ -24,7 +24,7 @@ def test_releases_leave_no_gap_and_agree_with_the_spans_that_the_doctor_reads() 
 
 
 def test_the_libraries_it_links_are_of_its_cuda() -> None:
-    for one in onnxruntime.releases(MATRIX):
+    for one in frameworks.onnxruntime_releases(MATRIX):
         for name in one.sonames:
             assert one.cuda in libraries.cuda_of_soname(MATRIX, name), (one.version, name)
         assert not one.sonames or f"libcudnn.so.{one.cudnn}" in one.sonames
@@ -32,19 +32,14 @@ def test_the_libraries_it_links_are_of_its_cuda() -> None:
 
 @pytest.mark.parametrize(("version", "cuda", "cudnn"), [("1.18.1", 11, 8), ("1.19.2", 12, 9), ("1.27.0", 13, 9)])
 def test_what_a_version_needs(version: str, cuda: int, cudnn: int) -> None:
-    found = onnxruntime.release_of(MATRIX, version)
+    found = frameworks.onnxruntime_of(MATRIX, version)
     assert found is not None
     assert (found.cuda, found.cudnn) == (cuda, cudnn)
-    assert onnxruntime.release_of(MATRIX, "99.0") is None
+    assert frameworks.onnxruntime_of(MATRIX, "99.0") is None
 
 
 def test_the_feed_for_cuda_12_changes_its_cudnn_with_1_18_1() -> None:
-    assert [one.cudnn for one in onnxruntime.feeds_of(MATRIX, "1.18.0")] == [8]
-    assert [one.cudnn for one in onnxruntime.feeds_of(MATRIX, "1.18.1")] == [9]
-    assert [one.cuda for one in onnxruntime.feeds_of(MATRIX, "1.20.0")] == [11]
-    assert onnxruntime.feeds_of(MATRIX, "1.27.0") == ()
-
-
-def test_one_module_comes_from_many_distributions() -> None:
-    assert {"onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"} <= set(onnxruntime.modules(MATRIX))
-    assert "onnxruntime-qnn" not in onnxruntime.modules(MATRIX)
+    assert [one.cudnn for one in frameworks.onnxruntime_feeds(MATRIX, "1.18.0")] == [8]
+    assert [one.cudnn for one in frameworks.onnxruntime_feeds(MATRIX, "1.18.1")] == [9]
+    assert [one.cuda for one in frameworks.onnxruntime_feeds(MATRIX, "1.20.0")] == [11]
+    assert frameworks.onnxruntime_feeds(MATRIX, "1.27.0") == ()

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import rocm
+from gpustack.matrix.subjects import amd_intel
 from gpustack.matrix.subjects.ranges import version_of
 
 MATRIX = Matrix()
@@ -29,18 +29,18 @@ MATRIX = Matrix()
     ],
 )
 def test_a_name_tells_the_target(name: str, gfx: str) -> None:
-    found = rocm.gfx_of(MATRIX, name)
+    found = amd_intel.gfx_of(MATRIX, name)
     assert found is not None
     assert found.gfx == gfx
 
 
 @pytest.mark.parametrize("name", ["", "NVIDIA H200", "AMD Radeon Graphics", "AMD Radeon HD 6970", "gfx9999"])
 def test_a_name_that_tells_no_target(name: str) -> None:
-    assert rocm.gfx_of(MATRIX, name) is None
+    assert amd_intel.gfx_of(MATRIX, name) is None
 
 
 def test_every_target_and_every_name_stands_once() -> None:
-    found = rocm.targets(MATRIX)
+    found = amd_intel.targets(MATRIX)
     names = [words for one in found for words in one.names]
     assert len({one.gfx for one in found}) == len({one.row.text for one in found}) == len(found)
     assert len(set(names)) == len(names)
@@ -48,52 +48,52 @@ def test_every_target_and_every_name_stands_once() -> None:
 
 
 def test_every_target_named_elsewhere_is_one() -> None:
-    known = {one.gfx for one in rocm.targets(MATRIX)}
-    assert {one.gfx for one in rocm.overrides(MATRIX)} <= known
+    known = {one.gfx for one in amd_intel.targets(MATRIX)}
+    assert {one.gfx for one in amd_intel.overrides(MATRIX)} <= known
     for release in ("6.1", "6.2.4", "7.0", "7.1.1", "7.14", "10.0"):
-        assert {gfx for one in rocm.support_of(MATRIX, release) for gfx in one.gfx} <= known
-    assert {gfx for one in rocm.torch_builds(MATRIX) for gfx in one.archs} <= known | {"gfx803"}
+        assert {gfx for one in amd_intel.support_of(MATRIX, release) for gfx in one.gfx} <= known
+    assert {gfx for one in amd_intel.torch_builds(MATRIX) for gfx in one.archs} <= known | {"gfx803"}
 
 
 def test_what_a_release_supports() -> None:
-    levels = {one.level: one.gfx for one in rocm.support_of(MATRIX, "6.2.4")}
+    levels = {one.level: one.gfx for one in amd_intel.support_of(MATRIX, "6.2.4")}
     assert "gfx942" in levels["supported"]
     assert "gfx906" in levels["deprecated"]
-    assert rocm.support_of(MATRIX, "6.4.1") == ()
+    assert amd_intel.support_of(MATRIX, "6.4.1") == ()
 
 
 def test_the_rocm_builds_of_torch() -> None:
-    found = rocm.torch_builds(MATRIX)
+    found = amd_intel.torch_builds(MATRIX)
     assert len({(one.torch, one.rocm) for one in found}) == len(found)
     keys = [(version_of(one.torch), version_of(one.rocm)) for one in found]
     assert all(old < new for old, new in pairwise(keys))
-    one = rocm.torch_build_of(MATRIX, "2.4.1+rocm6.1", "6.1")
+    one = amd_intel.torch_build_of(MATRIX, "2.4.1+rocm6.1", "6.1")
     assert one is not None
     assert "gfx942" in one.archs
-    bare = rocm.torch_build_of(MATRIX, "2.7.1", "6.3")
+    bare = amd_intel.torch_build_of(MATRIX, "2.7.1", "6.3")
     assert bare is not None
     assert bare.archs == ()
-    assert rocm.torch_build_of(MATRIX, "2.7.1", "7.2") is None
+    assert amd_intel.torch_build_of(MATRIX, "2.7.1", "7.2") is None
 
 
 def test_the_window_of_a_driver() -> None:
-    found = rocm.driver_windows(MATRIX)
+    found = amd_intel.driver_windows(MATRIX)
     assert len({one.driver for one in found}) == len(found)
-    window = rocm.driver_window_of(MATRIX, "6.3.3")
+    window = amd_intel.driver_window_of(MATRIX, "6.3.3")
     assert window is not None
     assert window.rocm.holds("6.1.3")
     assert not window.rocm.holds("6.0.2")
-    assert rocm.driver_window_of(MATRIX, "4.5") is None
+    assert amd_intel.driver_window_of(MATRIX, "4.5") is None
 
 
 def test_the_module_of_a_driver() -> None:
-    modules = {one.module: one.driver for one in rocm.driver_modules(MATRIX)}
+    modules = {one.module: one.driver for one in amd_intel.driver_modules(MATRIX)}
     assert modules["6.14.14"] == "30.10"
 
 
 def test_the_override_of_a_target_without_code_of_its_own() -> None:
-    found = rocm.override_of(MATRIX, "gfx1031")
+    found = amd_intel.override_of(MATRIX, "gfx1031")
     assert found is not None
     assert found.value == "10.3.0"
     assert found.outcome
-    assert rocm.override_of(MATRIX, "gfx942") is None
+    assert amd_intel.override_of(MATRIX, "gfx942") is None

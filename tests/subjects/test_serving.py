@@ -40,15 +40,6 @@ def test_tgi_holds_ptx_of_its_newest_target() -> None:
     assert any(one.runs_on(ComputeCapability(12, 0)) for one in found.archs)
 
 
-def test_an_image_names_its_cuda_and_what_is_inside() -> None:
-    found = serving.images(MATRIX)
-    assert len({(one.container, one.flavour) for one in found}) == len(found)
-    newest = next(one for one in found if (one.container, one.flavour) == ("26.07", "vllm"))
-    assert newest.inside["vllm"].startswith("0.24.0")
-    assert newest.cuda >= CudaVersion(13)
-    assert all(one.driver.branch >= 450 for one in found)
-
-
 def test_a_release_may_leave_torch_open() -> None:
     found = serving.release_of(MATRIX, "sglang", "0.4.0")
     assert found is not None

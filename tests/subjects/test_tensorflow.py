@@ -7,25 +7,25 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import cudnn, tensorflow
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks, libraries
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
 MATRIX = Matrix()
 
 
 def test_releases_go_from_old_to_new_and_their_cudnn_is_known() -> None:
-    found = tensorflow.releases(MATRIX)
+    found = frameworks.tensorflow_releases(MATRIX)
     assert all(numbers(old.version) < numbers(new.version) for old, new in pairwise(found))
     assert all(old.cuda <= new.cuda for old, new in pairwise(found))
     for one in found:
         assert one.pythons
-        assert numbers(one.cudnn) < (7, 6) or cudnn.release_of(MATRIX, f"{one.cudnn}.0") is not None
+        assert numbers(one.cudnn) < (7, 6) or libraries.cudnn_of(MATRIX, f"{one.cudnn}.0") is not None
 
 
 def test_pins_bring_the_cuda_major_that_the_release_was_made_with() -> None:
     for line in MATRIX.table("tensorflow")["pins"]:
-        release = tensorflow.release_of(MATRIX, line["tensorflow"])
+        release = frameworks.tensorflow_of(MATRIX, line["tensorflow"])
         assert release is not None
         exact = line["pins"]["cudart"].rpartition(">=")[2]
         assert numbers(exact)[0] == release.cuda.major
@@ -36,26 +36,18 @@ def test_pins_bring_the_cuda_major_that_the_release_was_made_with() -> None:
     [("2.10.1", (11, 2), "8.1"), ("2.15.0", (12, 2), "8.9"), ("2.18.0", (12, 5), "9.3"), ("1.15.5", (10, 0), "7.4")],
 )
 def test_what_a_version_needs(version: str, cuda: tuple[int, int], cudnn_: str) -> None:
-    found = tensorflow.release_of(MATRIX, version)
+    found = frameworks.tensorflow_of(MATRIX, version)
     assert found is not None
     assert (found.cuda, found.cudnn) == (CudaVersion(*cuda), cudnn_)
 
 
-def test_the_names_it_looks_for_are_those_of_its_cuda_and_cudnn() -> None:
-    assert tensorflow.sonames_of(MATRIX, "2.10.1")[:2] == ("libcudart.so.11.0", "libcublas.so.11")
-    assert tensorflow.sonames_of(MATRIX, "2.17.0")[-1] == "libcudnn.so.8"
-    assert tensorflow.sonames_of(MATRIX, "2.18.0")[-1] == "libcudnn.so.9"
-    assert tensorflow.sonames_of(MATRIX, "2.3.0") == ()
-    assert tensorflow.sonames_of(MATRIX, "99.0") == ()
-
-
 def test_windows_has_no_gpu_after_2_10() -> None:
-    assert tensorflow.gpu_on(MATRIX, "2.10.1", "windows") is True
-    assert tensorflow.gpu_on(MATRIX, "2.11.0", "windows") is False
-    assert tensorflow.gpu_on(MATRIX, "2.11.0", "plan9") is None
+    assert frameworks.tensorflow_gpu_on(MATRIX, "2.10.1", "windows") is True
+    assert frameworks.tensorflow_gpu_on(MATRIX, "2.11.0", "windows") is False
+    assert frameworks.tensorflow_gpu_on(MATRIX, "2.11.0", "plan9") is None
 
 
 def test_blackwell_runs_by_ptx_alone() -> None:
-    newest = tensorflow.releases(MATRIX)[-1]
+    newest = frameworks.tensorflow_releases(MATRIX)[-1]
     kinds = {arch.kind for arch in newest.archs if arch.runs_on(ComputeCapability(12, 0))}
     assert kinds == {"compute"}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import libraries, tensorrt, torch
-from gpustack.matrix.subjects.spans import numbers, within
+from gpustack.matrix.subjects import libraries, torch
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.versions import ComputeCapability
 
 MATRIX = Matrix()
 
 
 def test_releases_go_from_old_to_new_under_the_name_of_their_major() -> None:
-    found = tensorrt.releases(MATRIX)
+    found = libraries.tensorrt_releases(MATRIX)
     assert all(numbers(old.version) < numbers(new.version) for old, new in pairwise(found))
     assert len({one.row.text for one in found}) == len(found)
     for one in found:
@@ -23,33 +23,28 @@ def test_releases_go_from_old_to_new_under_the_name_of_their_major() -> None:
 
 
 def test_the_oldest_gpu_never_goes_back() -> None:
-    gpus = [one.oldest_gpu for one in tensorrt.releases(MATRIX) if one.oldest_gpu]
+    gpus = [one.oldest_gpu for one in libraries.tensorrt_releases(MATRIX) if one.oldest_gpu]
     assert all(old <= new for old, new in pairwise(gpus))
 
 
 def test_volta_ends_with_10_4_and_cuda_13_begins_with_10_13_2() -> None:
-    last, first = tensorrt.release_of(MATRIX, "10.4.0.26"), tensorrt.release_of(MATRIX, "10.5.0.18")
+    last, first = libraries.tensorrt_of(MATRIX, "10.4.0.26"), libraries.tensorrt_of(MATRIX, "10.5.0.18")
     assert last is not None
     assert first is not None
     assert last.oldest_gpu == ComputeCapability(7, 0)
     assert first.oldest_gpu == ComputeCapability(7, 5)
-    assert next(one.version for one in tensorrt.releases(MATRIX) if 13 in one.majors) == "10.13.2"
+    assert next(one.version for one in libraries.tensorrt_releases(MATRIX) if 13 in one.majors) == "10.13.2"
 
 
 def test_an_unknown_patch_release_is_taken_for_its_minor_and_an_unknown_minor_for_nothing() -> None:
-    found = tensorrt.release_of(MATRIX, "10.16.1.11")
+    found = libraries.tensorrt_of(MATRIX, "10.16.1.11")
     assert found is not None
     assert found.version == "10.16.0"
-    assert tensorrt.release_of(MATRIX, "99.0.0") is None
+    assert libraries.tensorrt_of(MATRIX, "99.0.0") is None
 
 
 def test_torch_tensorrt_names_a_torch_that_is_there() -> None:
-    pins = tensorrt.torch_tensorrt(MATRIX)
+    pins = libraries.torch_tensorrt(MATRIX)
     assert pins
     for one in pins:
-        assert any(within(release.version, one.torch) for release in torch.releases(MATRIX)), one.torch
-
-
-def test_numbers_are_read_as_versions() -> None:
-    assert tensorrt.decode(110400) == "11.4.0"
-    assert tensorrt.decode(8601) == "8.6.1"
+        assert any(one.torch.holds(release.version) for release in torch.releases(MATRIX)), one.torch

@@ -14,10 +14,19 @@ from gpustack.diagnose.requirements.records import records
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.spelling import squash
-from gpustack.matrix.subjects.numbers import FAMILIES, Family, bucket_of, numbers
-from gpustack.matrix.subjects.systems import LayerRow, System, layers, systems
-from gpustack.matrix.subjects.terms import NumberLeads, Term, leads_of, place_of, places, terms
-from gpustack.matrix.subjects.xids import clock_reasons
+from gpustack.matrix.subjects.codes import FAMILIES, Family, bucket_of, clock_reasons, numbers
+from gpustack.matrix.subjects.terms import (
+    LayerRow,
+    NumberLeads,
+    System,
+    Term,
+    layers,
+    leads_of,
+    place_of,
+    places,
+    systems,
+    terms,
+)
 from gpustack.model.facts import Layer
 
 MATRIX = Matrix()
@@ -109,7 +118,12 @@ def test_findings_in_rows_can_be_explained() -> None:
 def leads() -> tuple[NumberLeads, ...]:
     return tuple(
         NumberLeads(
-            table=line["table"], number=line["code"], findings=tuple(line["findings"]), row=places(MATRIX)[0].row
+            origin="terms.leads",
+            source="",
+            checked="",
+            family=line["table"],
+            number=line["code"],
+            findings=tuple(line["findings"]),
         )
         for line in MATRIX.table("terms")["leads"]
     )
@@ -149,7 +163,7 @@ def test_numbers_have_names_and_stand_once_in_their_table(family: Family) -> Non
 def test_a_number_leads_only_where_its_table_has_it() -> None:
     known = {(family.id, one.number) for family in FAMILIES for one in numbers(MATRIX, family)}
     known |= {("clocks", one.bit) for one in clock_reasons(MATRIX)}
-    assert {(one.table, one.number) for one in leads()} <= known
+    assert {(one.family, one.number) for one in leads()} <= known
 
 
 def test_what_well_known_numbers_lead_to() -> None:

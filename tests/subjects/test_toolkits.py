@@ -90,11 +90,3 @@ def test_compat_packages_for_an_old_driver_begin_with_the_smallest_step() -> Non
     assert found == ["cuda-compat-12-6", "cuda-compat-12-8", "cuda-compat-12-9"]
     assert toolkits.compats_for(MATRIX, CudaVersion(13, 3), 580)[0].name == "cuda-compat-13-3"
     assert toolkits.compats_for(MATRIX, CudaVersion(12, 6), 550) == ()
-
-
-def test_rules_name_the_errors_that_break_them() -> None:
-    every = toolkits.rules(MATRIX)
-    codes = {one.id: one.codes for one in every}
-    assert codes["forward-gpus"] == (804,)
-    assert len({one.id for one in every}) == len(every)
-    assert all(code in MATRIX.cuda_codes for one in every for code in one.codes)

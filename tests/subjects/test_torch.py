@@ -8,7 +8,7 @@ import pytest
 
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import torch
-from gpustack.matrix.subjects.spans import minor, numbers
+from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
 MATRIX = Matrix()

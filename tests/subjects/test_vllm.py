@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import vllm
+from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -15,7 +15,7 @@ MATRIX = Matrix()
 
 
 def test_every_release_stands_once_oldest_first() -> None:
-    found = vllm.releases(MATRIX)
+    found = serving.vllm_releases(MATRIX)
     versions = [version_of(one.version) for one in found]
     assert all(old and new and old < new for old, new in pairwise(versions))
     assert len({one.row.text for one in found}) == len(found) > 30
@@ -27,7 +27,7 @@ def test_every_release_stands_once_oldest_first() -> None:
     ("version", "torch", "cuda"), [("0.19.1", "2.10.0", "12.8"), ("0.20.2+cu130", "2.11.0+cu130", "13.0")]
 )
 def test_what_a_release_asks_for(version: str, torch: str, cuda: str) -> None:
-    found = vllm.release_of(MATRIX, version)
+    found = serving.vllm_of(MATRIX, version)
     assert found is not None
     assert found.torch.holds(torch)
     assert not found.torch.holds("2.9.1")
@@ -36,7 +36,7 @@ def test_what_a_release_asks_for(version: str, torch: str, cuda: str) -> None:
 
 
 def test_the_lowest_gpu_of_a_release() -> None:
-    floor = vllm.floor_of(MATRIX, "0.20.2")
+    floor = serving.vllm_floor(MATRIX, "0.20.2")
     assert floor is not None
     assert floor.capability == ComputeCapability(7, 5)
 
@@ -44,11 +44,11 @@ def test_the_lowest_gpu_of_a_release() -> None:
 def test_the_lowest_gpus_do_not_overlap() -> None:
     spans = [VersionRange.parse(line["versions"]) for line in MATRIX.table("vllm")["gpus"]]
     assert spans
-    for one in vllm.releases(MATRIX):
+    for one in serving.vllm_releases(MATRIX):
         assert sum(span.holds(one.version) for span in spans) <= 1
 
 
 def test_a_release_that_no_row_states() -> None:
-    assert vllm.release_of(MATRIX, "99.0") is None
-    assert vllm.release_of(MATRIX, "main") is None
-    assert vllm.floor_of(MATRIX, "main") is None
+    assert serving.vllm_of(MATRIX, "99.0") is None
+    assert serving.vllm_of(MATRIX, "main") is None
+    assert serving.vllm_floor(MATRIX, "main") is None

@@ -1,6 +1,6 @@
-"""What the compatibility matrix states of one subject after another: a module a subject, its rows as types.
+"""What the compatibility matrix states of one subject after another: its rows as types, and look-ups in them.
 
-A module holds frozen types and functions that take the matrix and give rows: ``matrix.rows("cudnn", "releases", …)``.
+The types of a row's fields say how it is read: ``matrix.rows("cudnn", "releases", CudnnRelease)``.
 Each file under ``compat-matrix/`` names in its head the components (``subjects``) that it is about. A module is loaded
 when it is first asked for something, since a report needs few of them and its start is counted in milliseconds.
 """
@@ -9,9 +9,8 @@ import importlib.util
 import sys
 
 LATE = (
-    *("compilers", "compilers_host", "cudnn", "drivers", "gpus", "health", "intel", "jax", "known_bad", "libraries"),
-    *("messages", "nccl", "numbers", "onnx", "onnxruntime", "pep440", "ranges", "rocm", "serving", "systems"),
-    *("tensorflow", "tensorrt", "terms", "toolkits", "torch", "torch_rows", "training", "vllm", "wheel_tags", "xids"),
+    *("amd_intel", "codes", "drivers", "frameworks", "gpus", "health", "known_bad", "libraries", "messages", "ranges"),
+    *("serving", "terms", "toolkits", "torch", "training", "wheel_tags"),
 )
 
 

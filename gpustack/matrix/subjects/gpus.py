@@ -1,20 +1,21 @@
-"""GPU products by the names that people and tools write: compute capability, what they are made for, peaks."""
+"""GPU products by the names that people and tools write: compute capability, what they are for, peaks, limits."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.tables import needed, row
+from gpustack.model.reading import key, whole
+from gpustack.model.report import Severity
+from gpustack.model.rows import Stated
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.matrix import Matrix
-    from gpustack.matrix.tables import Line
-    from gpustack.model.report import Row
 
 PEAKS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 CLASSES = ("datacenter", "workstation", "consumer", "embedded")
@@ -37,58 +38,96 @@ _BEFORE = ("rtx ", "gtx ", "gt ", "quadro ", "quadro rtx ", "grid ")
 _SWAPPED = {"gtx": "rtx", "rtx": "gtx"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductLine:
+def plain(product: str) -> str:
+    """Return a product's name in plain words: no vendor, count, memory size, form factor or trim (Laptop, Max-Q)."""
+    inside = product.partition("[")[2].rpartition("]")[0]
+    first = (inside or product).partition(" / ")[0]
+    text = _COUNT.sub("", first.strip().lower())
+    text = _JOINED.sub(lambda match: f"{match.group(1) or ''} ", _NOISE.sub(" ", text))
+    words = re.split(r"[\s\-_(),]+", text)
+    return " ".join(word for word in words if word and word not in _ORNAMENT and not _FORM.fullmatch(word))
+
+
+def _keys(names: list[str]) -> frozenset[str]:
+    return frozenset(map(plain, names))
+
+
+def _kind(word: str) -> str:
+    if word not in CLASSES:
+        raise ValueError(word)
+    return word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ProductLine(Stated):
     """Products of one kind and compute capability; ``kind`` is datacenter, workstation, consumer or embedded."""
 
     names: tuple[str, ...]
-    keys: frozenset[str]
-    capability: ComputeCapability
-    kind: str
-    row: Row
+    keys: frozenset[str] = field(metadata=key("names", _keys))
+    capability: ComputeCapability = field(metadata=key("cc"))
+    kind: str = field(metadata=key("class", _kind))
+    series: str
+
+    def __str__(self) -> str:
+        return f"{self.series}: compute capability {self.capability}, {self.kind}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedName:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SharedName(Stated):
     """Names that products of different compute capability share, and which products those are."""
 
     names: tuple[str, ...]
-    keys: frozenset[str]
+    keys: frozenset[str] = field(metadata=key("names", _keys))
     why: str
-    row: Row
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.names)}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Figures(Stated):
     """What a product's datasheet says: memory in decimal GB, bandwidth in GB/s, dense peaks in TFLOPS (int8: TOPS)."""
 
     name: str
     match: tuple[str, ...]
-    row: Row
     units: int | None = None
     memory_gb: float | None = None
     memory_gbs: float | None = None
     watts: int | None = None
-    peaks: Mapping[str, float] = field(default_factory=dict)
+    peaks: Mapping[str, float] = field(
+        metadata=whole(lambda line: {what: float(line[what]) for what in PEAKS if what in line})
+    )
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{what} {value:g}" for what, value in self.peaks.items())
+        return f"datasheet of {self.name}: {shown or 'no peaks'}"
+
+
+class Side(str, Enum):
+    """Which side of the value is bad."""
+
+    ABOVE = "above"
+    AT_LEAST = "at-least"
+    BELOW = "below"
 
 
 def product_lines(matrix: Matrix) -> tuple[ProductLine, ...]:
-    """Give every line of products, oldest architecture first."""
-    return matrix.rows("gpus", "products", _line)
+    """Return every line of products, oldest architecture first."""
+    return matrix.rows("gpus", "products", ProductLine)
 
 
 def shared_names(matrix: Matrix) -> tuple[SharedName, ...]:
-    """Give the names that do not tell the compute capability."""
-    return matrix.rows("gpus", "ambiguous", _shared)
+    """Return the names that do not tell the compute capability."""
+    return matrix.rows("gpus", "ambiguous", SharedName)
 
 
 def figures(matrix: Matrix) -> tuple[Figures, ...]:
-    """Give the datasheet figures that the matrix has."""
-    return matrix.rows("gpus", "figures", _figures)
+    """Return the datasheet figures that the matrix has."""
+    return matrix.rows("gpus", "figures", Figures)
 
 
 def line_of(matrix: Matrix, product: str) -> ProductLine | None:
-    """Give the product line of a name as a tool or a person writes it, or None where it is not sure."""
+    """Return the product line of a name as a tool or a person writes it, or None where it is not sure."""
     words = plain(product)
     if _shared_by(matrix, {words}):
         return None
@@ -96,30 +135,20 @@ def line_of(matrix: Matrix, product: str) -> ProductLine | None:
 
 
 def capability_of(matrix: Matrix, product: str) -> ComputeCapability | None:
-    """Give the compute capability of a product by its name, or None where the name alone does not tell."""
+    """Return the compute capability of a product by its name, or None where the name alone does not tell."""
     found = line_of(matrix, product)
     return found.capability if found else None
 
 
 def class_of(matrix: Matrix, product: str) -> str | None:
-    """Give what a product is made for: datacenter, workstation, consumer, embedded; None where it is not known."""
+    """Return what a product is made for: datacenter, workstation, consumer, embedded; None where it is not known."""
     found = line_of(matrix, product)
     return found.kind if found else None
 
 
 def ambiguity_of(matrix: Matrix, product: str) -> SharedName | None:
-    """Give why a name does not tell the compute capability, or None where it is not such a name."""
+    """Return why a name does not tell the compute capability, or None where it is not such a name."""
     return _shared_by(matrix, {plain(product)})
-
-
-def plain(product: str) -> str:
-    """Give a product's name in plain words: no vendor, count, memory size, form factor or trim (Laptop GPU, Max-Q)."""
-    inside = product.partition("[")[2].rpartition("]")[0]
-    first = (inside or product).partition(" / ")[0]
-    text = _COUNT.sub("", first.strip().lower())
-    text = _JOINED.sub(lambda match: f"{match.group(1) or ''} ", _NOISE.sub(" ", text))
-    words = re.split(r"[\s\-_(),]+", text)
-    return " ".join(word for word in words if word and word not in _ORNAMENT and not _FORM.fullmatch(word))
 
 
 def _only(matrix: Matrix, keys: set[str]) -> ProductLine | None:
@@ -141,35 +170,8 @@ def _guesses(words: str) -> set[str]:
     return {before + words for before in _BEFORE}
 
 
-def _line(line: Line) -> ProductLine:
-    text = f"{line['series']}: compute capability {line['cc']}, {line['class']}"
-    if line["class"] not in CLASSES:
-        raise ValueError(line["class"])
-    return ProductLine(
-        names=tuple(line["names"]),
-        keys=frozenset(plain(name) for name in line["names"]),
-        capability=needed(ComputeCapability.parse(line["cc"])),
-        kind=line["class"],
-        row=row("gpus", text, line),
-    )
 
-
-def _shared(line: Line) -> SharedName:
-    text = f"{', '.join(line['names'])}: {line['why']}"
-    keys = frozenset(plain(name) for name in line["names"])
-    return SharedName(names=tuple(line["names"]), keys=keys, why=line["why"], row=row("gpus", text, line))
-
-
-def _figures(line: Line) -> Figures:
-    peaks = {what: float(line[what]) for what in PEAKS if what in line}
-    shown = ", ".join(f"{what} {value:g}" for what, value in peaks.items())
-    return Figures(
-        name=line["name"],
-        match=tuple(line["match"]),
-        units=line.get("units"),
-        memory_gb=line.get("memory_gb"),
-        memory_gbs=line.get("memory_gbs"),
-        watts=line.get("watts"),
-        peaks=peaks,
-        row=row("gpus", f"datasheet of {line['name']}: {shown or 'no peaks'}", line),
-    )
+def replays(matrix: Matrix, generation: int, lanes: int) -> float | None:
+    """Return how many replays a minute a link may have, or None for a generation that no row states."""
+    found = next((one for one in thresholds(matrix) if one.name == f"pcie.replays.gen{generation}"), None)
+    return None if found is None else math.ceil(found.value * lanes)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from gpustack.matrix.tables import row
+from gpustack.model.facts import JsonValue
+from gpustack.model.reading import key, whole
 from gpustack.model.report import Severity
+from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.matrix import Matrix
-    from gpustack.matrix.tables import Line
-    from gpustack.model.facts import JsonValue
-    from gpustack.model.report import Row
 
 TABLE = "health"
 PLACES = ("fact", "gpu", "machine", "host")
+ASKED = {*PLACES, "is", "isnt", "like", "unlike", "above", "known", "count"}
 
 
 class Side(str, Enum):
@@ -45,38 +44,62 @@ class Path:
     names: tuple[str, ...]
     each: tuple[bool, ...]
 
+    @classmethod
+    def parse(cls, text: str) -> Path:
+        """Return the path that a text such as ``links[].errors.replay`` or ``unavailable.power.watts`` names."""
+        first, _, rest = text.partition(".")
+        parts = (first, rest) if first == "unavailable" and rest else tuple(text.split("."))
+        names = tuple(part.removesuffix("[]") for part in parts)
+        return cls(text=text, names=names, each=tuple(part.endswith("[]") for part in parts))
+
+
+def _place(said: Mapping[str, Any]) -> str:
+    """Return whose fact a condition asks for; raises ValueError for one that asks for none, or in unknown words."""
+    (place,) = (one for one in PLACES if one in said)
+    if not said.keys() <= ASKED or len(said) == 1:
+        raise ValueError(f"a condition with {', '.join(said)}")
+    return place
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """What must hold for a row to apply: a fact of the instance, of its GPU, of a component or of the host."""
 
-    place: str
-    path: Path
+    place: str = field(metadata=whole(_place))
+    path: Path = field(metadata=whole(lambda said: Path.parse(said[_place(said)])))
     is_: tuple[JsonValue, ...] | None = None
     isnt: tuple[JsonValue, ...] | None = None
-    like: re.Pattern[str] | None = None
-    unlike: re.Pattern[str] | None = None
+    like: re.Pattern[str] | None = field(default=None, metadata=key("like", re.compile))
+    unlike: re.Pattern[str] | None = field(default=None, metadata=key("unlike", re.compile))
     above: float | None = None
     known: bool | None = None
     count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
+class Duty(Stated):
     """What all rows about one fact have: of which component, under which conditions, and the finding if broken."""
 
     name: str
     of: str
-    path: Path
+    path: Path = field(metadata=key("fact"))
     finding: str
     severity: Severity
     what: str
-    row: Row
     when: tuple[Condition, ...] = ()
     either: tuple[Condition, ...] = ()
     gpus: frozenset[str] = frozenset()
-    members: re.Pattern[str] | None = None
+    members: re.Pattern[str] | None = field(default=None, metadata=key("members", re.compile))
     several: bool = False
+
+    def __str__(self) -> str:
+        only = f", on {' and '.join(sorted(self.gpus))} GPUs" if self.gpus else ""
+        return f"{self.name}: {self.of} {self.path.text} {self.wanted}{only}"
+
+    @property
+    def wanted(self) -> str:
+        """What is wanted of the fact, in words."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +108,21 @@ class State(Duty):
 
     expect: tuple[JsonValue, ...] | None = None
     never: tuple[JsonValue, ...] = ()
-    unlike: re.Pattern[str] | None = None
+    unlike: re.Pattern[str] | None = field(default=None, metadata=key("unlike", re.compile))
     known: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a row that expects nothing."""
+        if not self.wanted:
+            raise ValueError(f"{self.name} expects nothing")
+
+    @property
+    def wanted(self) -> str:
+        """What is wanted of the fact, in words."""
+        words = [f"is {' or '.join(map(shown, self.expect))}"] if self.expect is not None else []
+        words += [f"is not {' or '.join(map(shown, self.never))}"] if self.never else []
+        words += [f"is without {self.unlike.pattern}"] if self.unlike else []
+        return " and ".join([*words, "is read"] if self.known else words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +134,17 @@ class Limit(Duty):
     bound: tuple[Path, ...] = ()
     margin: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a row without a bound, or with two."""
+        if (self.value is None) != bool(self.bound):
+            raise ValueError(f"{self.name} has no bound or two")
+
+    @property
+    def wanted(self) -> str:
+        """What is wanted of the fact, in words."""
+        against = " or ".join(one.text for one in self.bound) or f"{self.value:.12g}"
+        return f"is bad {self.bad.value.replace('-', ' ')} {against}{f' less {self.margin:g}' if self.margin else ''}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike(Duty):
@@ -105,9 +152,14 @@ class Alike(Duty):
 
     usual: tuple[JsonValue, ...] = ()
 
+    @property
+    def wanted(self) -> str:
+        """What is wanted of the fact, in words."""
+        return "is equal among siblings"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Stated):
     """Two lists of GPUs of which the second has every GPU of the first."""
 
     name: str
@@ -116,126 +168,29 @@ class Count:
     finding: str
     severity: Severity
     what: str
-    row: Row
+
+    def __str__(self) -> str:
+        return f"every GPU of the list {self.every} is in the list {self.among}"
 
 
 def states(matrix: Matrix) -> tuple[State, ...]:
     """Return every expected state."""
-    return matrix.rows(TABLE, "states", _state)
+    return matrix.rows(TABLE, "states", State)
 
 
 def limits(matrix: Matrix) -> tuple[Limit, ...]:
     """Return every limit."""
-    return matrix.rows(TABLE, "limits", _limit)
+    return matrix.rows(TABLE, "limits", Limit)
 
 
 def alikes(matrix: Matrix) -> tuple[Alike, ...]:
     """Return every fact in which siblings are alike."""
-    return matrix.rows(TABLE, "alike", _alike)
+    return matrix.rows(TABLE, "alike", Alike)
 
 
 def counts(matrix: Matrix) -> tuple[Count, ...]:
     """Return every pair of lists of GPUs that are compared."""
-    return matrix.rows(TABLE, "counts", _count)
-
-
-def path(text: str) -> Path:
-    """Return the path that a text such as ``links[].errors.replay`` or ``unavailable.temperature.gpu_c`` names."""
-    first, _, rest = text.partition(".")
-    parts = (first, rest) if first == "unavailable" and rest else tuple(text.split("."))
-    names = tuple(part.removesuffix("[]") for part in parts)
-    return Path(text=text, names=names, each=tuple(part.endswith("[]") for part in parts))
-
-
-def _state(line: Line) -> State:
-    expect, unlike = line.get("expect"), line.get("unlike")
-    never = tuple(line.get("never", ()))
-    if expect is None and unlike is None and not never and not line.get("known"):
-        raise ValueError(f"{line['name']} expects nothing")
-    wanted = [f"is {' or '.join(map(shown, expect))}"] if expect is not None else []
-    wanted += [f"is not {' or '.join(map(shown, never))}"] if never else []
-    wanted += [f"is without {unlike}"] if unlike else []
-    wanted += ["is read"] if line.get("known") else []
-    return State(
-        **_common(line, f"{line['of']} {line['fact']} {' and '.join(wanted)}"),
-        expect=None if expect is None else tuple(expect),
-        never=never,
-        unlike=re.compile(unlike) if unlike else None,
-        known=line.get("known", False),
-    )
-
-
-def _limit(line: Line) -> Limit:
-    bad, bound = Side(line["bad"]), tuple(map(path, line.get("bound", ())))
-    if ("value" in line) == bool(bound):
-        raise ValueError(f"{line['name']} has no bound or two")
-    against = " or ".join(one.text for one in bound) or f"{line['value']}"
-    less = f" less {line['margin']}" if "margin" in line else ""
-    said = f"{line['of']} {line['fact']} is bad {bad.value.replace('-', ' ')} {against}{less}"
-    value = line.get("value")
-    return Limit(
-        **_common(line, said),
-        bad=bad,
-        value=None if value is None else float(value),
-        bound=bound,
-        margin=float(line.get("margin", 0.0)),
-    )
-
-
-def _alike(line: Line) -> Alike:
-    said = f"{line['of']} {line['fact']} is equal among siblings"
-    return Alike(**_common(line, said), usual=tuple(line.get("usual", ())))
-
-
-def _count(line: Line) -> Count:
-    return Count(
-        name=line["name"],
-        every=line["every"],
-        among=line["among"],
-        finding=line["finding"],
-        severity=Severity(line["severity"]),
-        what=line["what"],
-        row=row(TABLE, f"every GPU of the list {line['every']} is in the list {line['among']}", line),
-    )
-
-
-def _common(line: Line, said: str) -> Mapping[str, Any]:
-    """Return what every row about one fact has, by the names of ``Duty``."""
-    only = f", on {' and '.join(line['gpus'])} GPUs" if "gpus" in line else ""
-    members = line.get("members")
-    return {
-        "name": line["name"],
-        "of": line["of"],
-        "path": path(line["fact"]),
-        "finding": line["finding"],
-        "severity": Severity(line["severity"]),
-        "what": line["what"],
-        "row": row(TABLE, f"{line['name']}: {said}{only}", line),
-        "when": tuple(map(_condition, line.get("when", ()))),
-        "either": tuple(map(_condition, line.get("either", ()))),
-        "gpus": frozenset(line.get("gpus", ())),
-        "members": re.compile(members) if members else None,
-        "several": line.get("several", False),
-    }
-
-
-def _condition(line: Mapping[str, Any]) -> Condition:
-    (place,) = (one for one in PLACES if one in line)
-    like, unlike = (re.compile(line[one]) if one in line else None for one in ("like", "unlike"))
-    known = set(PLACES) | {"is", "isnt", "like", "unlike", "above", "known", "count"}
-    if not line.keys() <= known or len(line) == 1:
-        raise ValueError(f"a condition with {', '.join(line)}")
-    return Condition(
-        place=place,
-        path=path(line[place]),
-        is_=tuple(line["is"]) if "is" in line else None,
-        isnt=tuple(line["isnt"]) if "isnt" in line else None,
-        like=like,
-        unlike=unlike,
-        above=line.get("above"),
-        known=line.get("known"),
-        count=line.get("count"),
-    )
+    return matrix.rows(TABLE, "counts", Count)
 
 
 def shown(value: JsonValue) -> str:

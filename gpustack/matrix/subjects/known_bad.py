@@ -9,14 +9,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects.ranges import VersionRange
-from gpustack.matrix.tables import row
+from gpustack.model.reading import key
+from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.tables import Line
-    from gpustack.model.report import Row
     from gpustack.model.versions import ComputeCapability
 
 
@@ -47,8 +46,8 @@ class Machine:
     architecture: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownBad:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KnownBad(Stated):
     """One combination: versions that go wrong, with what and on what; ``when`` is what no version shows."""
 
     id: str
@@ -58,16 +57,24 @@ class KnownBad:
     what: str
     advice: str
     proof: Proof
-    row: Row
     when: str = ""
-    partners: Mapping[str, VersionRange] = field(default_factory=dict)
-    capabilities: VersionRange | None = None
+    partners: Mapping[str, VersionRange] = field(default_factory=dict, metadata=key("with"))
+    capabilities: VersionRange | None = field(default=None, metadata=key("cc"))
     gfx: tuple[str, ...] = ()
     gpus: VersionRange | None = None
     machines: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        named = {self.component: self.versions, **self.partners}
+        given = " with ".join(f"{name} {span.text}".strip() for name, span in named.items())
+        place = [f"compute capability {self.capabilities.text}"] if self.capabilities else []
+        place += [", ".join(names) for names in (self.gfx, self.machines) if names]
+        place += [f"{self.gpus.text} GPUs"] if self.gpus else []
+        on = f" on {' and '.join(place)}" if place else ""
+        return f"{given}{on}{f', when {self.when}' if self.when else ''}: {self.what}"
+
     def fits(self, versions: Mapping[str, str], machine: Machine) -> bool:
-        """Tell whether these versions on this machine are the combination, ``when`` aside."""
+        """Return whether these versions on this machine are the combination, ``when`` aside."""
         named = {self.component: self.versions, **self.partners}
         return (
             all(name in versions and span.holds(versions[name]) for name, span in named.items())
@@ -85,8 +92,8 @@ class KnownBad:
 
 
 def rows(matrix: Matrix) -> tuple[KnownBad, ...]:
-    """Give every combination that is known to go wrong, the lowest layer first."""
-    return matrix.rows("known_bad", "combinations", _known_bad)
+    """Return every combination that is known to go wrong, the lowest layer first."""
+    return matrix.rows("known_bad", "combinations", KnownBad)
 
 
 def matching(
@@ -98,7 +105,7 @@ def matching(
     *,
     architecture: str | None = None,
 ) -> tuple[KnownBad, ...]:
-    """Give the combinations that these versions (by component id) on these GPUs are, wrong results first."""
+    """Return the combinations that these versions (by component id) on these GPUs are, wrong results first."""
     machine = Machine(capabilities=tuple(capabilities), gfx=tuple(gfx), gpu_count=gpu_count, architecture=architecture)
     found = (one for one in rows(matrix) if one.fits(versions, machine))
     order = tuple(Effect)
@@ -106,39 +113,5 @@ def matching(
 
 
 def of(matrix: Matrix, component: str) -> tuple[KnownBad, ...]:
-    """Give every combination in which the component takes part."""
+    """Return every combination in which the component takes part."""
     return tuple(one for one in rows(matrix) if component == one.component or component in one.partners)
-
-
-def _known_bad(line: Line) -> KnownBad:
-    return KnownBad(
-        id=line["id"],
-        component=line["component"],
-        versions=VersionRange(line["versions"]),
-        effect=Effect(line["effect"]),
-        what=line["what"],
-        advice=line["advice"],
-        proof=Proof(line["proof"]),
-        row=row("known_bad", _text(line), line),
-        when=line.get("when", ""),
-        partners={name: VersionRange(span) for name, span in line.get("with", {}).items()},
-        capabilities=_optional(line.get("cc")),
-        gfx=tuple(line.get("gfx", ())),
-        gpus=_optional(line.get("gpus")),
-        machines=tuple(line.get("machines", ())),
-    )
-
-
-def _text(line: Line) -> str:
-    named = [(line["component"], line["versions"]), *line.get("with", {}).items()]
-    said = " with ".join(f"{name} {span}".strip() for name, span in named)
-    place = [f"compute capability {line['cc']}"] if "cc" in line else []
-    place += [", ".join(line[key]) for key in ("gfx", "machines") if key in line]
-    place += [f"{line['gpus']} GPUs"] if "gpus" in line else []
-    on = f" on {' and '.join(place)}" if place else ""
-    when = f", when {line['when']}" if "when" in line else ""
-    return f"{said}{on}{when}: {line['what']}"
-
-
-def _optional(text: str | None) -> VersionRange | None:
-    return None if text is None else VersionRange(text)

@@ -1,56 +1,169 @@
-"""CUDA's libraries: which CUDA a name belongs to, which wheel brings it, and the versions that a toolkit has."""
+"""CUDA's libraries: which CUDA a name belongs to, and what cuDNN, NCCL and TensorRT need."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gpustack.matrix import tables
-from gpustack.matrix.subjects.spans import numbers
-from gpustack.model.versions import CudaVersion
+from gpustack.matrix.subjects.ranges import VersionRange, numbers
+from gpustack.model.reading import key, whole
+from gpustack.model.rows import Stated, driver
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.report import Row
 
-    Line = Mapping[str, Any]
-
-_NO_LIBRARY = frozenset({"cuda", "source", "checked"})
+_NO_LIBRARY = frozenset({"cuda", "source", "checked", "origin"})
 _FIRST_FAMILY = 11
 _OWN_MINOR = re.compile(r"lib\w+\.so\.(?:[789]|10)\.\d+|libcupti\.so\.11\.\d+")
+_CUDA_11 = 11
+_MAJORS = (12, 13)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Soname:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Soname(Stated):
     """The name that a library is loaded under, the CUDA majors whose builds have it, and the wheels that bring it."""
 
     soname: str
     library: str
-    majors: tuple[int, ...]
-    wheels: tuple[str, ...]
-    row: Row
+    majors: tuple[int, ...] = field(metadata=key("cuda"))
+    wheels: tuple[str, ...] = ()
     note: str | None = None
 
+    def __str__(self) -> str:
+        return f"{self.soname} belongs to CUDA {' or '.join(map(str, self.majors))}"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolkitParts:
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ToolkitParts(Stated):
     """The versions of the libraries in one release of the toolkit, by library (cublas, cufft, nvrtc …)."""
 
-    toolkit: str
+    toolkit: str = field(metadata=key("cuda"))
     cuda: CudaVersion
-    parts: Mapping[str, str]
-    row: Row
+    parts: Mapping[str, str] = field(
+        metadata=whole(lambda line: {name: version for name, version in line.items() if name not in _NO_LIBRARY})
+    )
+
+    def __str__(self) -> str:
+        cublas = f" with cuBLAS {self.parts['cublas']}" if "cublas" in self.parts else ""
+        return f"CUDA {self.toolkit} comes{cublas}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CudnnRelease(Stated):
+    """Releases of cuDNN in one range.
+
+    ``cuda`` are majors (11, 12), and minors before CUDA 11 (10.2); ``drivers`` the oldest Linux driver for each.
+    ``oldest_gpu`` is None where no source says it; ``oldest_gpu_cuda11`` where builds for CUDA 11 need a newer one.
+    """
+
+    versions: VersionRange
+    soname: str
+    cuda: tuple[str, ...]
+    drivers: Mapping[str, DriverRelease] = field(default_factory=dict)
+    oldest_gpu: ComputeCapability | None = field(default=None, metadata=key("min_cc"))
+    oldest_gpu_cuda11: ComputeCapability | None = field(default=None, metadata=key("min_cc_cuda11"))
+
+    def __str__(self) -> str:
+        gpu = f" and GPUs from compute capability {self.oldest_gpu}" if self.oldest_gpu else ""
+        return f"cuDNN {self.versions} ({self.soname}) is for CUDA {', '.join(self.cuda)}{gpu}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NcclRelease(Stated):
+    """One release: the CUDA version inside its wheel and the code in it, by CUDA major, empty where nobody looked."""
+
+    version: str = field(metadata=key("nccl"))
+    date: str | None = None
+    cuda12: CudaVersion | None = None
+    cuda13: CudaVersion | None = None
+    archs12: tuple[CodeArch, ...] = ()
+    archs13: tuple[CodeArch, ...] = ()
+
+    @property
+    def built(self) -> Mapping[int, CudaVersion]:
+        """The CUDA version inside each wheel."""
+        return {major: cuda for major, cuda in zip(_MAJORS, (self.cuda12, self.cuda13), strict=True) if cuda}
+
+    @property
+    def archs(self) -> Mapping[int, tuple[CodeArch, ...]]:
+        """The code in each wheel."""
+        return {major: archs for major, archs in zip(_MAJORS, (self.archs12, self.archs13), strict=True) if archs}
+
+    def __str__(self) -> str:
+        built = " and ".join(map(str, self.built.values()))
+        return f"NCCL {self.version}" + (f" was built with CUDA {built}" if built else f" is of {self.date}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NcclWheel(Stated):
+    """The wheel for one CUDA major, its first and last release, and the oldest Linux driver."""
+
+    wheel: str
+    cuda: int
+    driver: DriverRelease
+    first: str | None = None
+    last: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.wheel} needs driver {self.driver} or newer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TensorrtRelease(Stated):
+    """One release; ``cuda`` are the toolkits (or majors) it was built with, ``cudnn`` is None where none is needed."""
+
+    version: str = field(metadata=key("tensorrt"))
+    cuda: tuple[str, ...]
+    soname: str
+    cudnn: str | None = None
+    oldest_gpu: ComputeCapability | None = field(default=None, metadata=key("min_cc"))
+
+    @property
+    def majors(self) -> tuple[int, ...]:
+        """The CUDA majors there are builds for."""
+        return tuple(sorted({int(cuda.partition(".")[0]) for cuda in self.cuda}))
+
+    def __str__(self) -> str:
+        cudnn = f" and cuDNN {self.cudnn}" if self.cudnn else ""
+        gpu = f", for GPUs from compute capability {self.oldest_gpu}" if self.oldest_gpu else ""
+        return f"TensorRT {self.version} is built with CUDA {' and '.join(self.cuda)}{cudnn}{gpu}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TensorrtDriver(Stated):
+    """The oldest Linux driver of a range of releases in their builds for one CUDA major."""
+
+    versions: VersionRange
+    cuda: int
+    driver: DriverRelease = field(metadata=key("driver", driver))
+
+    def __str__(self) -> str:
+        return f"TensorRT {self.versions} for CUDA {self.cuda} needs driver {self.driver.branch} or newer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TorchTensorrt(Stated):
+    """What one release of torch-tensorrt requires of torch and TensorRT, and its CUDA major."""
+
+    version: str = field(metadata=key("torch_tensorrt"))
+    torch: VersionRange
+    tensorrt: VersionRange
+    cuda: int
+
+    def __str__(self) -> str:
+        return f"torch-tensorrt {self.version} requires torch {self.torch} and TensorRT {self.tensorrt}"
 
 
 def sonames(matrix: Matrix) -> tuple[Soname, ...]:
-    """Give every name that is known."""
-    return matrix.rows("libraries", "sonames", _soname)
+    """Return every name that is known."""
+    return matrix.rows("libraries", "sonames", Soname)
 
 
 def soname_of(matrix: Matrix, name: str) -> Soname | None:
-    """Give what is known of a name such as libcublasLt.so.11; further numbers (libcublasLt.so.11.11.3) do not count."""
+    """Return what is known of a name such as libcublasLt.so.11; more numbers (libcublasLt.so.11.11.3) do not count."""
     known = {one.soname: one for one in sonames(matrix)}
     while name not in known and re.search(r"\.so\.\d+\.", name):
         name = name.rpartition(".")[0]
@@ -58,7 +171,7 @@ def soname_of(matrix: Matrix, name: str) -> Soname | None:
 
 
 def cuda_of_soname(matrix: Matrix, name: str) -> tuple[int, ...]:
-    """Give the CUDA majors that a name may belong to, none where it is not known.
+    """Return the CUDA majors that a name may belong to, none where it is not known.
 
     Up to CUDA 10 the name itself carries major and minor (libcudart.so.10.2), as CUPTI's does in CUDA 11.
     """
@@ -69,48 +182,76 @@ def cuda_of_soname(matrix: Matrix, name: str) -> tuple[int, ...]:
 
 
 def wheel_of_soname(matrix: Matrix, name: str, cuda: int | None = None) -> tuple[str, ...]:
-    """Give the wheels that bring a library, for one CUDA major or for all."""
+    """Return the wheels that bring a library, for one CUDA major or for all."""
     known = soname_of(matrix, name)
     if known is None:
         return ()
     return tuple(wheel for wheel in known.wheels if cuda is None or _for(wheel, cuda))
 
 
-def sonames_of(matrix: Matrix, cuda: int, *libraries: str) -> tuple[str, ...]:
-    """Give the names that these libraries have in builds for a CUDA major, the newest where there are several."""
-    held = {one.library: one.soname for one in sonames(matrix) if cuda in one.majors}
-    return tuple(held[library] for library in libraries if library in held)
-
-
 def toolkits(matrix: Matrix) -> tuple[ToolkitParts, ...]:
-    """Give the parts of every release of the toolkit, oldest first."""
-    return matrix.rows("libraries", "toolkits", _toolkit)
+    """Return the parts of every release of the toolkit, oldest first."""
+    return matrix.rows("libraries", "toolkits", ToolkitParts)
 
 
 def _for(wheel: str, cuda: int) -> bool:
-    """Tell whether a wheel is made for this major; without a suffix it is for CUDA 13."""
+    """Return whether a wheel is made for this major; without a suffix it is for CUDA 13."""
     match = re.search(r"-cu(\d+)\b", wheel)
     return int(match.group(1)) == cuda if match else cuda > _FIRST_FAMILY + 1
 
 
-def _soname(line: Line) -> Soname:
-    text = f"{line['soname']} belongs to CUDA {' or '.join(str(major) for major in line['cuda'])}"
-    return Soname(
-        soname=line["soname"],
-        library=line["library"],
-        majors=tuple(line["cuda"]),
-        wheels=tuple(line.get("wheels", ())),
-        row=tables.row("libraries", text, line),
-        note=line.get("note"),
-    )
+def cudnn_releases(matrix: Matrix) -> tuple[CudnnRelease, ...]:
+    """Return the releases of cuDNN, oldest first."""
+    return matrix.rows("cudnn", "releases", CudnnRelease)
 
 
-def _toolkit(line: Line) -> ToolkitParts:
-    parts = {key: value for key, value in line.items() if key not in _NO_LIBRARY}
-    cublas = f" with cuBLAS {parts['cublas']}" if "cublas" in parts else ""
-    return ToolkitParts(
-        toolkit=line["cuda"],
-        cuda=tables.needed(CudaVersion.parse(line["cuda"])),
-        parts=parts,
-        row=tables.row("libraries", f"CUDA {line['cuda']} comes{cublas}", line),
-    )
+def cudnn_of(matrix: Matrix, version: str) -> CudnnRelease | None:
+    """Return what is known of a version of cuDNN such as 9.10.2.21, or None."""
+    return next((one for one in cudnn_releases(matrix) if one.versions.holds(version)), None)
+
+
+def cudnn_oldest_gpu(matrix: Matrix, version: str, cuda: int | None = None) -> ComputeCapability | None:
+    """Return the oldest GPU that this cuDNN runs on, in its build for a CUDA major; None where nobody says."""
+    release = cudnn_of(matrix, version)
+    if release is None:
+        return None
+    return (release.oldest_gpu_cuda11 if cuda == _CUDA_11 else None) or release.oldest_gpu
+
+
+def nccl_releases(matrix: Matrix) -> tuple[NcclRelease, ...]:
+    """Return every release of NCCL that is known, oldest first."""
+    return matrix.rows("nccl", "releases", NcclRelease)
+
+
+def nccl_of(matrix: Matrix, version: str) -> NcclRelease | None:
+    """Return one release of NCCL (2.27.5), or None."""
+    wanted = numbers(version)[:3]
+    return next((one for one in nccl_releases(matrix) if numbers(one.version) == wanted), None)
+
+
+def nccl_wheel(matrix: Matrix, cuda: int) -> NcclWheel | None:
+    """Return the wheel of NCCL for a CUDA major, or None."""
+    return next((one for one in matrix.rows("nccl", "wheels", NcclWheel) if one.cuda == cuda), None)
+
+
+def tensorrt_releases(matrix: Matrix) -> tuple[TensorrtRelease, ...]:
+    """Return every release of TensorRT that is known, oldest first."""
+    return matrix.rows("tensorrt", "releases", TensorrtRelease)
+
+
+def tensorrt_of(matrix: Matrix, version: str) -> TensorrtRelease | None:
+    """Return the TensorRT of a version (10.9.0.34), else the newest known of its minor, or None."""
+    wanted = numbers(version)
+    same = [one for one in tensorrt_releases(matrix) if numbers(one.version)[:2] == wanted[:2]]
+    return next((one for one in same if numbers(one.version)[:3] == wanted[:3]), same[-1] if same else None)
+
+
+def tensorrt_drivers(matrix: Matrix, version: str) -> tuple[TensorrtDriver, ...]:
+    """Return the oldest Linux drivers of a version of TensorRT, by CUDA major; none where no row states them."""
+    drivers = matrix.rows("tensorrt", "drivers", TensorrtDriver)
+    return tuple(one for one in drivers if one.versions.holds(version))
+
+
+def torch_tensorrt(matrix: Matrix) -> tuple[TorchTensorrt, ...]:
+    """Return the pins of torch-tensorrt, oldest first."""
+    return matrix.rows("tensorrt", "torch_tensorrt", TorchTensorrt)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpustack.matrix import tables
+from gpustack.model.reading import key
+from gpustack.model.report import Row
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.report import Row
 
 TABLES = (
     *("messages_kernel", "messages_hardware", "messages_driver", "messages_library", "messages_framework"),
@@ -50,6 +50,10 @@ def _compiled(match: str) -> re.Pattern[str]:
     return re.compile(_PARTS.sub(_part, match), re.IGNORECASE | re.MULTILINE)
 
 
+def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
     """How something is said: a word that stands in it in lower case, and the expression that takes it apart.
@@ -60,10 +64,10 @@ class Wording:
     kind: str
     has: str
     match: str
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
 
     def compiled(self) -> re.Pattern[str]:
-        """Give the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
+        """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
 
         What stands before (a look-behind) has one width, so a space in it is one white space.
         """
@@ -78,22 +82,16 @@ class Pattern(Wording):
     """
 
     says: str
-    row: Row
+    source: str
+    checked: str
     finding: str | None = None
+
+    @property
+    def row(self) -> Row:
+        """The row as a report cites it."""
+        return Row(table="messages", text=self.says, source=self.source, checked=self.checked)
 
 
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
-    """Give every message that is known, in the order of the tables."""
-    return tuple(one for table in TABLES for one in matrix.rows(table, "messages", _pattern))
-
-
-def _pattern(line: Mapping[str, Any]) -> Pattern:
-    return Pattern(
-        kind=line["kind"],
-        has=line["has"],
-        match=line["match"],
-        says=line["says"],
-        row=tables.row("messages", line["says"], line),
-        finding=line.get("finding"),
-        values={name: str(value) for name, value in line.get("values", {}).items()},
-    )
+    """Return every message that is known, in the order of the tables."""
+    return tuple(one for table in TABLES for one in matrix.rows(table, "messages", Pattern))

@@ -1,95 +1,119 @@
-"""The words of the stack that are no component, and where findings and numbers belong."""
+"""The words of the stack: its layers, its systems, other terms of the field, and where findings and numbers belong."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gpustack.matrix import tables
 from gpustack.model.facts import Layer
+from gpustack.model.reading import key
+from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.matrix import Matrix
-    from gpustack.model.report import Row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
-    """One word of the field: what it is, what it needs (terms and ids of systems), and commands that show it."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LayerRow(Stated):
+    """One layer of the stack; ``also`` are other names for it, ``see`` commands that show what is in it."""
 
-    name: str
+    layer: Layer = field(metadata=key("id"))
+    role: str
+    see: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+    @property
+    def beside(self) -> bool:
+        """Whether it is beside the stack, not in it."""
+        return self.layer in {Layer.ENVIRONMENT, Layer.CONTAINER}
+
+    def __str__(self) -> str:
+        return f"{self.layer.value} layer: {self.role}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Named(Stated):
+    """A word of the stack: what it is for, what it needs (ids and terms), and commands that show it."""
+
     layer: Layer
     role: str
     see: tuple[str, ...]
-    row: Row
     also: tuple[str, ...] = ()
     stands_on: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberLeads:
-    """The findings that a number of a table (cuda, nvml, xid …) mostly leads to, the likeliest first."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class System(Named):
+    """One system of the stack."""
 
-    table: str
-    number: int
+    id: str
+    vendor: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.role}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Term(Named):
+    """One word of the field that is no system."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.role}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NumberLeads(Stated):
+    """The findings that a number of a family (cuda, nvml, xid …) mostly leads to, the likeliest first."""
+
+    family: str = field(metadata=key("table"))
+    number: int = field(metadata=key("code"))
     findings: tuple[str, ...]
-    row: Row
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.number} mostly leads to {', '.join(self.findings)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Place(Stated):
     """The layer of a finding, and the system or term that it is about, if one."""
 
     finding: str
     layer: Layer
-    row: Row
     about: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.finding} belongs to the {self.layer.value} layer"
+
+
+def layers(matrix: Matrix) -> tuple[LayerRow, ...]:
+    """Return the twelve layers, bottom first, and the two beside them."""
+    return matrix.rows("stack", "layers", LayerRow)
+
+
+def systems(matrix: Matrix) -> tuple[System, ...]:
+    """Return every system, bottom layer first."""
+    return matrix.rows("stack", "systems", System)
 
 
 def terms(matrix: Matrix) -> tuple[Term, ...]:
-    """Give every term."""
-    return matrix.rows("terms", "terms", _term)
+    """Return every term."""
+    return matrix.rows("terms", "terms", Term)
 
 
 def leads_of(matrix: Matrix, table: str, number: int) -> tuple[str, ...]:
-    """Give the ids of the findings that this number mostly leads to; none where no row says it."""
-    rows = matrix.rows("terms", "leads", _leads)
-    return next((one.findings for one in rows if (one.table, one.number) == (table, number)), ())
+    """Return the ids of the findings that this number mostly leads to; none where no row says it."""
+    rows = matrix.rows("terms", "leads", NumberLeads)
+    return next((one.findings for one in rows if (one.family, one.number) == (table, number)), ())
 
 
 def places(matrix: Matrix) -> tuple[Place, ...]:
-    """Give where each finding belongs."""
-    return matrix.rows("terms", "places", _place)
+    """Return where each finding belongs."""
+    return matrix.rows("terms", "places", Place)
 
 
 def place_of(matrix: Matrix, finding: str) -> Place | None:
-    """Give where a finding belongs, or None where no row says it."""
+    """Return where a finding belongs, or None where no row says it."""
     return next((one for one in places(matrix) if one.finding == finding), None)
-
-
-def _term(line: Mapping[str, Any]) -> Term:
-    return Term(
-        name=line["name"],
-        layer=Layer(line["layer"]),
-        role=line["role"],
-        see=tuple(line["see"]),
-        also=tuple(line.get("also", ())),
-        stands_on=tuple(line.get("stands_on", ())),
-        findings=tuple(line.get("findings", ())),
-        row=tables.row("terms", f"{line['name']}: {line['role']}", line),
-    )
-
-
-def _leads(line: Mapping[str, Any]) -> NumberLeads:
-    table, number, findings = line["table"], int(line["code"]), tuple(line["findings"])
-    row = tables.row("terms", f"{table} {number} mostly leads to {', '.join(findings)}", line)
-    return NumberLeads(table=table, number=number, findings=findings, row=row)
-
-
-def _place(line: Mapping[str, Any]) -> Place:
-    finding, layer = line["finding"], Layer(line["layer"])
-    row = tables.row("terms", f"{finding} belongs to the {layer.value} layer", line)
-    return Place(finding=finding, layer=layer, about=line.get("about"), row=row)

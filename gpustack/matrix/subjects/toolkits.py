@@ -1,111 +1,176 @@
-"""CUDA toolkits: their drivers on Linux and Windows, what they compile for, and which compat packages carry them."""
+"""CUDA toolkits: their drivers, what they compile for, the host compilers that nvcc accepts, and compat packages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects.spans import numbers
-from gpustack.matrix.tables import needed, row
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.reading import key, whole
+from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.tables import Line
-    from gpustack.model.report import Row
-    from gpustack.model.rows import CompatPackage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Toolkit(Stated):
+    """One release of the CUDA toolkit and the driver that runs all that it builds."""
+
+    version: str = field(metadata=key("cuda"))
+    cuda: CudaVersion
+    driver: DriverRelease = field(metadata=key("driver", driver))
+
+    def __str__(self) -> str:
+        return f"CUDA {self.version} comes with driver {spelt(self.driver)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Release(Stated):
     """One release of the toolkit; ``driver`` is None where only the ``branch`` of the driver is published."""
 
-    version: str
+    version: str = field(metadata=key("cuda"))
     cuda: CudaVersion
-    branch: int
-    row: Row
-    driver: DriverRelease | None = None
+    branch: int = field(metadata=whole(lambda line: line.get("branch") or driver(line["driver"]).branch))
+    driver: DriverRelease | None = field(default=None, metadata=key("driver", driver))
     windows: DriverRelease | None = None
     released: str | None = None
+    what: str = ""
+
+    def __str__(self) -> str:
+        if self.driver is None:
+            return f"CUDA {self.version} is of driver branch {self.branch}: {self.what}"
+        return f"CUDA {self.version} comes with driver {spelt(self.driver)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Floor(Stated):
     """The oldest driver that runs every build of a CUDA major, on Linux and, where published, on Windows."""
 
     major: int
-    linux: DriverRelease
-    row: Row
+    linux: DriverRelease = field(metadata=key("driver"))
     windows: DriverRelease | None = None
 
+    def __str__(self) -> str:
+        return f"CUDA {self.major}.x needs driver {self.linux} or newer"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Target(Stated):
     """What a minor version of the toolkit compiles for (empty: not measured) and the newest PTX that it writes."""
 
     cuda: CudaVersion
-    ptx: tuple[int, int]
-    capabilities: tuple[ComputeCapability, ...]
-    row: Row
+    ptx: tuple[int, ...] = field(metadata=key("ptx", numbers))
+    sm: tuple[int, ...] = ()
+
+    @property
+    def capabilities(self) -> tuple[ComputeCapability, ...]:
+        """The GPUs that it compiles for."""
+        return tuple(ComputeCapability(*divmod(number, 10)) for number in self.sm)
+
+    def __str__(self) -> str:
+        return f"CUDA {self.cuda} writes PTX up to {'.'.join(map(str, self.ptx))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Variant(Stated):
     """A target with a suffix, such as sm_90a, and the first toolkit that has it."""
 
-    arch: CodeArch
-    first: CudaVersion
-    row: Row
+    arch: CodeArch = field(metadata=key("target"))
+    first: CudaVersion = field(metadata=key("first_toolkit"))
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.target} can be compiled from CUDA {self.first} on"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What one way of compatibility allows, and the CUDA errors that break it."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CompatPackage(Stated):
+    """A user-space driver of a newer branch, for data-centre GPUs with a kernel driver of one of the base branches."""
 
-    id: str
-    text: str
-    codes: tuple[int, ...]
-    row: Row
+    name: str = field(metadata=key("package"))
+    cuda: CudaVersion
+    branch: int
+    bases: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} runs on driver branches {', '.join(map(str, self.bases))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class HostCompilers(Stated):
+    """What nvcc of one CUDA version accepts: the newest its header lets pass, the oldest its guide asks."""
+
+    version: str = field(metadata=key("cuda"))
+    gcc_max: int
+    newest_clang: str = field(metadata=key("clang_max"))
+    gcc_min: int | None = None
+    clang_min: str | None = None
+    msc_min: int | None = None
+    msc_max: int | None = None
+
+    @property
+    def cuda(self) -> tuple[int, ...]:
+        """The numbers of the CUDA version."""
+        return numbers(self.version)
+
+    @property
+    def clang_max(self) -> int:
+        """The newest major of Clang."""
+        return numbers(self.newest_clang)[0]
+
+    @property
+    def msc(self) -> tuple[int, int] | None:
+        """The oldest and the newest compiler of Visual Studio."""
+        return None if self.msc_max is None else (self.msc_min or 0, self.msc_max)
+
+    def takes_gcc(self, major: int) -> bool:
+        """Return whether nvcc compiles with this major of GCC without -allow-unsupported-compiler."""
+        return (self.gcc_min or 0) <= major <= self.gcc_max
+
+    def __str__(self) -> str:
+        return f"CUDA {self.version} compiles with GCC up to {self.gcc_max} and Clang up to {self.newest_clang}"
 
 
 def releases(matrix: Matrix) -> tuple[Release, ...]:
-    """Give every release of the toolkit, those without a published driver too, oldest first."""
-    made = matrix.rows("cuda_driver", "toolkits", _release) + matrix.rows("cuda_driver", "unpublished", _unpublished)
+    """Return every release of the toolkit, those without a published driver too, oldest first."""
+    made = matrix.rows("cuda_driver", "toolkits", Release) + matrix.rows("cuda_driver", "unpublished", Release)
     return tuple(sorted(made, key=lambda one: numbers(one.version)))
 
 
 def release_of(matrix: Matrix, version: str) -> Release | None:
-    """Give one release by its full version (12.8.1), or None where the matrix does not know it."""
+    """Return one release by its full version (12.8.1), or None where the matrix does not know it."""
     return next((one for one in releases(matrix) if one.version == version), None)
 
 
 def floors(matrix: Matrix) -> tuple[Floor, ...]:
-    """Give the floor of every CUDA major that has minor-version compatibility, newest first."""
-    return matrix.rows("cuda_driver", "families", _floor)
+    """Return the floor of every CUDA major that has minor-version compatibility, newest first."""
+    return matrix.rows("cuda_driver", "families", Floor)
 
 
 def floor_of(matrix: Matrix, cuda: CudaVersion) -> Floor | None:
-    """Give the floor of a CUDA version's family; None before CUDA 11, where each minor needs its own driver."""
-    return next((one for one in floors(matrix) if one.major == cuda.major), None)
+    """Return the floor of a CUDA version's family; None before CUDA 11, where each minor needs its own driver."""
+    return matrix.families.get(cuda.major)
 
 
 def targets(matrix: Matrix) -> tuple[Target, ...]:
-    """Give what every minor version of the toolkit compiles for, oldest first."""
-    return matrix.rows("arch", "targets", _target)
+    """Return what every minor version of the toolkit compiles for, oldest first."""
+    return matrix.rows("arch", "targets", Target)
 
 
 def target_of(matrix: Matrix, cuda: CudaVersion) -> Target | None:
-    """Give what a minor version of the toolkit compiles for, or None where the matrix does not know it."""
+    """Return what a minor version of the toolkit compiles for, or None where the matrix does not know it."""
     return next((one for one in targets(matrix) if one.cuda == cuda), None)
 
 
 def variants(matrix: Matrix) -> tuple[Variant, ...]:
-    """Give the targets with a suffix, oldest architecture first."""
-    return matrix.rows("arch", "variants", _variant)
+    """Return the targets with a suffix, oldest architecture first."""
+    return matrix.rows("arch", "variants", Variant)
 
 
 def first_for(matrix: Matrix, arch: CodeArch) -> CudaVersion | None:
-    """Give the first toolkit that makes code for a target such as sm_90a or sm_120, or None where nobody knows."""
+    """Return the first toolkit that makes code for a target such as sm_90a or sm_120, or None if no row states it."""
     if arch.suffix:
         found = (one for one in variants(matrix) if one.arch.capability == arch.capability)
         return next((one.first for one in found if one.arch.suffix == arch.suffix), None)
@@ -114,68 +179,24 @@ def first_for(matrix: Matrix, arch: CodeArch) -> CudaVersion | None:
 
 
 def compats_for(matrix: Matrix, cuda: CudaVersion, branch: int) -> tuple[CompatPackage, ...]:
-    """Give the compat packages that run this CUDA version on a kernel driver of this branch, smallest step first."""
+    """Return the compat packages that run this CUDA version on a kernel driver of this branch, smallest step first."""
     fitting = (one for one in matrix.compats if one.cuda.major == cuda.major and one.cuda >= cuda)
     return tuple(sorted((one for one in fitting if branch in one.bases), key=lambda one: one.cuda))
 
 
-def rules(matrix: Matrix) -> tuple[Rule, ...]:
-    """Give what each way of compatibility between toolkit and driver allows."""
-    return matrix.rows("cuda_driver", "rules", lambda line: _rule("cuda_driver", line))
+def compilers(matrix: Matrix) -> tuple[HostCompilers, ...]:
+    """Return what every CUDA version accepts, oldest first."""
+    return matrix.rows("host_compiler", "compilers", HostCompilers)
 
 
-def _release(line: Line) -> Release:
-    driver = line["driver"]
-    parsed = DriverRelease(int(driver)) if driver.isdecimal() else needed(DriverRelease.parse(driver))
-    return Release(
-        version=line["cuda"],
-        cuda=needed(CudaVersion.parse(line["cuda"])),
-        branch=parsed.branch,
-        driver=parsed,
-        windows=needed(DriverRelease.parse(line["windows"])) if "windows" in line else None,
-        released=line.get("released"),
-        row=row("cuda_driver", f"CUDA {line['cuda']} comes with driver {driver}", line),
-    )
+def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
+    """Return what a CUDA version (12.8 or 12.8.93) accepts; None where the matrix knows no row of its minor."""
+    wanted = numbers(cuda)[:3]
+    same = [one for one in compilers(matrix) if one.cuda[:2] == wanted[:2]]
+    older = [one for one in same if wanted == one.cuda[:2] or one.cuda <= wanted]
+    return max(older, key=lambda one: one.cuda, default=None)
 
 
-def _unpublished(line: Line) -> Release:
-    return Release(
-        version=line["cuda"],
-        cuda=needed(CudaVersion.parse(line["cuda"])),
-        branch=int(line["branch"]),
-        released=line.get("released"),
-        row=row("cuda_driver", f"CUDA {line['cuda']} is of driver branch {line['branch']}: {line['what']}", line),
-    )
-
-
-def _floor(line: Line) -> Floor:
-    return Floor(
-        major=int(line["major"]),
-        linux=needed(DriverRelease.parse(line["driver"])),
-        windows=needed(DriverRelease.parse(line["windows"])) if "windows" in line else None,
-        row=row("cuda_driver", f"CUDA {line['major']}.x needs driver {line['driver']} or newer", line),
-    )
-
-
-def _target(line: Line) -> Target:
-    major, minor = line["ptx"].split(".")
-    return Target(
-        cuda=needed(CudaVersion.parse(line["cuda"])),
-        ptx=(int(major), int(minor)),
-        capabilities=tuple(needed(ComputeCapability.parse(f"sm_{number}")) for number in line.get("sm", ())),
-        row=row("arch", f"CUDA {line['cuda']} writes PTX up to {line['ptx']}", line),
-    )
-
-
-def _variant(line: Line) -> Variant:
-    return Variant(
-        arch=needed(CodeArch.parse(line["target"])),
-        first=needed(CudaVersion.parse(line["first_toolkit"])),
-        row=row("arch", f"{line['target']} can be compiled from CUDA {line['first_toolkit']} on", line),
-    )
-
-
-def _rule(table: str, line: Line) -> Rule:
-    return Rule(
-        id=line["rule"], text=line["text"], codes=tuple(line.get("codes", ())), row=row(table, line["text"], line)
-    )
+def first_cuda(matrix: Matrix, gcc: int) -> HostCompilers | None:
+    """Return the oldest CUDA version that accepts this major of GCC, or None where none does."""
+    return next((one for one in compilers(matrix) if one.takes_gcc(gcc)), None)

@@ -4,35 +4,183 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import torch_rows as rows
-from gpustack.matrix.subjects.spans import is_version, minor, within
-from gpustack.matrix.subjects.torch_rows import LINUX, Build, Code, Companions, Release
-from gpustack.model.versions import CudaVersion
+from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, numbers
+from gpustack.model.reading import key, whole
+from gpustack.model.report import Row
+from gpustack.model.rows import Stated
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.report import Row
-    from gpustack.model.versions import ComputeCapability
 
+LINUX = "linux-x86_64"
 _TAG = re.compile(r"cu(\d{1,2})(\d)")
+_KIND = re.compile(r"cpu|xpu|cu|rocm")
+
+
+def _version(text: str) -> str:
+    if not numbers(text):
+        raise ValueError(f"{text!r} is no version")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Release(Stated):
+    """One release on the package index.
+
+    ``tag`` is the build that the index serves for Linux x86-64, ``aarch64`` that for Linux on ARM; None where no source
+    says which. ``pythons`` are those with a wheel for Linux x86-64. ``pins`` are what that wheel requires, by library.
+    """
+
+    version: str = field(metadata=key("torch", _version))
+    pythons: tuple[str, ...] = field(metadata=key("python"))
+    wheels: tuple[str, ...]
+    tag: str | None = field(default=None, metadata=key("default"))
+    aarch64: str | None = None
+    free_threaded: tuple[str, ...] = ()
+    requires_python: str | None = None
+    glibc: str | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        build = f"{self.tag} by default" if self.tag else "default build not known"
+        glibc = f", glibc {self.glibc}" if self.glibc else ""
+        return f"torch {self.version}: {build}, Python {self.pythons[0]} to {self.pythons[-1]}{glibc}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Minor(Stated):
+    """One minor release of PyTorch: the build that a plain install takes, its Pythons and its oldest glibc."""
+
+    torch: str
+    tag: str = field(metadata=key("default"))
+    pythons: tuple[str, ...] = field(metadata=key("python"))
+    glibc: str
+
+    def __str__(self) -> str:
+        pythons = f"Python {self.pythons[0]} to {self.pythons[-1]}"
+        return f"torch {self.torch}: {self.tag} by default, {pythons}, glibc {self.glibc}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One build of one release for one platform, by its tag on PyTorch's own index (cu128, rocm6.3, xpu, cpu).
+
+    ``archs`` is the GPU code inside, empty where no source says; ``code`` is the row that states it.
+    """
+
+    version: str
+    tag: str
+    platform: str
+    row: Row
+    cuda: CudaVersion | None = None
+    archs: tuple[CodeArch, ...] = ()
+    code: Row | None = None
+    libraries: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def accelerator(self) -> str:
+        """What it computes on: cuda, rocm, xpu or cpu."""
+        match = _KIND.match(self.tag)
+        return {"cu": "cuda"}.get(match.group(), match.group()) if match else "cpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Companions(Stated):
+    """torchvision and torchaudio made for one release of PyTorch; ``pin`` is what torchvision requires of torch."""
+
+    torch: str
+    torchvision: str
+    pin: str = field(metadata=whole(lambda line: line.get("pin", f"=={line['torch']}")))
+    torchaudio: str | None = None
+
+    def __str__(self) -> str:
+        audio = f", torchaudio {self.torchaudio}" if self.torchaudio else ""
+        return f"torch {self.torch} goes with torchvision {self.torchvision}{audio}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Offer(Stated):
+    """The tags that are offered of a minor release for one platform, maybe of some of its patch releases ``only``."""
+
+    torch: str
+    platform: str
+    tags: tuple[str, ...]
+    only: VersionRange = ANY
+
+    def __str__(self) -> str:
+        return f"torch {_some(self.torch, self.only)} for {self.platform} is offered as {' '.join(self.tags)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Libraries(Stated):
+    """cuDNN and NCCL that one CUDA build of a minor release was made with."""
+
+    torch: str
+    cuda: CudaVersion
+    cudnn: str
+    nccl: str | None = None
+
+    @property
+    def tag(self) -> str:
+        """The build's name on PyTorch's own index, such as cu128."""
+        return f"cu{self.cuda.major}{self.cuda.minor}"
+
+    def __str__(self) -> str:
+        nccl = f" and NCCL {self.nccl}" if self.nccl else ""
+        return f"torch {self.torch} for CUDA {self.cuda} was made with cuDNN {self.cudnn}{nccl}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Code(Stated):
+    """The GPU code in one CUDA build of a minor release for one platform."""
+
+    torch: str
+    cuda: CudaVersion
+    archs: tuple[CodeArch, ...]
+    platform: str = LINUX
+    only: VersionRange = ANY
+
+    @property
+    def table(self) -> str:
+        """The table under which the row is cited."""
+        return "torch"
+
+    @property
+    def tag(self) -> str:
+        """The build's name on PyTorch's own index, such as cu128."""
+        return f"cu{self.cuda.major}{self.cuda.minor}"
+
+    def __str__(self) -> str:
+        which = f"torch {_some(self.torch, self.only)} for CUDA {self.cuda} on {self.platform}"
+        return f"{which} has code for {' '.join(map(str, self.archs))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Platform(Stated):
+    """What holds for a platform: the tag of its plain install, or that it has the code of Linux x86-64 (no tag)."""
+
+    platform: str
+    versions: VersionRange
+    tag: str | None = None
 
 
 def releases(matrix: Matrix) -> tuple[Release, ...]:
-    """Give every release of PyTorch on the package index, oldest first."""
-    return matrix.rows("torch_wheels", "patches", rows.release)
+    """Return every release of PyTorch on the package index, oldest first."""
+    return matrix.rows("torch_wheels", "patches", Release)
 
 
 def release_of(matrix: Matrix, version: str) -> Release | None:
-    """Give the release of this version (2.7.1, 2.7.1+cu126), or None where the matrix does not know it."""
+    """Return the release of this version (2.7.1, 2.7.1+cu126), or None where the matrix does not know it."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in releases(matrix) if one.version == wanted), None)
 
 
 def default_build(matrix: Matrix, version: str, platform: str = LINUX) -> Build | None:
-    """Give the build that a plain ``pip install`` takes on this platform; on Windows and macOS it has no CUDA.
+    """Return the build that a plain ``pip install`` takes on this platform; on Windows and macOS it has no CUDA.
 
     The platforms are linux-x86_64, linux-aarch64, windows and macos. None: no wheel there, or nobody says which.
     """
@@ -44,96 +192,100 @@ def default_build(matrix: Matrix, version: str, platform: str = LINUX) -> Build 
 
 
 def builds_of(matrix: Matrix, version: str, platform: str = LINUX) -> tuple[Build, ...]:
-    """Give every build of this release that PyTorch's own index offers for this platform."""
+    """Return every build of this release that PyTorch's own index offers for this platform."""
     release = version.partition("+")[0].strip()
     fitting = (
         one
-        for one in matrix.rows("torch_wheels", "offers", rows.offer)
-        if is_version(release)
-        and one.torch == minor(release)
-        and one.platform == platform
-        and within(release, one.only)
+        for one in matrix.rows("torch_wheels", "offers", Offer)
+        if is_version(release) and one.torch == minor(release) and one.platform == platform and one.only.holds(release)
     )
     return tuple(_build(matrix, release, tag, platform, one.row) for one in fitting for tag in one.tags)
 
 
 def build_of(matrix: Matrix, version: str, tag: str, platform: str = LINUX) -> Build | None:
-    """Give one build by its tag (cu128), or None where it is not offered or not known."""
+    """Return one build by its tag (cu128), or None where it is not offered or not known."""
     return next((one for one in builds_of(matrix, version, platform) if one.tag == tag), None)
 
 
 def builds_for_arch(matrix: Matrix, gpu: ComputeCapability, platform: str = LINUX) -> tuple[Build, ...]:
-    """Give every build with machine code that runs on this GPU, oldest release first."""
+    """Return every build with machine code that runs on this GPU, oldest release first."""
     builds = (one for release in releases(matrix) for one in builds_of(matrix, release.version, platform))
     return tuple(one for one in builds if any(arch.kind == "sm" and arch.runs_on(gpu) for arch in one.archs))
 
 
 def companions(matrix: Matrix, version: str) -> Companions | None:
-    """Give the newest torchvision and torchaudio made for this release of PyTorch, or None."""
+    """Return the newest torchvision and torchaudio made for this release of PyTorch, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torch == wanted), None)
 
 
 def torch_for_torchvision(matrix: Matrix, version: str) -> Companions | None:
-    """Give what goes with this release of torchvision, or None."""
+    """Return what goes with this release of torchvision, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torchvision == wanted), None)
 
 
 def torch_for_torchaudio(matrix: Matrix, version: str) -> Companions | None:
-    """Give what goes with this release of torchaudio, or None."""
+    """Return what goes with this release of torchaudio, or None."""
     wanted = version.partition("+")[0].strip()
     return next((one for one in reversed(_companions(matrix)) if one.torchaudio == wanted), None)
 
 
 def _companions(matrix: Matrix) -> tuple[Companions, ...]:
-    return matrix.rows("torch_wheels", "companions", rows.companion)
+    return matrix.rows("torch_wheels", "companions", Companions)
 
 
 def _fixed(matrix: Matrix, version: str, platform: str) -> str | None:
-    lines = matrix.table("torch_wheels")["defaults"]
-    return next((one["tag"] for one in lines if one["platform"] == platform and within(version, one["versions"])), None)
+    rows = (one for one in matrix.rows("torch_wheels", "defaults", Platform) if one.platform == platform)
+    return next((one.tag for one in rows if one.versions.holds(version)), None)
 
 
 def _build(matrix: Matrix, version: str, tag: str, platform: str, row: Row) -> Build:
     match = _TAG.fullmatch(tag)
     cuda = CudaVersion(int(match.group(1)), int(match.group(2))) if match else None
-    code = _code(matrix, version, cuda, platform) if cuda else None
+    archs, code = _code(matrix, version, cuda, platform) if cuda else ((), None)
     return Build(
         version=version,
         tag=tag,
         platform=platform,
         row=row,
         cuda=cuda,
-        archs=code.archs if code else (),
-        code=code.row if code else None,
+        archs=archs,
+        code=code,
         libraries=_carried(matrix, version, tag, platform) if cuda else {},
     )
 
 
-def _code(matrix: Matrix, version: str, cuda: CudaVersion, platform: str) -> Code | None:
-    known = (*matrix.rows("torch_wheels", "code", rows.code), *matrix.rows("torch", "builds", rows.code))
+def _code(
+    matrix: Matrix, version: str, cuda: CudaVersion, platform: str
+) -> tuple[tuple[CodeArch, ...], Row] | tuple[tuple[()], None]:
+    """Return the GPU code of a build and the row that states it: builds alike have the machine code alone."""
+    known = (*matrix.rows("torch_wheels", "code", Code), *matrix.rows("torch", "builds", Code))
     same = _same_code(matrix, version, platform)
     for one in known:
-        if (one.torch, one.cuda) == (minor(version), cuda) and within(version, one.only):
+        if (one.torch, one.cuda) == (minor(version), cuda) and one.only.holds(version):
             if one.platform == platform:
-                return one
+                return one.archs, one.row
             if same and one.platform == LINUX:
-                return replace(one, archs=tuple(arch for arch in one.archs if arch.kind == "sm"))
-    return None
+                return tuple(arch for arch in one.archs if arch.kind == "sm"), one.row
+    return (), None
 
 
 def _same_code(matrix: Matrix, version: str, platform: str) -> bool:
-    """Tell whether the builds for a platform have the machine code of those for Linux x86-64."""
-    lines = matrix.table("torch_wheels")["same_code"]
-    return any(one["platform"] == platform and within(version, one["versions"]) for one in lines)
+    """Return whether the builds for a platform have the machine code of those for Linux x86-64."""
+    rows = matrix.rows("torch_wheels", "same_code", Platform)
+    return any(one.platform == platform and one.versions.holds(version) for one in rows)
 
 
 def _carried(matrix: Matrix, version: str, tag: str, platform: str) -> Mapping[str, str]:
     known = release_of(matrix, version)
     if known and (known.tag, platform) == (tag, LINUX) and known.pins:
         return known.pins
-    for one in matrix.rows("torch_wheels", "libraries", rows.libraries):
+    for one in matrix.rows("torch_wheels", "libraries", Libraries):
         if (one.torch, one.tag) == (minor(version), tag):
             return {"cudnn": one.cudnn} | ({"nccl": one.nccl} if one.nccl else {})
     return {}
+
+
+def _some(torch: str, only: VersionRange) -> str:
+    return f"{torch} ({only})" if only.text else torch

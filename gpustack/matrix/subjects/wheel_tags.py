@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects.ranges import VersionRange
-from gpustack.matrix.subjects.spans import numbers
-from gpustack.matrix.tables import row
+from gpustack.matrix.subjects.ranges import ANY, VersionRange, numbers
+from gpustack.model.reading import key
+from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.tables import Line
-    from gpustack.model.report import Row
 
-ANY = "any"
+EVERY = "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WheelTags:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WheelTags(Stated):
     """The wheels of some releases in a row: ``pythons`` are 3.13, 3.13t (without the GIL), 3.8+ (abi3) or any."""
 
     package: str
     versions: VersionRange
     machines: tuple[str, ...]
-    pythons: tuple[str, ...]
-    row: Row
-    requires_python: VersionRange
+    pythons: tuple[str, ...] = field(metadata=key("python"))
+    requires_python: VersionRange = ANY
 
     def takes(self, python: str) -> bool:
-        """Tell whether one of the wheels fits a Python such as 3.13 or 3.13t."""
+        """Return whether one of the wheels fits a Python such as 3.13 or 3.13t."""
         return self.requires_python.holds(python.removesuffix("t")) and any(_fits(one, python) for one in self.pythons)
 
     @property
     def words(self) -> str:
         """The Pythons for people."""
-        return str(self.requires_python) if self.pythons == (ANY,) else " ".join(self.pythons)
+        return str(self.requires_python) if self.pythons == (EVERY,) else " ".join(self.pythons)
+
+    def __str__(self) -> str:
+        for_ = f" for Python {self.words}" if self.words else ""
+        return f"{self.package} {self.versions} has wheels{for_} on {' and '.join(self.machines)}"
 
 
 def tags(matrix: Matrix) -> tuple[WheelTags, ...]:
     """Return all wheels that were read, package by package, oldest first."""
-    return matrix.rows("wheel_tags", "tags", _tags)
+    return matrix.rows("wheel_tags", "tags", WheelTags)
 
 
 def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]:
@@ -52,18 +53,4 @@ def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]
 def _fits(tag: str, python: str) -> bool:
     if tag.endswith("+"):
         return not python.endswith("t") and numbers(python) >= numbers(tag)
-    return tag in {ANY, python}
-
-
-def _tags(line: Line) -> WheelTags:
-    pythons = line["requires_python"] if line["python"] == [ANY] else " ".join(line["python"])
-    for_ = f" for Python {pythons}" if pythons else ""
-    text = f"{line['package']} {line['versions']} has wheels{for_} on {' and '.join(line['machines'])}"
-    return WheelTags(
-        package=line["package"],
-        versions=VersionRange.parse(line["versions"]),
-        machines=tuple(line["machines"]),
-        pythons=tuple(line["python"]),
-        row=row("wheel_tags", text, line),
-        requires_python=VersionRange.parse(line.get("requires_python", "")),
-    )
+    return tag in {EVERY, python}

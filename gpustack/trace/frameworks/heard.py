@@ -12,6 +12,7 @@ from gpustack import __version__
 from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Device
 from gpustack.model.facts import Layer
+from gpustack.model.reading import made
 from gpustack.model.report import Tool
 from gpustack.model.trace import (
     Figure,
@@ -26,7 +27,6 @@ from gpustack.model.trace import (
     Trace,
 )
 from gpustack.model.trace_figures import Launching
-from gpustack.snapshots.saved import made
 from gpustack.trace import failing, reference
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject
 from gpustack.trace.failing import refused, wrong

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from gpustack import __version__
 from gpustack.bench import results, suite
 from gpustack.model.bench import Mark
+from gpustack.model.reading import made
 from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
 from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.model.versions import ComputeCapability
-from gpustack.snapshots.saved import made
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong

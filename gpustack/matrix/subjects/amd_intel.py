@@ -1,0 +1,263 @@
+"""AMD and Intel GPUs: the target or platform of a product, who has code for it, and its driver."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.matrix.subjects.ranges import VersionRange
+from gpustack.model.reading import key
+from gpustack.model.rows import Stated, hexadecimal
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.report import Row
+
+_NOISE = re.compile(r"\((?:tm|r)\)|[®™]")
+_TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
+NEVER = "has no entry"
+_BY_ITSELF = {"by itself": True, "only with xe.force_probe": False}
+
+
+def _devices(numbers: list[str]) -> frozenset[int]:
+    return frozenset(map(hexadecimal, numbers))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GfxTarget(Stated):
+    """One target and the products, by words of their names, that have it."""
+
+    gfx: str
+    generation: str
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.names)}: {self.gfx} ({self.generation})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RocmSupport(Stated):
+    """The targets that some releases of ROCm support, and how much (supported, deprecated, release-ready, built …)."""
+
+    rocm: VersionRange
+    level: str
+    gfx: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"ROCm {self.rocm}, {self.level}: {' '.join(self.gfx)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TorchRocmBuild(Stated):
+    """One build of torch for a ROCm; ``archs`` is empty where its GPU code was not read."""
+
+    torch: str
+    rocm: str
+    archs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        code = f", with code for {' '.join(self.archs)}" if self.archs else ""
+        return f"torch {self.torch} is built for ROCm {self.rocm}{code}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DriverWindow(Stated):
+    """The releases of ROCm that run on one release of amdgpu-dkms."""
+
+    driver: str
+    rocm: VersionRange
+
+    def __str__(self) -> str:
+        return f"amdgpu driver {self.driver} runs ROCm {self.rocm}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DriverModule(Stated):
+    """What the module of one release of amdgpu-dkms calls its version."""
+
+    driver: str
+    module: str
+
+    def __str__(self) -> str:
+        return f"amdgpu driver {self.driver} brings module {self.module}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Override(Stated):
+    """The value of HSA_OVERRIDE_GFX_VERSION that takes a target for its nearest relative, and what comes of it."""
+
+    gfx: str
+    value: str = field(metadata=key("override"))
+    outcome: str
+
+    def __str__(self) -> str:
+        return f"{self.gfx} with HSA_OVERRIDE_GFX_VERSION={self.value}: {self.outcome}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ChipsWithoutKfd(Stated):
+    """Chips that the kernel's compute driver does not take; ``never``: under no condition."""
+
+    chips: tuple[str, ...]
+    rule: str
+
+    @property
+    def never(self) -> bool:
+        """Whether there is no condition under which it takes them."""
+        return NEVER in self.rule
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.chips)}: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class IntelPlatform(Stated):
+    """One platform. ``xe``: the module xe takes it by itself (None: unknown)."""
+
+    name: str = field(metadata=key("platform"))
+    level_zero: str | None = None
+    opencl: str | None = None
+    xe: bool | None = field(default=None, metadata=key("xe", _BY_ITSELF.__getitem__))
+    devices: frozenset[int] = field(default=frozenset(), metadata=key("devices", _devices))
+    products: tuple[str, ...] = field(default=(), metadata=key("names"))
+
+    @property
+    def legacy(self) -> bool:
+        """Whether it needs the old packages."""
+        return self.part == "legacy_platforms"
+
+    def __str__(self) -> str:
+        served = f"Level Zero {self.level_zero}" if self.level_zero else "no Level Zero stated"
+        which = "legacy1 packages" if self.legacy else "regular packages"
+        return f"{self.name}: {served} from the {which} of the compute runtime"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class IntelProduct(Stated):
+    """The name of some PCI device numbers, as the driver has it."""
+
+    name: str
+    devices: frozenset[int] = field(metadata=key("devices", _devices))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class KernelRule(Stated):
+    """What a module of the kernel needs."""
+
+    module: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.module}: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class XpuBuild(Stated):
+    """The oneAPI runtime that an XPU build of torch pins."""
+
+    torch: str
+    runtime: str
+
+    def __str__(self) -> str:
+        return f"torch {self.torch} for XPU pins the oneAPI runtime {self.runtime}"
+
+
+def targets(matrix: Matrix) -> tuple[GfxTarget, ...]:
+    """Return every target, oldest first."""
+    return matrix.rows("rocm", "gpus", GfxTarget)
+
+
+def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
+    """Return the target of a product by its name (or by its own, such as gfx90a:xnack-), or None if unknown."""
+    plain = " ".join(_NOISE.sub(" ", name.lower()).split())
+    own = _TARGET.match(plain)
+    if own:
+        return next((one for one in targets(matrix) if one.gfx == own.group()), None)
+    fitting = ((words, one) for one in targets(matrix) for words in one.names if _names(words, plain))
+    return max(fitting, key=lambda found: len(found[0]), default=("", None))[1]
+
+
+def support_of(matrix: Matrix, rocm: str) -> tuple[RocmSupport, ...]:
+    """Return what a release of ROCm supports, and how much; empty where no row states it."""
+    return tuple(one for one in matrix.rows("rocm", "support", RocmSupport) if one.rocm.holds(rocm))
+
+
+def torch_builds(matrix: Matrix) -> tuple[TorchRocmBuild, ...]:
+    """Return the builds of torch for ROCm, oldest first."""
+    return matrix.rows("rocm", "torch_builds", TorchRocmBuild)
+
+
+def torch_build_of(matrix: Matrix, torch: str, rocm: str) -> TorchRocmBuild | None:
+    """Return the build of a torch (2.4.1) for a ROCm (6.1), or None where no row states it."""
+    minor = ".".join(torch.split(".")[:2])
+    return next((one for one in torch_builds(matrix) if (one.torch, one.rocm) == (minor, rocm)), None)
+
+
+def without_kfd(matrix: Matrix) -> tuple[ChipsWithoutKfd, ...]:
+    """Return the chips that the kernel's compute driver takes not at all, or under a condition."""
+    return matrix.rows("rocm", "without_kfd", ChipsWithoutKfd)
+
+
+def driver_windows(matrix: Matrix) -> tuple[DriverWindow, ...]:
+    """Return which ROCm runs on which amdgpu-dkms, oldest first."""
+    return matrix.rows("rocm", "driver_windows", DriverWindow)
+
+
+def driver_window_of(matrix: Matrix, driver: str) -> DriverWindow | None:
+    """Return the window of a release of amdgpu-dkms (6.3.3, 30.10.1), or None where no row states it."""
+    minor = ".".join(driver.split(".")[:2])
+    return next((one for one in driver_windows(matrix) if one.driver == minor), None)
+
+
+def driver_modules(matrix: Matrix) -> tuple[DriverModule, ...]:
+    """Return the versions of the modules of amdgpu-dkms, oldest first."""
+    return matrix.rows("rocm", "driver_modules", DriverModule)
+
+
+def overrides(matrix: Matrix) -> tuple[Override, ...]:
+    """Return the values of HSA_OVERRIDE_GFX_VERSION that are in use."""
+    return matrix.rows("rocm", "overrides", Override)
+
+
+def override_of(matrix: Matrix, gfx: str) -> Override | None:
+    """Return the override for a target, or None where no row states one."""
+    return next((one for one in overrides(matrix) if one.gfx == gfx), None)
+
+
+def _names(words: str, name: str) -> bool:
+    return re.search(rf"(?<![\w]){re.escape(words)}(?![\w])", name) is not None
+
+
+def platforms(matrix: Matrix) -> tuple[IntelPlatform, ...]:
+    """Return every platform, those of the regular packages first, oldest first."""
+    return (
+        *matrix.rows("intel", "platforms", IntelPlatform),
+        *matrix.rows("intel", "legacy_platforms", IntelPlatform),
+    )
+
+
+def platform_of(matrix: Matrix, device: int) -> IntelPlatform | None:
+    """Return the platform of a PCI device number (vendor 8086), or None where no row states it."""
+    return next((one for one in platforms(matrix) if device in one.devices), None)
+
+
+def window_rule(matrix: Matrix) -> Row | None:
+    """Return the row that says what xe needs of Resizable BAR."""
+    return next((one.row for one in matrix.rows("intel", "kernel", KernelRule) if "Resizable BAR" in str(one)), None)
+
+
+def product_of(matrix: Matrix, device: int) -> str | None:
+    """Return the name of a PCI device number (vendor 8086) as the driver has it, or None where no row states it."""
+    return next((one.name for one in matrix.rows("intel", "products", IntelProduct) if device in one.devices), None)
+
+
+def xpu_builds(matrix: Matrix) -> tuple[XpuBuild, ...]:
+    """Return the oneAPI runtime of each torch, oldest first."""
+    return matrix.rows("intel", "torch_xpu", XpuBuild)
+
+
+def xpu_build_of(matrix: Matrix, torch: str) -> XpuBuild | None:
+    """Return the oneAPI runtime of a torch (2.13.0+xpu), or None where no row states it."""
+    minor = ".".join(torch.split(".")[:2])
+    return next((one for one in xpu_builds(matrix) if one.torch == minor), None)

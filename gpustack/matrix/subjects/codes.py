@@ -1,0 +1,245 @@
+"""Numbers that drivers, libraries and the kernel log answer with: Xids, SXids, CUDA errors, reasons for low clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpustack.model.facts import Layer
+from gpustack.model.reading import key, whole
+from gpustack.model.report import Row
+from gpustack.model.rows import Stated
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+LAYERS = ("app", "driver", "hw", "link", "pcie", "env", "info")
+_OURS = {"app": Layer.APPLICATION, "driver": Layer.DRIVER}
+
+
+def _whose(word: str) -> str:
+    if word not in LAYERS:
+        raise ValueError(word)
+    return word
+
+
+def _codes(line: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(line["codes"] if "codes" in line else (line["code"],))
+
+
+def _spellings(line: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(line[name] for name in ("name", "driver", "mnemonic") if name in line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Numbers of one kind. ``said`` is an expression for a line that speaks of them.
+
+    ``spelt``: the meanings are the library's own words, so that a line which holds one holds the number.
+    """
+
+    id: str
+    title: str
+    layer: Layer
+    said: str
+    parts: tuple[tuple[str, str], ...]
+    see: tuple[str, ...]
+    spelt: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Code(Stated):
+    """A number that a library or the kernel log answers with, its name, its meaning, and what is behind it or to do."""
+
+    number: int = field(metadata=key("code"))
+    name: str
+    meaning: str
+    advice: str | None = field(metadata=whole(lambda line: line.get("cause", line.get("action"))))
+
+    def __str__(self) -> str:
+        return f"{self.number} ({self.name}): {self.meaning}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CodeLine(Stated):
+    """One row of a table of numbers: some rows are about several of them."""
+
+    numbers: tuple[int, ...] = field(metadata=whole(_codes))
+    spellings: tuple[str, ...] = field(metadata=whole(_spellings))
+    meaning: str = ""
+    whose: str | None = field(default=None, metadata=key("layer", _whose))
+    cause: str | None = None
+    action: str | None = None
+    bucket: str | None = None
+
+    @property
+    def table(self) -> str:
+        """The table under which the row is cited."""
+        return "codes"
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.numbers))} ({self.spellings[0]}): {self.meaning or 'not explained'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One number of a family: its names, its meaning, what is mostly behind it, and what to do."""
+
+    family: Family
+    number: int
+    name: str
+    meaning: str
+    row: Row
+    layer: Layer
+    also: tuple[str, ...] = ()
+    cause: str | None = None
+    action: str | None = None
+    bucket: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Bucket(Stated):
+    """What a word of NVIDIA's Xid catalogue for the action to take means."""
+
+    bucket: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Cascade(Stated):
+    """Xids that bring others in the seconds after them on the same GPU; ``sxid`` where a switch is the cause."""
+
+    first: tuple[int, ...] = ()
+    then: tuple[int, ...]
+    why: str
+    sxid: str | None = None
+
+    def __str__(self) -> str:
+        cause = " or ".join(map(str, self.first)) or f"SXid {self.sxid}"
+        return f"Xid {' or '.join(map(str, self.then))} after {cause}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SXid(Stated):
+    """Errors of an NVSwitch chip: non-fatal, fatal (one port), always-fatal (the whole fabric), or notable."""
+
+    numbers: tuple[int, ...] = field(metadata=key("codes"))
+    kind: str
+    name: str
+    meaning: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"SXid {self.numbers[0]} ({self.name}, {self.kind}): {self.meaning}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClockReason(Stated):
+    """One bit of why clocks are below their maximum; ``weight`` is ok, info, warn or bad."""
+
+    bit: int
+    name: str
+    meaning: str
+    weight: str
+    words: str | None = field(default=None, metadata=key("smi"))
+
+    def __str__(self) -> str:
+        return f"{self.words or self.name}: {self.meaning}"
+
+
+KERNEL_LOG = ("journalctl -k -g 'NVRM: Xid'", "dmesg | grep -i xid")
+DOCTOR = ("gpustack doctor",)
+FAMILIES = (
+    Family(
+        id="xid",
+        title="Xid",
+        layer=Layer.HARDWARE,
+        said=r"(?<![a-z])xid",
+        parts=(("xid", "xids"), ("xid", "engines"), ("xid", "new"), ("xid", "unused")),
+        see=KERNEL_LOG,
+    ),
+    Family(
+        id="cuda",
+        title="CUDA error",
+        layer=Layer.RUNTIME,
+        said=r"(?<![a-z])cu(?:da|init|rt)|libcuda|torch",
+        parts=(("codes", "cuda"),),
+        see=DOCTOR,
+        spelt=True,
+    ),
+    Family(
+        id="nvml",
+        title="NVML error",
+        layer=Layer.DRIVER,
+        said=r"nvml|nvidia[-_ ]smi",
+        parts=(("codes", "nvml"),),
+        see=("nvidia-smi", *DOCTOR),
+    ),
+    Family(
+        id="cudnn9", title="cuDNN 9 status", layer=Layer.LIBRARY, said="cudnn", parts=(("codes", "cudnn9"),), see=DOCTOR
+    ),
+    Family(
+        id="cudnn8", title="cuDNN 8 status", layer=Layer.LIBRARY, said="cudnn", parts=(("codes", "cudnn8"),), see=DOCTOR
+    ),
+    Family(
+        id="cublas", title="cuBLAS status", layer=Layer.LIBRARY, said="cublas", parts=(("codes", "cublas"),), see=DOCTOR
+    ),
+    Family(
+        id="nccl",
+        title="NCCL result",
+        layer=Layer.LIBRARY,
+        said="nccl",
+        parts=(("codes", "nccl"),),
+        see=("NCCL_DEBUG=INFO python program.py",),
+    ),
+    Family(
+        id="sxid",
+        title="SXid",
+        layer=Layer.HARDWARE,
+        said="sxid",
+        parts=(("xid", "sxids"),),
+        see=("dmesg | grep SXid",),
+    ),
+)
+
+
+def numbers(matrix: Matrix, family: Family) -> tuple[Number, ...]:
+    """Return every number of a family."""
+    rows = (line for table, part in family.parts for line in matrix.rows(table, part, CodeLine))
+    return tuple(_number(family, number, line) for line in rows for number in line.numbers)
+
+
+def _number(family: Family, number: int, line: CodeLine) -> Number:
+    return Number(
+        family=family,
+        number=number,
+        name=line.spellings[0],
+        meaning=line.meaning,
+        row=line.row,
+        layer=_OURS.get(line.whose, Layer.HARDWARE) if line.whose else family.layer,
+        also=line.spellings[1:],
+        cause=line.cause,
+        action=line.action,
+        bucket=line.bucket,
+    )
+
+
+def bucket_of(matrix: Matrix, bucket: str) -> str | None:
+    """Return what a word of NVIDIA's Xid catalogue for the action to take means, or None."""
+    return next((one.meaning for one in matrix.rows("xid", "buckets", Bucket) if one.bucket == bucket), None)
+
+
+def cascades(matrix: Matrix) -> tuple[Cascade, ...]:
+    """Return which Xids bring which others."""
+    return matrix.rows("xid", "follows", Cascade)
+
+
+def sxids(matrix: Matrix) -> tuple[SXid, ...]:
+    """Return the errors of NVSwitch chips."""
+    return matrix.rows("xid", "sxids", SXid)
+
+
+def clock_reasons(matrix: Matrix) -> tuple[ClockReason, ...]:
+    """Return every reason for lowered clocks, lowest bit first."""
+    return matrix.rows("xid", "clocks", ClockReason)

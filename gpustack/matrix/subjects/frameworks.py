@@ -1,0 +1,267 @@
+"""JAX, TensorFlow, ONNX and ONNX Runtime: Python, CUDA, cuDNN, driver and GPU of each release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of, is_version, minor, numbers
+from gpustack.model.reading import key, whole
+from gpustack.model.rows import Stated, driver, spelt
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+
+def _spans(said: Mapping[str, str]) -> Mapping[str, VersionRange]:
+    return {name: VersionRange.parse(span) for name, span in said.items() if span != "any"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class JaxRelease(Stated):
+    """One release: its Pythons and the CUDA majors there are builds for."""
+
+    version: str = field(metadata=key("jax"))
+    pythons: tuple[str, ...] = field(default=(), metadata=key("python"))
+    cuda: tuple[int, ...]
+    requires_python: str
+    glibc: str | None = None
+
+    def __str__(self) -> str:
+        majors = " and ".join(map(str, self.cuda))
+        return f"JAX {self.version} has builds for CUDA {majors} and needs Python {self.requires_python}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class JaxBuild(Stated):
+    """One release for one CUDA major; a field is None (or empty) where its source does not speak of it."""
+
+    version: str = field(metadata=key("jax"))
+    cuda: int
+    oldest_cuda: CudaVersion | None = None
+    cudnn: str | None = None
+    built_cudnn: str | None = None
+    driver: DriverRelease | None = field(default=None, metadata=key("driver", driver))
+    oldest_gpu: ComputeCapability | None = field(default=None, metadata=key("min_cc"))
+    archs: tuple[CodeArch, ...] = ()
+
+    def __str__(self) -> str:
+        named = {
+            "cuDNN": self.cudnn,
+            "driver": spelt(self.driver) if self.driver else None,
+            "compute capability": self.oldest_gpu,
+        }
+        needs = ", ".join(f"{name} {value}" for name, value in named.items() if value)
+        return f"JAX {self.version} for CUDA {self.cuda} needs {needs or 'its own libraries'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Plugin(Stated):
+    """What the plugin of some releases for one CUDA major requires of CUDA's parts, by name (nvcc, cudart, cublas)."""
+
+    plugin: str
+    versions: VersionRange
+    requires: Mapping[str, VersionRange] = field(metadata=key("requires", _spans))
+
+    def __str__(self) -> str:
+        wanted = ", ".join(f"{name} {span.text}" for name, span in self.requires.items())
+        return f"{self.plugin} {self.versions.text} requires {wanted}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Known(Stated):
+    """Versions of a library that go wrong with JAX, on GPUs from ``first_gpu`` to below ``end_gpu`` where these are."""
+
+    library: str
+    versions: VersionRange
+    when: str
+    what: str
+    first_gpu: ComputeCapability | None = field(default=None, metadata=key("min_cc"))
+    end_gpu: ComputeCapability | None = field(default=None, metadata=key("below_cc"))
+
+    def __str__(self) -> str:
+        return f"{self.when}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TensorflowRelease(Stated):
+    """One minor release: the CUDA and cuDNN its GPU build was made with, whose majors must be there at run time.
+
+    ``archs`` is empty where nobody read them; ``gpu_wheel`` is the distribution with the GPU build.
+    """
+
+    version: str = field(metadata=key("tensorflow"))
+    pythons: tuple[str, ...] = field(metadata=key("python"))
+    cuda: CudaVersion
+    cudnn: str
+    archs: tuple[CodeArch, ...] = ()
+    glibc: str | None = None
+    gpu_wheel: str = "tensorflow"
+
+    def __str__(self) -> str:
+        made = f"TensorFlow {self.version} is made with CUDA {self.cuda} and cuDNN {self.cudnn}"
+        return f"{made}, for Python {self.pythons[0]} to {self.pythons[-1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Platform(Stated):
+    """Whether some releases of TensorFlow use a GPU on a platform."""
+
+    versions: VersionRange
+    platform: str
+    gpu: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OnnxRelease(Stated):
+    """One minor release of ONNX (1.20), or of ONNX Runtime: the newest opset and version of the format."""
+
+    name: str = field(metadata=key("origin", lambda origin: "onnxruntime" if origin.endswith("runtimes") else "onnx"))
+    version: str = field(metadata=whole(lambda line: line.get("onnxruntime") or line["onnx"]))
+    opset: int
+    ir: int
+
+    def __str__(self) -> str:
+        does = "writes" if self.name == "onnx" else "reads"
+        return f"{self.name} {self.version} {does} opset {self.opset} and older, version {self.ir} of the format"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OrtRelease(Stated):
+    """One minor release of onnxruntime-gpu on the package index, made for one CUDA major and one cuDNN major.
+
+    ``sonames`` are what its TensorRT provider links, ``tensorrt`` the release that this provider wants; ``archs`` the
+    code in its CUDA provider, empty where nobody looked.
+    """
+
+    version: str = field(metadata=key("onnxruntime"))
+    cuda: int
+    cudnn: int
+    pythons: tuple[str, ...] = field(default=(), metadata=key("python"))
+    built_cuda: str | None = None
+    sonames: tuple[str, ...] = ()
+    tensorrt: str | None = None
+    glibc: str | None = None
+    archs: tuple[CodeArch, ...] = ()
+
+    def __str__(self) -> str:
+        trt = f", TensorRT {self.tensorrt} for its provider" if self.tensorrt else ""
+        return f"onnxruntime-gpu {self.version} is made for CUDA {self.cuda} and cuDNN {self.cudnn}{trt}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Feed(Stated):
+    """A build of a minor release (or of some of its patch releases ``only``) for another CUDA, on a feed of its own."""
+
+    version: str = field(metadata=key("onnxruntime"))
+    cuda: int
+    cudnn: int
+    only: VersionRange = ANY
+
+    def __str__(self) -> str:
+        which = f"onnxruntime-gpu {self.version}{self.only.text}"
+        return f"{which} for CUDA {self.cuda} and cuDNN {self.cudnn} is on a feed of its own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class WheelSpan(Stated):
+    """Releases of a wheel, from first to last minor (None: up to now), or an extra of it, made for one CUDA major."""
+
+    cuda: int
+    first: str | None = None
+    last: str | None = None
+    extra: str | None = None
+
+    def __str__(self) -> str:
+        name = {"onnxruntime": "onnxruntime-gpu"}.get(self.part, self.part)
+        which = self.extra or f"{self.first} to {self.last or 'now'}"
+        return f"{name} {which} is made for CUDA {self.cuda}"
+
+
+def jax_releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
+    """Return the releases of JAX that are known, oldest first."""
+    return matrix.rows("jax", "releases", JaxRelease)
+
+
+def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
+    """Return the release of exactly this version, or None: one between two rows may differ from both."""
+    wanted = version_of(version.partition("+")[0])
+    known = jax_releases(matrix) if wanted is not None else ()
+    return next((one for one in known if version_of(one.version) == wanted), None)
+
+
+def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
+    """Return what a version of JAX needs in its build for a CUDA major, or None."""
+    release = jax_of(matrix, version)
+    builds = (one for one in matrix.rows("jax", "builds", JaxBuild) if one.cuda == cuda)
+    return next((one for one in builds if release and one.version == release.version), None)
+
+
+def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
+    """Return what the plugin of a release for a CUDA major requires, or None where no row states it."""
+    plugins = (one for one in matrix.rows("jax", "plugins", Plugin) if one.plugin == f"jax-cuda{cuda}-plugin")
+    return next((one for one in plugins if one.versions.holds(version)), None)
+
+
+def jax_known(matrix: Matrix) -> tuple[Known, ...]:
+    """Return the libraries that are known to go wrong with JAX."""
+    return matrix.rows("jax", "known", Known)
+
+
+def tensorflow_releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
+    """Return the minor releases of TensorFlow, oldest first."""
+    return matrix.rows("tensorflow", "releases", TensorflowRelease)
+
+
+def tensorflow_of(matrix: Matrix, version: str) -> TensorflowRelease | None:
+    """Return what a TensorFlow (2.16.1) needs, or None where the matrix does not know it."""
+    return next((one for one in tensorflow_releases(matrix) if one.version == minor(version)), None)
+
+
+def tensorflow_gpu_on(matrix: Matrix, version: str, platform: str) -> bool | None:
+    """Return whether this TensorFlow uses a GPU on a platform (windows); None where no row speaks of it."""
+    rows = (one for one in matrix.rows("tensorflow", "platforms", Platform) if one.platform == platform)
+    return next((one.gpu for one in rows if one.versions.holds(version)), None)
+
+
+def onnx_releases(matrix: Matrix) -> tuple[OnnxRelease, ...]:
+    """Return every release of ONNX, oldest first."""
+    return matrix.rows("onnx", "releases", OnnxRelease)
+
+
+def onnx_runtimes(matrix: Matrix) -> tuple[OnnxRelease, ...]:
+    """Return every release of ONNX Runtime whose newest opset is stated, oldest first."""
+    return matrix.rows("onnx", "runtimes", OnnxRelease)
+
+
+def onnx_of(matrix: Matrix, version: str) -> OnnxRelease | None:
+    """Return the release of ONNX that a version belongs to, or None where no row states it."""
+    return _minor_of(onnx_releases(matrix), version)
+
+
+def onnx_runtime_of(matrix: Matrix, version: str) -> OnnxRelease | None:
+    """Return what a version of ONNX Runtime reads, or None where no row states it."""
+    return _minor_of(onnx_runtimes(matrix), version)
+
+
+def _minor_of(rows: tuple[OnnxRelease, ...], version: str) -> OnnxRelease | None:
+    wanted = minor(version) if is_version(version) else ""
+    return next((one for one in rows if one.version == wanted), None)
+
+
+def onnxruntime_releases(matrix: Matrix) -> tuple[OrtRelease, ...]:
+    """Return the minor releases of onnxruntime-gpu, oldest first."""
+    return matrix.rows("onnxruntime", "releases", OrtRelease)
+
+
+def onnxruntime_of(matrix: Matrix, version: str) -> OrtRelease | None:
+    """Return what an onnxruntime-gpu (1.22.0) from the package index needs, or None."""
+    return next((one for one in onnxruntime_releases(matrix) if one.version == minor(version)), None)
+
+
+def onnxruntime_feeds(matrix: Matrix, version: str) -> tuple[Feed, ...]:
+    """Return the builds of this onnxruntime-gpu for another CUDA."""
+    feeds = matrix.rows("onnxruntime", "feeds", Feed)
+    return tuple(one for one in feeds if one.version == minor(version) and one.only.holds(version))

@@ -1,0 +1,212 @@
+"""Decoded JSON and TOML as our types: the types of a dataclass's fields say how its values are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
+
+from gpustack.model.command import NOTHING, Command, reread
+from gpustack.model.facts import JsonValue
+
+MOST_DEPTH = 100  # of values in values; facts have a dozen
+MOST_NUMBER = 2**70  # beyond the largest of a machine's, and small enough to be counted with in any way
+KINDS: Mapping[type, str] = {
+    str: "is no text",
+    int: "is no whole number",
+    bool: "is neither true nor false",
+    list: "is no list",
+    dict: "is no object",
+}
+FAULTS = (KeyError, TypeError, ValueError)
+
+Made = TypeVar("Made")
+Reader = Callable[[Any], Any]
+
+
+class MisfitError(ValueError):
+    """A value that does not fit its type: what is wrong with it, and its place, such as ``components[3].id``."""
+
+    def __init__(self, says: str, place: str = "") -> None:
+        super().__init__(f"{place.lstrip('.')} {says}".strip())
+        self.says, self.place = says, place
+
+
+def made(said: object, kind: type[Made]) -> Made:
+    """Return one of our types from decoded JSON or TOML; raises MisfitError, a ValueError, where they do not fit.
+
+    Keys that are not known are passed over; a key that is missing has the usual value of its field, if there is one.
+    """
+    return cast("Made", reader(kind)(said))  # type: ignore[arg-type]  # a class can be a key
+
+
+def key(name: str, read: Reader | None = None) -> Mapping[str, object]:
+    """Return what a field says of itself that is called otherwise in the file, or read in a way of its own."""
+    return {"key": name, "read": read}
+
+
+def whole(read: Reader) -> Mapping[str, object]:
+    """Return what a field says of itself that is made of the whole object or row."""
+    return {"whole": read}
+
+
+@cache
+def reader(hint: Any) -> Reader:  # noqa: ANN401 - a hint has no type of its own
+    """Return the function that makes a decoded value what the hint says; raises MisfitError where it does not fit."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is Command:
+        return lambda said: reread(said) or NOTHING
+    if hint is JsonValue:
+        return frozen
+    if origin in {Union, UnionType}:
+        present = reader(next(one for one in inside if one is not type(None)))
+        return lambda said: None if said is None else present(said)
+    if origin in {tuple, frozenset}:
+        return _listed(origin, inside)
+    if origin is not None:
+        return _mapped(*inside)
+    return _plain(hint)
+
+
+def _plain(kind: type) -> Reader:
+    if hasattr(kind, "parse"):
+        return _parsed(kind)
+    if is_dataclass(kind):
+        return _record(kind)
+    if issubclass(kind, Enum):
+        return kind
+    if kind is float:
+        return _number
+    return lambda said: said if type(said) is kind else _misfit(kind)
+
+
+def _number(said: object) -> float:
+    if isinstance(said, bool) or not isinstance(said, int | float) or not -MOST_NUMBER < said < MOST_NUMBER:
+        raise MisfitError("is no number")
+    return float(said)
+
+
+def _parsed(kind: Any) -> Reader:  # noqa: ANN401 - any type with ``parse``
+    def read(said: object) -> object:
+        found = kind.parse(said) if isinstance(said, str) else _misfit(str)
+        if found is None:
+            raise MisfitError(f"is no {kind.__name__}: {said!r:.80}")
+        return found
+
+    return read
+
+
+def _listed(made_of: type, inside: tuple[Any, ...]) -> Reader:
+    """Return the reader of a list: of any length, or of as many members as the hint names."""
+    kinds = [reader(one) for one in inside if one is not Ellipsis]
+
+    def read(said: object) -> object:
+        held = said if isinstance(said, list) else _misfit(list)
+        if inside[-1] is not Ellipsis and made_of is tuple and len(held) != len(kinds):
+            raise MisfitError(f"has {len(held)} values, not {len(kinds)}")
+        try:
+            if len(kinds) == 1:
+                return made_of(map(kinds[0], held))
+            return made_of(one(value) for one, value in zip(kinds, held, strict=True))
+        except FAULTS:
+            for number, value in enumerate(held):
+                _placed(kinds[min(number, len(kinds) - 1)], value, f"[{number}]")
+            raise
+
+    return read
+
+
+def _mapped(name: Any, value: Any) -> Reader:  # noqa: ANN401 - hints
+    of_name, of_value = reader(name) if name is not str else str, reader(value)
+
+    def read(said: object) -> object:
+        held = said if isinstance(said, dict) else _misfit(dict)
+        return {of_name(one): _placed(of_value, inner, f"[{one!r:.40}]") for one, inner in held.items()}
+
+    return read
+
+
+def _record(kind: type) -> Reader:
+    hints = _hints(kind)
+    held = {one: _reader_of(one, hints[one.name]) for one in fields(kind) if one.init}
+    wholes = [(one.name, read) for one, read in held.items() if "whole" in one.metadata]
+    keyed = [(one.name, _key(one), read) for one, read in held.items() if "whole" not in one.metadata]
+    needed = [_key(one) for one in held if one.default is MISSING and one.default_factory is MISSING]
+
+    def read(said: object) -> object:
+        held = said if isinstance(said, dict) else _misfit(dict)
+        try:
+            values = {name: convert(held[at]) for name, at, convert in keyed if at in held}
+            for name, convert in wholes:
+                values[name] = convert(held)
+            return kind(**values)
+        except FAULTS:  # which one it was is asked then
+            for _, at, convert in keyed:
+                if at in held:
+                    _placed(convert, held[at], f".{at}")
+                elif at in needed:
+                    raise MisfitError("is missing", f".{at}") from None
+            raise
+
+    return read
+
+
+def _hints(kind: type) -> Mapping[str, Any]:
+    """Return the types of all fields, as ``typing.get_type_hints`` does: most words are the same in all of a module."""
+    owners = [one for one in reversed(kind.__mro__) if "__annotations__" in vars(one)]
+    return {name: _meant(text, one.__module__) for one in owners for name, text in one.__annotations__.items()}
+
+
+@cache
+def _meant(text: str, module: str) -> Any:  # noqa: ANN401 - a hint
+    return eval(text, vars(sys.modules[module]))  # noqa: S307 - an annotation of our own
+
+
+def _key(one: Field[Any]) -> str:
+    return str(one.metadata.get("key", one.name.rstrip("_")))
+
+
+def _reader_of(one: Field[Any], hint: Any) -> Reader:  # noqa: ANN401 - a hint
+    """Return how the value of a field is read; null is the usual text where there is one."""
+    convert: Reader = one.metadata.get("whole") or one.metadata.get("read") or reader(hint)
+    if hint is not str or one.default is MISSING:
+        return convert
+    return lambda said: one.default if said is None else convert(said)
+
+
+def _placed(convert: Reader, said: object, place: str) -> Any:  # noqa: ANN401 - what the reader makes
+    """Return what a reader makes of a value; where it does not fit, the error says the place too."""
+    try:
+        return convert(said)
+    except MisfitError as error:
+        raise MisfitError(error.says, place + error.place) from error
+    except FAULTS as error:
+        raise MisfitError(f"is wrong: {' '.join(str(error).split())}", place) from error
+
+
+def _misfit(kind: type) -> Any:  # noqa: ANN401 - it never returns
+    raise MisfitError(KINDS[kind])
+
+
+def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
+    """Return decoded JSON as facts hold it: lists are tuples, numbers that nobody can count with are null.
+
+    Raises RecursionError where it is nested too deeply.
+    """
+    if not depth:
+        raise RecursionError
+    if isinstance(value, list):
+        return tuple(frozen(held, depth - 1) for held in value)
+    if isinstance(value, dict):
+        return {name: frozen(held, depth - 1) for name, held in value.items()}
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, int):
+        return value if -MOST_NUMBER < value < MOST_NUMBER else None
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"{type(value).__name__} is no JSON")
