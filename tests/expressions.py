@@ -16,8 +16,8 @@ from gpustack.ask.given import NUMBER
 from gpustack.imports import statements
 from gpustack.imports.gathered import NAMES
 from gpustack.imports.texts import CHOICES
+from gpustack.matrix.subjects.codes import FAMILIES
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.numbers import FAMILIES
 from gpustack.model.command import KINDS
 from tests.told import REPO
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpustack.diagnose.stack_map import NOT_ASKED, NOT_TOLD, chart
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects.systems import systems
+from gpustack.matrix.subjects.terms import systems
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from tests.test_schemas import SNAPSHOT, validator
 

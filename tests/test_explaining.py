@@ -12,8 +12,7 @@ from gpustack.explain import explain
 from gpustack.explain.topics import carried, ids
 from gpustack.imports.messages import mentioned
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects.systems import systems
-from gpustack.matrix.subjects.terms import terms
+from gpustack.matrix.subjects.terms import systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Explanation, Kind
 from gpustack.model.plain import render

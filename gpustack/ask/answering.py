@@ -13,7 +13,7 @@ from gpustack.ask.why import judge
 from gpustack.diagnose.rules.completing import complete, platform
 from gpustack.diagnose.rules.contracts.python import ON_ARM
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects.torch_rows import LINUX
+from gpustack.matrix.subjects.torch import LINUX
 from gpustack.model.matrix_answer import MatrixAnswer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gpustack.diagnose.rules.reading import copies
 from gpustack.diagnose.rules.seen import on_windows
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import drivers, gpus
-from gpustack.matrix.subjects.rocm import gfx_of
+from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 

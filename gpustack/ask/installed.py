@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import gpu, made
 from gpustack.ask.subjects import Subject
-from gpustack.matrix.subjects import onnxruntime, serving, torch, vllm
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks, serving, torch
+from gpustack.matrix.subjects.ranges import numbers
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.serving import ServingRelease
-    from gpustack.matrix.subjects.vllm import VllmRelease
+    from gpustack.matrix.subjects.serving import ServingRelease, VllmRelease
     from gpustack.model.facts import Component
 
 BROUGHT = "brought"  # the fact of what nobody named and an install brings along
@@ -52,7 +51,7 @@ def brought(subject: Subject, where: str | None, system: str | None, matrix: Mat
 
 def _release(subject: Subject, matrix: Matrix) -> VllmRelease | ServingRelease | None:
     if subject.component == "vllm":
-        return vllm.release_of(matrix, subject.version or "")
+        return serving.vllm_of(matrix, subject.version or "")
     return serving.release_of(matrix, "sglang", subject.version or "") if subject.component == "sglang" else None
 
 
@@ -75,7 +74,7 @@ def _torch(subject: Subject, where: str | None, _matrix: Matrix) -> Component:
 
 
 def _onnxruntime(subject: Subject, where: str | None, matrix: Matrix) -> Component:
-    release = onnxruntime.release_of(matrix, subject.version or "") if numbers(subject.version)[1:] else None
+    release = frameworks.onnxruntime_of(matrix, subject.version or "") if numbers(subject.version)[1:] else None
     for_gpu = subject.name != "onnxruntime"
     cuda = str(release.cuda) if release and for_gpu else None
     accelerator = "cpu" if not for_gpu else "cuda"

@@ -8,7 +8,7 @@ from gpustack.ask.given import GPUS, is_given
 from gpustack.ask.installed import CPU_BUILDS
 from gpustack.diagnose.rules.reading import copies, text
 from gpustack.diagnose.rules.seen import capabilities, gpus, on_windows
-from gpustack.matrix.subjects import tensorflow
+from gpustack.matrix.subjects import frameworks
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
@@ -148,7 +148,10 @@ def _system(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Ma
     elif subject.component == "pytorch":
         said = f"PyTorch's own index offers {subject.words} for Windows."
         yield Reason(text=said, verdict=Compatibility.COMPATIBLE)
-    elif subject.component == "tensorflow" and tensorflow.gpu_on(matrix, subject.version or "", "windows") is not None:
+    elif (
+        subject.component == "tensorflow"
+        and frameworks.tensorflow_gpu_on(matrix, subject.version or "", "windows") is not None
+    ):
         return
     elif not (by_driver and subject.component in {"cuda-toolkit", "nvidia-driver"}):
         yield _unknown(subject, "Windows")

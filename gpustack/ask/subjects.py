@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import gpus, torch
+from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.ranges import VersionRange
-from gpustack.matrix.subjects.rocm import gfx_of
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from gpustack.diagnose.rules.contracts import draw
 from gpustack.diagnose.rules.contracts.python import COMPILED
 from gpustack.diagnose.rules.reading import copies, version
 from gpustack.diagnose.rules.seen import nvidia_here
-from gpustack.matrix.subjects import jax
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
@@ -69,7 +69,7 @@ def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ..
     """Give the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
     if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
         return (subject,)
-    release = jax.release_of(matrix, subject.version or "")
+    release = frameworks.jax_of(matrix, subject.version or "")
     given = numbers(version(facts, "cuda-toolkit"))[:1] if is_given(facts, "cuda-toolkit") else ()
     majors = sorted(release.cuda, key=lambda one: ((one,) == given, one), reverse=True) if release else ()
     return tuple(replace(subject, tag=f"cuda{major}") for major in majors) or (subject,)

@@ -17,7 +17,7 @@ from typing import Any
 import pynvml
 
 from gpustack.bench import routes
-from gpustack.matrix.subjects import spans
+from gpustack.matrix.subjects import ranges
 
 PERIOD = 0.025
 HOPS_EVERY = 4  # readings: the kernel asks every bridge, which takes longer than NVML's answers
@@ -164,7 +164,7 @@ def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None
 
 def events(driver: str) -> Mapping[int, int]:
     """Return the fields that a driver of this release has for the reasons of a lower clock, by their bits."""
-    release = spans.numbers(driver)[:2]
+    release = ranges.numbers(driver)[:2]
     later = SINCE_580_82 if release >= (580, 82) else SINCE_575 if release >= (575,) else {}
     return {**EVENTS, **later}
 

@@ -17,7 +17,7 @@ from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import Environment, Unseen
 
 if TYPE_CHECKING:

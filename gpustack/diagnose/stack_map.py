@@ -9,7 +9,7 @@ from gpustack.diagnose import requirements
 from gpustack.diagnose.rules.cards import whole
 from gpustack.diagnose.rules.completing import complete
 from gpustack.diagnose.rules.contracts import draw
-from gpustack.matrix.subjects import systems
+from gpustack.matrix.subjects import terms
 from gpustack.model.facts import Component, Status
 from gpustack.model.matrix_answer import StackMap
 from gpustack.model.report import Tool
@@ -31,7 +31,7 @@ def chart(facts: Facts, matrix: Matrix) -> StackMap:
         seen.pop(one.id)
         if one.id in seen
         else Component(id=one.id, layer=one.layer, vendor=one.vendor, status=Status.UNKNOWN, reason=why)
-        for one in systems.systems(matrix)
+        for one in terms.systems(matrix)
     ]
     return StackMap(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),

@@ -16,17 +16,14 @@ from gpustack.imports import messages
 from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
 from gpustack.matrix.spelling import SUFFIX, cut, spellings, squash
+from gpustack.matrix.subjects.codes import FAMILIES, clock_reasons, numbers
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.numbers import FAMILIES, numbers
-from gpustack.matrix.subjects.systems import layers, systems
-from gpustack.matrix.subjects.terms import terms
-from gpustack.matrix.subjects.xids import clock_reasons
+from gpustack.matrix.subjects.terms import layers, systems, terms
 from gpustack.model.matrix_answer import Explanation, Kind, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.numbers import Number
-    from gpustack.matrix.subjects.xids import ClockReason
+    from gpustack.matrix.subjects.codes import ClockReason, Number
     from gpustack.model.rows import Architecture
 
 Make = Callable[[], Meaning]

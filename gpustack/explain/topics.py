@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.rulebook import explain
 from gpustack.diagnose.rules import FINDINGS
 from gpustack.matrix.subjects import serving
-from gpustack.matrix.subjects.numbers import bucket_of
-from gpustack.matrix.subjects.systems import layers, systems
-from gpustack.matrix.subjects.terms import leads_of, place_of, terms
-from gpustack.matrix.subjects.xids import cascades
+from gpustack.matrix.subjects.codes import bucket_of, cascades
+from gpustack.matrix.subjects.terms import layers, leads_of, place_of, systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Kind, Lead, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.codes import ClockReason, Number
     from gpustack.matrix.subjects.messages import Pattern
-    from gpustack.matrix.subjects.numbers import Number
-    from gpustack.matrix.subjects.systems import LayerRow, System
-    from gpustack.matrix.subjects.terms import Term
-    from gpustack.matrix.subjects.xids import ClockReason
+    from gpustack.matrix.subjects.terms import LayerRow, System, Term
     from gpustack.model.report import Finding
     from gpustack.model.rows import Architecture
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.imports.translations import english, originals
 from gpustack.matrix.spelling import squash
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.numbers import FAMILIES, numbers
 from gpustack.model.facts import Message
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.codes import Family, Number
     from gpustack.matrix.subjects.messages import Wording
-    from gpustack.matrix.subjects.numbers import Family, Number
 
 NUMBER = r"(0x[0-9a-f]{1,8}|\d{1,9})(?!\w|\.\d)"
 ALONE = re.compile(rf"\W*{NUMBER}\W*", re.IGNORECASE)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpustack.imports.gathered import HERE
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from gpustack.model.report import Kept
 from tests.build import MATRIX, PYTHON, merged, on, report, seen
 
 if TYPE_CHECKING:
-    from gpustack.matrix.subjects.torch_rows import Build
+    from gpustack.matrix.subjects.torch import Build
     from gpustack.model.facts import Component, Facts
     from gpustack.model.report import Contract
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from gpustack.ask.releases import FIND, candidates
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import drivers, rocm
+from gpustack.matrix.subjects import amd_intel, drivers
 from gpustack.model.matrix_answer import Compatibility
 from tests.asking.questions import MATRIX, plan, verdict, why
 
@@ -20,7 +20,7 @@ SUBJECTS = tuple(
     for found in (candidates(MATRIX, component),)
     for one in (*found[:: max(1, len(found) // 4)], found[-1])
 )
-AMD = tuple(one.gfx for one in rocm.targets(MATRIX))
+AMD = tuple(one.gfx for one in amd_intel.targets(MATRIX))
 BRANCHES = tuple(one for one in drivers.branches(MATRIX) if one.last)
 OF_NVIDIA = ("cuda-toolkit", "nvidia-driver", "cudnn", "nccl", "tensorrt", "tensorflow", "jax", "vllm")
 GIVEN = {
@@ -46,8 +46,8 @@ def test_nothing_of_nvidia_works_with_a_gpu_of_amd(subject: str, gpu: str) -> No
             assert answer.verdict is Compatibility.INCOMPATIBLE
 
 
-@drawn(arch=some.sampled_from(sorted(MATRIX.architectures)), build=some.sampled_from(rocm.torch_builds(MATRIX)))
-def test_no_build_for_rocm_works_with_a_gpu_of_nvidia(arch: object, build: rocm.TorchRocmBuild) -> None:
+@drawn(arch=some.sampled_from(sorted(MATRIX.architectures)), build=some.sampled_from(amd_intel.torch_builds(MATRIX)))
+def test_no_build_for_rocm_works_with_a_gpu_of_nvidia(arch: object, build: amd_intel.TorchRocmBuild) -> None:
     assert why(f"torch=={build.torch}+rocm{build.rocm}", gpu=str(arch)).verdict not in WORKS
 
 

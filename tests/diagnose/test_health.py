@@ -16,7 +16,7 @@ from gpustack.diagnose import requirements
 from gpustack.diagnose.requirements.records import records
 from gpustack.diagnose.rules import FINDINGS, REQUIRED
 from gpustack.matrix.subjects import health
-from gpustack.matrix.subjects.xids import Xid, xids
+from gpustack.matrix.subjects.codes import Number, xids
 from gpustack.model.facts import Call
 from gpustack.model.report import Confidence, Contract, Finding, Health, Kept, Report, Severity
 from tests.build import MATRIX, gpu, healthy, libcuda, report, seen
@@ -252,7 +252,7 @@ def test_of_siblings_the_odd_one_is_named_and_of_two_kinds_both(size: str, named
 
 
 @pytest.mark.parametrize("one", xids(MATRIX), ids=lambda one: str(one.number))
-def test_every_xid_of_the_catalogue_that_asks_for_more_than_a_new_program_is_reported_with_its_gpu(one: Xid) -> None:
+def test_every_xid_of_the_catalogue_that_asks_for_more_than_a_new_program_is_reported_with_its_gpu(one: Number) -> None:
     said = recorded()
     put(said, "kernel-log", 0, "xids", [{"pci": pci(1), "code": one.number, "text": "", "seconds": 10.0}] * 2)
     made = report(facts(said))

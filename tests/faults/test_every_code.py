@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pynvml
 import pytest
 
-from gpustack.matrix.subjects.numbers import FAMILIES, numbers
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.model.facts import Status
 from gpustack.model.report import Health
 from tests.fakes.nvml import CODES

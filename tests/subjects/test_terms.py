@@ -148,7 +148,7 @@ def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
 def test_what_findings_are_about_is_known_and_each_stands_once() -> None:
     assert {one.finding for one in places(MATRIX) if one.about and one.about not in NEEDS} == set()
     assert len({one.finding for one in places(MATRIX)}) == len(places(MATRIX))
-    assert all(place_of(MATRIX, finding) for finding in (*topics.TOPICS_BENCH, *topics.TOPICS_TRACE))
+    assert all(place_of(MATRIX, finding) for finding in (*topics.BENCH, *topics.TRACE))
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.id)

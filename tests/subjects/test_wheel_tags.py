@@ -7,8 +7,8 @@ from itertools import combinations
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import jax, torch, wheel_tags
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks, torch, wheel_tags
+from gpustack.matrix.subjects.ranges import numbers
 
 MATRIX = Matrix()
 TAGS = wheel_tags.tags(MATRIX)
@@ -30,8 +30,8 @@ def test_pythons_are_versions_and_a_wheel_for_any_says_which() -> None:
     for one in TAGS:
         assert set(one.machines) <= {"x86_64", "aarch64"}
         for python in one.pythons:
-            assert python == wheel_tags.ANY or numbers(python)[:1] == (3,)
-            assert python != wheel_tags.ANY or one.requires_python.text, one.row.text
+            assert python == wheel_tags.EVERY or numbers(python)[:1] == (3,)
+            assert python != wheel_tags.EVERY or one.requires_python.text, one.row.text
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_which_python_a_release_has_a_wheel_for(package: str, version: str, pyth
 
 def test_they_agree_with_the_rows_of_the_releases() -> None:
     """Two tables say for which Pythons a JAX has wheels on x86-64; PyTorch's stand with its releases alone."""
-    for one in jax.releases(MATRIX):
+    for one in frameworks.jax_releases(MATRIX):
         found = _tags("jaxlib", one.version)
         if found and one.pythons:
             assert set(one.pythons) == {python for python in found.pythons if not python.endswith("t")}, one.version

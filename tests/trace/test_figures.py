@@ -9,7 +9,7 @@ import pytest
 from gpustack.model.trace import Bound, Figure, KernelLaunch, TensorLayer
 from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.trace import failing
-from gpustack.trace.beside import batches, beside_joined, crossover
+from gpustack.trace.beside import batches, crossover, joined
 from gpustack.trace.counting import Roof, layers, place
 from gpustack.trace.failing import step_failed, wrong
 from gpustack.trace.models import build
@@ -230,7 +230,7 @@ def test_nothing_timed_on_both_is_no_crossing() -> None:
 
 
 def test_the_two_halves_are_joined_by_batch() -> None:
-    whole = beside_joined([at(4, 4.0, None), at(1, 1.0, None)], [at(1, None, 10.0, kernels=3.0), at(16, None, 12.0)])
+    whole = joined([at(4, 4.0, None), at(1, 1.0, None)], [at(1, None, 10.0, kernels=3.0), at(16, None, 12.0)])
     assert [(one.batch, one.cpu_seconds, one.gpu_seconds) for one in whole] == [
         (1, 1.0, 10.0),
         (4, 4.0, None),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements.states import Outcome
 from gpustack.diagnose.rules.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
-from gpustack.matrix.subjects.xids import xids
+from gpustack.matrix.subjects.codes import xids
 from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.diagnose.requirements.subjects import Machine, Subject
-    from gpustack.matrix.subjects.xids import Xid
+    from gpustack.matrix.subjects.codes import Number
 
 # Those that the rules about memory, links, lost GPUs, the GSP, programs and recoveries speak of.
 JUDGED = MEMORY | APPLICATION | {LINK, 79, 119, 120, SUMMARY}
@@ -44,16 +44,16 @@ def logged(machine: Machine) -> Iterator[Outcome]:
             yield _outcome(xid, pci, count, by_mark.get(pci), weight)
 
 
-def _weight(xid: Xid, gpu: Subject | None) -> Severity | None:
+def _weight(xid: Number, gpu: Subject | None) -> Severity | None:
     """Return how much an Xid weighs: less where the driver says that the GPU needs no recovery now."""
     if xid.bucket is None:
-        return Severity.WARNING if xid.layer in BOARD else None
+        return Severity.WARNING if xid.whose in BOARD else None
     weight = WEIGHTS.get(xid.bucket)
     recovered = gpu is not None and gpu.held.get("recovery_action") == RECOVERED
     return Severity.WARNING if weight is Severity.ERROR and recovered else weight
 
 
-def _outcome(xid: Xid, pci: str, count: int, gpu: Subject | None, weight: Severity) -> Outcome:
+def _outcome(xid: Number, pci: str, count: int, gpu: Subject | None, weight: Severity) -> Outcome:
     title = gpu.title if gpu else f"The GPU at {pci}"
     times = f", {count} times" if count > 1 else ""
     action = f"; {xid.action}" if xid.action else ""

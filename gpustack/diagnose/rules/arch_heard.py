@@ -22,7 +22,7 @@ from gpustack.diagnose.rules.reading import because, table, text, told, version
 from gpustack.diagnose.rules.saying import grounds, heard, said, value
 from gpustack.diagnose.rules.seen import capabilities, driver_cuda
 from gpustack.diagnose.rules.toolchain import toolkits
-from gpustack.matrix.subjects import tensorflow, vllm
+from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
 from gpustack.model.command import ARCH, DISTRIBUTION, NUMBER, PYTHON, Command, sh
 from gpustack.model.facts import Layer
@@ -139,7 +139,7 @@ def _of_older_cuda(facts: Facts, matrix: Matrix) -> bool:
 
 def _tensorflow_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     """Give the CUDA version that TensorFlow here was built with, where no PyTorch is told of."""
-    made = tensorflow.release_of(matrix, version(facts, "tensorflow") or "0")
+    made = frameworks.tensorflow_of(matrix, version(facts, "tensorflow") or "0")
     return made.cuda if made and torch(facts) is None else None
 
 
@@ -219,7 +219,7 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Iter
     cuda = torch_cuda(facts) or _tensorflow_cuda(facts, matrix)
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
-    floor = vllm.floor_of(matrix, version(facts, "vllm") or "0")
+    floor = serving.vllm_floor(matrix, version(facts, "vllm") or "0")
     if _has_code(facts, cc):
         yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."
     if floor and cc and cc < floor.capability:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.rules.reading import version
 from gpustack.diagnose.rules.seen import DRIVER, capabilities, driver_cuda, driver_release, on_windows
 from gpustack.matrix.subjects import drivers, toolkits
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 from gpustack.model.versions import DriverRelease
 

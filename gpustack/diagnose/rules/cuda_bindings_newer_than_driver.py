@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import because, because_of, copies
 from gpustack.diagnose.rules.seen import driver_cuda, nvidia_here
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import PYTHON, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity

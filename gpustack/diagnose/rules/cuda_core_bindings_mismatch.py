@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import because_of, copies
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import PYTHON, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity

@@ -14,7 +14,7 @@ from gpustack.diagnose.rules.linking import cuda_majors
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, holding, value
 from gpustack.diagnose.rules.wanting import ONNXRUNTIME, TENSORFLOW, Here, Missing, cuda_here, install, majors, missing
 from gpustack.diagnose.rules.wanting import onnxruntime_version as ort_version
-from gpustack.matrix.subjects import onnxruntime
+from gpustack.matrix.subjects import frameworks
 from gpustack.model.command import DISTRIBUTION, NUMBER, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -38,7 +38,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     here = [one for one in cuda_here(facts, matrix) if one.major not in wanted[0].majors]
     needs = " or ".join(f"CUDA {major}" for major in wanted[0].majors)
-    release = onnxruntime.release_of(matrix, ort_version(facts) or "0") if wanted[0].asker == ONNXRUNTIME else None
+    release = frameworks.onnxruntime_of(matrix, ort_version(facts) or "0") if wanted[0].asker == ONNXRUNTIME else None
     yield Finding(
         id="cuda-major-mixed",
         severity=Severity.ERROR,
@@ -96,7 +96,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     major, here = required(facts, matrix), [one for one in cuda_here(facts, matrix) if one.sure]
     if major is None or not here or major in majors(here) or missing(facts, matrix):
         return
-    release = onnxruntime.release_of(matrix, ort_version(facts) or "0")
+    release = frameworks.onnxruntime_of(matrix, ort_version(facts) or "0")
     yield Finding(
         id="cuda-major-mixed",
         severity=Severity.ERROR,
@@ -118,7 +118,7 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def required(facts: Facts, matrix: Matrix) -> int | None:
     """Give the CUDA major that a failing ONNX Runtime needs: by its own words, else by the row of its release."""
     said_ = value(facts, "ort-requires", "cuda") or value(facts, "ort-package", "cuda")
-    release = onnxruntime.release_of(matrix, ort_version(facts) or "0")
+    release = frameworks.onnxruntime_of(matrix, ort_version(facts) or "0")
     if said_ and said_.isascii() and said_.isdecimal():
         return int(said_[:3])
     return release.cuda if release and heard(facts, *FAILED) else None
@@ -166,8 +166,8 @@ def _fix(one: Missing, here: Sequence[Here], facts: Facts, matrix: Matrix) -> Fi
 def build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
     """Give in words the onnxruntime-gpu for a CUDA major."""
     release = ort_version(facts) or "0"
-    feed = next((one for one in onnxruntime.feeds_of(matrix, release) if one.cuda == cuda), None)
-    fitting = [one for one in onnxruntime.releases(matrix) if one.cuda == cuda]
+    feed = next((one for one in frameworks.onnxruntime_feeds(matrix, release) if one.cuda == cuda), None)
+    fitting = [one for one in frameworks.onnxruntime_releases(matrix) if one.cuda == cuda]
     span = f"onnxruntime-gpu {fitting[0].version} to {fitting[-1].version}" if fitting else "another onnxruntime-gpu"
     own = f" {release} for CUDA {cuda} is on ONNX Runtime's own feed for that major." if feed else ""
     return f"On the package index {span} is built for CUDA {cuda}: install that.{own}"

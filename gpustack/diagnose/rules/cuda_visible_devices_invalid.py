@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.rules import visible_said
 from gpustack.diagnose.rules.reading import at, because, number, text, told
 from gpustack.diagnose.rules.seen import gpus, starts
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.saying import because_said
 from gpustack.diagnose.rules.wanting import CUDNN, cuda_here, cudnn_here, majors, missing
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity

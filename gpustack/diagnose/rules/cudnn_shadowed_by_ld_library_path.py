@@ -25,7 +25,7 @@ from gpustack.diagnose.rules.libraries import LD_LIBRARY_PATH, evidence, own_ver
 from gpustack.diagnose.rules.reading import table, text, told, version
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, value
 from gpustack.diagnose.rules.seen import builds
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity

@@ -15,7 +15,7 @@ from gpustack.diagnose.rules.reading import table, text, version
 from gpustack.diagnose.rules.saying import grounds, heard, value
 from gpustack.diagnose.rules.seen import builds
 from gpustack.diagnose.rules.toolchain import toolkits
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import VERSION, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity

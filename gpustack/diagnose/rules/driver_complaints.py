@@ -10,7 +10,7 @@ from gpustack.diagnose.rules.compatibility import driver_fit
 from gpustack.diagnose.rules.reading import copies, table, told
 from gpustack.diagnose.rules.saying import grounds, heard, said, value
 from gpustack.diagnose.rules.seen import builds, driver_release, on_windows
-from gpustack.matrix.subjects import tensorflow, toolkits
+from gpustack.matrix.subjects import frameworks, toolkits
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
@@ -97,7 +97,7 @@ def spoken(facts: Facts, matrix: Matrix) -> tuple[CudaVersion, ...]:
     names = ("cuda", "needs", "of", "runtime", "image")
     held = [one.values.get(name) for one in said(facts, "cuda-build-said", "toolkit-named") for name in names]
     found = [CudaVersion.parse(one) for one in held if one]
-    made = tensorflow.release_of(matrix, reading.version(facts, "tensorflow") or "0")
+    made = frameworks.tensorflow_of(matrix, reading.version(facts, "tensorflow") or "0")
     return tuple(dict.fromkeys(one for one in (*found, made.cuda if made else None) if one))
 
 

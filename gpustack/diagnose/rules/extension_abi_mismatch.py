@@ -24,7 +24,7 @@ from gpustack.diagnose.rules.frameworks import because_package, because_torch, t
 from gpustack.diagnose.rules.linking import TORCH, demangled, soname_library, symbol_owner
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, holding, said
 from gpustack.diagnose.rules.unfitting import unfitting
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     ADDRESS,
     BUILD_TAG,

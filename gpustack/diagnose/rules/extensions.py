@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.frameworks import distributions, installed
-from gpustack.matrix.subjects import training, vllm
-from gpustack.matrix.subjects.spans import is_version
+from gpustack.matrix.subjects import serving, training
+from gpustack.matrix.subjects.ranges import is_version
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -142,7 +142,7 @@ def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
         return Extension(name=name, version=version, torch=_torch_of(named["torch"]))
     if not version or not is_version(version):
         return Extension(name=name, version=version)
-    if name == "vllm" and (release := vllm.release_of(matrix, version)):
+    if name == "vllm" and (release := serving.vllm_of(matrix, version)):
         return Extension(name=name, version=version, torch=str(release.torch), row=release.row)
     if name == "xformers" and (pin := training.xformers_of(matrix, version)):
         return Extension(name=name, version=version, torch=str(pin.torch), row=pin.row)

@@ -9,7 +9,7 @@ from gpustack.diagnose.rules.reading import text, told, version
 from gpustack.diagnose.rules.seen import arch_on_bus, gpus, on_windows, ours
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects import torch
-from gpustack.matrix.subjects.spans import minor
+from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
     BRANCH,

@@ -12,7 +12,7 @@ from gpustack.diagnose.rules.reading import because, table, text, told
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, holding, said
 from gpustack.diagnose.rules.seen import on_windows
 from gpustack.diagnose.rules.toolchain import toolkits
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, Command, Word, requirement, sh
 from gpustack.model.report import Because, Fix
 

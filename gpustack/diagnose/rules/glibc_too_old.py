@@ -15,7 +15,7 @@ from gpustack.diagnose.rules.frameworks import because_torch
 from gpustack.diagnose.rules.reading import because, because_of, copies, text, told
 from gpustack.diagnose.rules.saying import because_said, grounds, said
 from gpustack.diagnose.rules.seen import builds
-from gpustack.matrix.subjects.spans import is_version, numbers
+from gpustack.matrix.subjects.ranges import is_version, numbers
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity

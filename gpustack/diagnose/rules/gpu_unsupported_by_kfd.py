@@ -16,7 +16,7 @@ from gpustack.diagnose.rules.reading import because_of, flag, number, text, told
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, said
 from gpustack.diagnose.rules.seen import from_text, nvidia_here, on_bus
 from gpustack.diagnose.rules.told_machine import kernel, machine, more
-from gpustack.matrix.subjects import rocm
+from gpustack.matrix.subjects import amd_intel
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -70,7 +70,7 @@ def _known(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     bus = on_bus(facts, "amd")
     if not from_text(facts) or not bus or not heard(facts, *FAILS) or heard(facts, "kfd-added"):
         return
-    old = [(copy, one) for copy in bus for one in rocm.without_kfd(matrix) if one.never and _is(copy, one.chips)]
+    old = [(copy, one) for copy in bus for one in amd_intel.without_kfd(matrix) if one.never and _is(copy, one.chips)]
     if len(old) < len(bus):
         return
     copy, chips = old[0]

@@ -14,7 +14,7 @@ from gpustack.diagnose.rules import fixes
 from gpustack.diagnose.rules.gsp_timeout import RAN
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, said
 from gpustack.diagnose.rules.told_machine import branch_of, machine, more, release, whole, works
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity
 

@@ -16,8 +16,8 @@ from gpustack.diagnose.rules.fixes import manager
 from gpustack.diagnose.rules.reading import because, version
 from gpustack.diagnose.rules.saying import grounds, heard, said, value
 from gpustack.diagnose.rules.toolchain import used
-from gpustack.matrix.subjects import compilers_host
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import toolkits
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DOTTED, NAME, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -86,7 +86,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _compiler(facts: Facts, matrix: Matrix) -> Compiler:
     name = _name(facts)
     cuda = value(facts, "torch-compiler-bounds", "cuda") or (toolkit.version if (toolkit := used(facts)) else None)
-    row = compilers_host.compilers_of(matrix, cuda) if cuda and VERSION.match(cuda) else None
+    row = toolkits.compilers_of(matrix, cuda) if cuda and VERSION.match(cuda) else None
     known = (row.clang_max if name == CLANG else row.gcc_max if name == "GCC" else None) if row else None
     found = value(facts, "torch-compiler-bounds", "found") or version(facts, name.lower())
     found = found or value(facts, HEADER, "gcc")
@@ -136,7 +136,7 @@ def _failed(facts: Facts, one: Compiler) -> bool:
 
 def _detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
     major = numbers(one.found)[0] if numbers(one.found) and one.name == "GCC" else (one.newest or 0) + 1
-    first = compilers_host.first_cuda(matrix, major) if one.name == "GCC" and one.newest else None
+    first = toolkits.first_cuda(matrix, major) if one.name == "GCC" and one.newest else None
     needs = value(facts, "msvc-needs-cuda", "needs")
     if needs:
         return f"This Visual Studio needs CUDA {needs} or newer."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import copies, flag, items, number, status, table, text, told
 from gpustack.diagnose.rules.seen import builds, on_bus
-from gpustack.matrix.subjects import intel
+from gpustack.matrix.subjects import amd_intel
 from gpustack.model.facts import Status
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def device_of(copy: Instance) -> int | None:
 def _more(copy: Instance, device: Mapping[str, JsonValue], matrix: Matrix) -> dict[str, JsonValue]:
     """Give what the bus alone does not say."""
     device_number = device_of(copy)
-    known = intel.platform_of(matrix, device_number) if device_number is not None else None
-    product = intel.product_of(matrix, device_number) if device_number is not None else None
+    known = amd_intel.platform_of(matrix, device_number) if device_number is not None else None
+    product = amd_intel.product_of(matrix, device_number) if device_number is not None else None
     more: dict[str, JsonValue] = {
         "name": text(device, "name") or product,
         "platform": known.name if known else None,

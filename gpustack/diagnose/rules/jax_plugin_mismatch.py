@@ -14,7 +14,7 @@ from gpustack.diagnose.rules.frameworks import because_package, installed
 from gpustack.diagnose.rules.reading import because_of, table, text
 from gpustack.diagnose.rules.saying import grounds, heard, said, value
 from gpustack.diagnose.rules.seen import builds
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import SOME_PYTHON, Command, Word, either, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity

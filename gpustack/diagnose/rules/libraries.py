@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules import fixes
 from gpustack.diagnose.rules.reading import copies, items, table, text, texts
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
 from gpustack.model.report import Because, Fix
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.saying import grounds, holding
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import SYMBOL, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity

@@ -17,7 +17,7 @@ from gpustack.diagnose.rules.reading import because, table
 from gpustack.diagnose.rules.reading import told as told_
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, holding, value
 from gpustack.diagnose.rules.seen import builds
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import SOME_PYTHON, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Severity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.reading import because, because_of
 from gpustack.diagnose.rules.seen import builds, driver_release, user_release
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Severity

@@ -19,7 +19,7 @@ from gpustack.diagnose.rules.seen import builds, on_windows
 from gpustack.diagnose.rules.toolchain import parsed, toolkits, used
 from gpustack.diagnose.rules.wanting import plain_version
 from gpustack.matrix.subjects import torch as torch_rows
-from gpustack.matrix.subjects.spans import is_version
+from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.command import DOTTED, SOME_PYTHON, either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity

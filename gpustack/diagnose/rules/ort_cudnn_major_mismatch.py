@@ -20,8 +20,8 @@ from gpustack.diagnose.rules.wanting import (
     missing,
     onnxruntime_version,
 )
-from gpustack.matrix.subjects import onnxruntime
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import NUMBER, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -40,7 +40,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give the cuDNN that ONNX Runtime looked for in vain, or that it needs and is of another major."""
     named = next((one for one in missing(facts, matrix) if one.library == CUDNN and one.asker == ONNXRUNTIME), None)
     here = cudnn_here(facts)
-    release = onnxruntime.release_of(matrix, onnxruntime_version(facts) or "0")
+    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
     wanted = _number(named.number if named else None) or _number(value(facts, "ort-requires", "cudnn"))
     wanted = wanted or (
         _archive(facts, matrix) or (release.cudnn if release else None) if said(facts, *FAILED) else None
@@ -56,7 +56,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _archive(facts: Facts, matrix: Matrix) -> int | None:
     """Give the cuDNN of an archive that names its CUDA, which is another build than that of the package index."""
     cuda = _number(value(facts, "ort-package", "cuda"))
-    feeds = onnxruntime.feeds_of(matrix, onnxruntime_version(facts) or "0") if cuda else ()
+    feeds = frameworks.onnxruntime_feeds(matrix, onnxruntime_version(facts) or "0") if cuda else ()
     return next((one.cudnn for one in feeds if one.cuda == cuda), None)
 
 
@@ -73,7 +73,7 @@ def _number(said_: str | None) -> int | None:
 def _finding(
     wanted: int, others: list[tuple[str, Because]], because: list[Because], facts: Facts, matrix: Matrix
 ) -> Finding:
-    release = onnxruntime.release_of(matrix, onnxruntime_version(facts) or "0")
+    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
     name = f"onnxruntime-gpu {onnxruntime_version(facts) or ''}".strip()
     found = f"cuDNN {others[0][0]} is installed" if others else "no cuDNN of that major is found"
     return Finding(
@@ -92,15 +92,17 @@ def _finding(
 
 def _fix(wanted: int, others: list[tuple[str, Because]], facts: Facts, matrix: Matrix) -> Fix:
     here = majors(cuda_here(facts, matrix))
-    release = onnxruntime.release_of(matrix, onnxruntime_version(facts) or "0")
+    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
     cuda = here[0] if here else release.cuda if release else None
     if cuda:
         wheel = sh("python -m pip install {cudnn}", cudnn=requirement(f"nvidia-cudnn-cu{cuda}", f"=={wanted}.*"))
     else:
         wheel = sh("# install cuDNN {wanted}", wanted=NUMBER(wanted))
     held = numbers(others[0][0])[0] if others else None
-    fitting = [one for one in onnxruntime.releases(matrix) if one.cudnn == held and cuda in {one.cuda, None}]
-    feeds = [one for one in onnxruntime.feeds_of(matrix, onnxruntime_version(facts) or "0") if one.cudnn == held]
+    fitting = [one for one in frameworks.onnxruntime_releases(matrix) if one.cudnn == held and cuda in {one.cuda, None}]
+    feeds = [
+        one for one in frameworks.onnxruntime_feeds(matrix, onnxruntime_version(facts) or "0") if one.cudnn == held
+    ]
     other = f", or onnxruntime-gpu {fitting[-1].version}, which is built for cuDNN {held}" if fitting else ""
     other = other or (
         f", or the build of ONNX Runtime's feed for CUDA {feeds[0].cuda} and cuDNN {held}" if feeds else ""

@@ -9,7 +9,7 @@ from gpustack.diagnose.rules.extensions import of_file, of_name
 from gpustack.diagnose.rules.reading import because_of, copies, status, text
 from gpustack.diagnose.rules.seen import builds
 from gpustack.diagnose.rules.unfitting import unfitting
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.extensions import SERVING
 from gpustack.diagnose.rules.reading import copies, number, table, text, texts
-from gpustack.matrix.subjects import pep440
+from gpustack.matrix.subjects import ranges
 from gpustack.model.command import DISTRIBUTION, PYTHON, Word, either, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -60,7 +60,7 @@ def _broken(name: str, listed: Instance, *, fits: bool) -> Iterator[Pin]:
     for other, versions in table(listed.facts, "pins", name).items():
         found = text(listed.facts, "distributions", other)
         if found and isinstance(versions, str) and (name, other) not in ELSEWHERE and _concerns(name, other, versions):
-            version = pep440.version_of(found)
+            version = ranges.version_of(found)
             if version and not _own(version) and _outside(versions, version):
                 hurts = _hurts(other, versions, version) and not (fits and other == TORCH and _near(versions, version))
                 yield Pin(required=other, versions=versions, found=found, hurts=hurts)
@@ -76,14 +76,14 @@ def _fits(name: str, listed: Instance, facts: Facts) -> bool:
 
 def _near(versions: str, version: Version) -> bool:
     """Tell whether a version differs from the one that is asked for in the last number alone."""
-    wanted = [pep440.version_of(one.version) for one in pep440.specifiers(versions) if one.operator == "=="]
+    wanted = [ranges.version_of(one.version) for one in ranges.specifiers(versions) if one.operator == "=="]
     return bool(wanted) and all(one is not None and one.release[:2] == version.release[:2] for one in wanted)
 
 
 def _concerns(name: str, other: str, versions: str) -> bool:
     """Tell whether a pin is one that breaks things: NumPy's only below 2, that of transformers in servers alone."""
     if other == "numpy":
-        return not pep440.is_specifier(versions) or not pep440.specifiers(versions).contains("2.0", prereleases=True)
+        return not ranges.is_specifier(versions) or not ranges.specifiers(versions).contains("2.0", prereleases=True)
     return other != BOUND_TO_SERVERS or name in SERVING or name == "text-generation-server"
 
 
@@ -93,15 +93,15 @@ def _own(version: Version) -> bool:
 
 
 def _outside(versions: str, version: Version) -> bool:
-    return pep440.is_specifier(versions) and not pep440.specifiers(versions).contains(version, prereleases=True)
+    return ranges.is_specifier(versions) and not ranges.specifiers(versions).contains(version, prereleases=True)
 
 
 def _hurts(other: str, versions: str, version: Version) -> bool:
     """Tell whether a violation does harm: libraries of NVIDIA and transformers keep to what came before, when newer."""
     if not other.startswith(("nvidia-", "cuda-", "tensorrt")) and other != BOUND_TO_SERVERS:
         return True
-    floors = [one for one in pep440.specifiers(versions) if one.operator in {"==", ">=", "~="}]
-    known = [found for one in floors if (found := pep440.version_of(one.version.replace(".*", "")))]
+    floors = [one for one in ranges.specifiers(versions) if one.operator in {"==", ">=", "~="}]
+    known = [found for one in floors if (found := ranges.version_of(one.version.replace(".*", "")))]
     newer = bool(known) and all(version >= one for one in known)
     return not (newer and any(version.major == one.major for one in known))
 

@@ -17,7 +17,7 @@ from gpustack.diagnose.rules.pythons import pythons_of, releases_for
 from gpustack.diagnose.rules.reading import because, version
 from gpustack.diagnose.rules.saying import because_said, grounds, heard, said
 from gpustack.matrix.subjects import ranges
-from gpustack.matrix.subjects.spans import is_version, minor, numbers
+from gpustack.matrix.subjects.ranges import is_version, minor, numbers
 from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, Command, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity

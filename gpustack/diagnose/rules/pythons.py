@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import jax, onnxruntime, tensorflow, torch
-from gpustack.matrix.subjects.spans import is_version, minor
+from gpustack.matrix.subjects import frameworks, torch
+from gpustack.matrix.subjects.ranges import is_version, minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +38,11 @@ def _releases(matrix: Matrix, package: str) -> Iterator[tuple[str, tuple[str, ..
             if named:
                 yield named, one.pythons
     if package in TENSORFLOW:
-        yield from ((one.version, one.pythons) for one in tensorflow.releases(matrix))
+        yield from ((one.version, one.pythons) for one in frameworks.tensorflow_releases(matrix))
     if package == "onnxruntime-gpu":
-        yield from ((one.version, one.pythons) for one in onnxruntime.releases(matrix) if one.pythons)
+        yield from ((one.version, one.pythons) for one in frameworks.onnxruntime_releases(matrix) if one.pythons)
     if package in JAX:
-        yield from ((one.version, one.pythons) for one in jax.releases(matrix) if one.pythons)
+        yield from ((one.version, one.pythons) for one in frameworks.jax_releases(matrix) if one.pythons)
 
 
 def _same(release: str, version: str) -> bool:

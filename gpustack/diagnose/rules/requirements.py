@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.rules import naming
 from gpustack.diagnose.rules.reading import table, told
 from gpustack.diagnose.rules.seen import capabilities, driver_release, gpus
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from gpustack.diagnose.rules.frameworks import because_torch, installed, torch_v
 from gpustack.diagnose.rules.reading import because, because_of, copies, table, text, texts, told, version
 from gpustack.diagnose.rules.saying import grounds, heard, said
 from gpustack.diagnose.rules.seen import builds
-from gpustack.matrix.subjects import rocm
-from gpustack.matrix.subjects.spans import is_version, numbers
+from gpustack.matrix.subjects import amd_intel
+from gpustack.matrix.subjects.ranges import is_version, numbers
 from gpustack.model.command import DOTTED, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.rocm import TorchRocmBuild
+    from gpustack.matrix.subjects.amd_intel import TorchRocmBuild
     from gpustack.model.facts import Facts, Message
 
 ID = "rocm-gfx-unsupported"
@@ -73,7 +73,7 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     here = amd.computing(facts)
     for build in builds(facts):
         tag = (build.copy.build or "").removeprefix("rocm")
-        known = rocm.torch_build_of(matrix, build.copy.version or "", tag)
+        known = amd_intel.torch_build_of(matrix, build.copy.version or "", tag)
         archs = texts(build.copy.facts, "archs") or (known.archs if known else ())
         without = [gpu for gpu in here if gpu.gfx not in archs]
         if build.accelerator != "rocm" or not archs or not without or amd.override(facts) in archs:
@@ -105,7 +105,7 @@ def _left_alone(facts: Facts, matrix: Matrix, gfx: str) -> bool:
     """Tell whether somebody says that a program of ROCm does not use a GPU for which no usual build has code."""
     of_rocm = heard(facts, "rocm-named", "gfx-unsupported") or bool(version(facts, "rocm"))
     here = (torch_version(facts) or "").partition("+")[0]
-    builds_ = [one for one in rocm.torch_builds(matrix) if one.archs and _until(one, here)]
+    builds_ = [one for one in amd_intel.torch_builds(matrix) if one.archs and _until(one, here)]
     usual = any(gfx in one.archs for one in builds_)
     return of_rocm and bool(builds_ and copies(facts, "amd-gpu")) and not usual and heard(facts, *FAILS)
 
@@ -127,7 +127,7 @@ def _about(message: Message) -> str:
 
 def _by_name(facts: Facts, matrix: Matrix) -> set[str]:
     """Give the targets of the GPUs here by their products' names: a text may speak of other GPUs besides."""
-    found = (rocm.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
+    found = (amd_intel.gfx_of(matrix, text(copy.facts, "name") or "") for copy in copies(facts, "amd-gpu"))
     return {one.gfx for one in found if one}
 
 
@@ -139,7 +139,7 @@ def target(facts: Facts, matrix: Matrix) -> str | None:
             return named
     for copy in copies(facts, "amd-gpu"):
         gfx = text(copy.facts, "gfx")
-        known = None if gfx else rocm.gfx_of(matrix, text(copy.facts, "name") or "")
+        known = None if gfx else amd_intel.gfx_of(matrix, text(copy.facts, "name") or "")
         if gfx or known:
             return gfx or (known.gfx if known else None)
     return None
@@ -148,7 +148,7 @@ def target(facts: Facts, matrix: Matrix) -> str | None:
 def torch_build(facts: Facts, matrix: Matrix) -> TorchRocmBuild | None:
     """Give what is known of the PyTorch for ROCm that is here."""
     match = re.match(r"(?P<torch>\d{1,4}\.\d{1,4})[^+]{0,80}\+rocm(?P<rocm>[\d.]{1,20}\d)$", torch_version(facts) or "")
-    return rocm.torch_build_of(matrix, match["torch"], match["rocm"]) if match else None
+    return amd_intel.torch_build_of(matrix, match["torch"], match["rocm"]) if match else None
 
 
 def _finding(facts: Facts, matrix: Matrix, gfx: str | None, confidence: Confidence) -> Finding:
@@ -201,11 +201,11 @@ def _gpu(facts: Facts) -> Iterator[Because]:
 
 
 def _fix(gfx: str | None, matrix: Matrix) -> Fix:
-    row = rocm.override_of(matrix, gfx) if gfx else None
+    row = amd_intel.override_of(matrix, gfx) if gfx else None
     value = (
         row.value if row else next((held for family, held in FAMILIES.items() if (gfx or "").startswith(family)), None)
     )
-    having = [one for one in rocm.torch_builds(matrix) if gfx in one.archs]
+    having = [one for one in amd_intel.torch_builds(matrix) if gfx in one.archs]
     newest = f" The newest of PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
     outcome = f" ({row.outcome})" if row else ""
     override = f" Or let ROCm take it for its nearest relative with {OVERRIDE}={value}{outcome}." if value else ""

@@ -9,7 +9,7 @@ from gpustack.diagnose.rules.compatibility import Fit
 from gpustack.diagnose.rules.reading import copies, text
 from gpustack.diagnose.rules.seen import capabilities, gpus
 from gpustack.matrix.subjects import serving
-from gpustack.matrix.subjects.spans import is_version
+from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:

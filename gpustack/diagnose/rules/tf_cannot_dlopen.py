@@ -24,8 +24,8 @@ from gpustack.diagnose.rules.wanting import (
     of_tensorflow_1,
     plain_version,
 )
-from gpustack.matrix.subjects import tensorflow
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.rules.wanting import Missing
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.tensorflow import TensorflowRelease
+    from gpustack.matrix.subjects.frameworks import TensorflowRelease
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because
     from gpustack.model.versions import CudaVersion
@@ -56,7 +56,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not (wanted or heard(facts, SKIPS)):
         yield from _other_versions(facts, matrix)
         return
-    release = tensorflow.release_of(matrix, plain_version(facts, TENSORFLOW) or "0")
+    release = frameworks.tensorflow_of(matrix, plain_version(facts, TENSORFLOW) or "0")
     guessed = bool(wanted) and not facts.find(TENSORFLOW) and of_tensorflow_1(wanted[0].message, facts)
     name = f"TensorFlow {plain_version(facts, TENSORFLOW) or ''}".strip()
     name = "The program (by this name TensorFlow 1)" if guessed else name
@@ -83,13 +83,13 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _other_versions(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Give a TensorFlow that lists no GPU where the CUDA or cuDNN that is named has other names than it looks for."""
-    release = tensorflow.release_of(matrix, plain_version(facts, TENSORFLOW) or "0")
+    release = frameworks.tensorflow_of(matrix, plain_version(facts, TENSORFLOW) or "0")
     blind = heard(facts, BLIND)
     if release is None or not heard(facts, *UNUSED, BLIND) or heard(facts, *ELSE) or (blind and not _driver(facts)):
         return
     if numbers(release.version)[:2] >= FIRST_EXTRA and not blind:
         return
-    if on_windows(facts) and tensorflow.gpu_on(matrix, release.version, "windows") is False:
+    if on_windows(facts) and frameworks.tensorflow_gpu_on(matrix, release.version, "windows") is False:
         return
     here = [one for one in cuda_here(facts, matrix) if one.cuda]
     others = [] if any(_serves(release, one.cuda) for one in here) else here[:1]

@@ -12,8 +12,8 @@ from gpustack.diagnose.rules.frameworks import because_package, installed
 from gpustack.diagnose.rules.reading import because, copies, status, version
 from gpustack.diagnose.rules.saying import grounds, heard, said
 from gpustack.diagnose.rules.seen import nvidia_here
-from gpustack.matrix.subjects import tensorflow
-from gpustack.matrix.subjects.spans import is_version
+from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -35,7 +35,7 @@ def judge(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     release = version(facts, "tensorflow") or installed(facts, *NAMES)
     windows = "windows" in (facts.host.os or "").lower() or bool(installed(facts, "tensorflow-intel"))
     here = windows and not facts.host.wsl and not heard(facts, "tf-gpu-listed") and not _directml(facts)
-    without = is_version(release or "") and tensorflow.gpu_on(matrix, release or "", "windows") is False
+    without = is_version(release or "") and frameworks.tensorflow_gpu_on(matrix, release or "", "windows") is False
     without = without or (release is None and _without_cuda(facts))
     sought = nvidia_here(facts) or bool(copies(facts, "gpu")) or status(facts, "cuda-toolkit") or heard(facts, *SOUGHT)
     if heard(facts, SAYS) or (here and without and sought):

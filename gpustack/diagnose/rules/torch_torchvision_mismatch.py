@@ -24,7 +24,7 @@ from gpustack.diagnose.rules.reading import text
 from gpustack.diagnose.rules.saying import grounds, heard, said, value
 from gpustack.diagnose.rules.unfitting import unfitting
 from gpustack.matrix.subjects import torch as rows
-from gpustack.matrix.subjects.spans import is_version, minor, within
+from gpustack.matrix.subjects.ranges import is_version, minor, within
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, NOTHING, code, requirement, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.rules.unfitting import Unfitting
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.torch_rows import Companions
+    from gpustack.matrix.subjects.torch import Companions
     from gpustack.model.facts import Facts, Message
 
 ID = "torch-torchvision-mismatch"

@@ -96,6 +96,7 @@ class Number:
     cause: str | None = None
     action: str | None = None
     bucket: str | None = None
+    whose: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -222,7 +223,13 @@ def _number(family: Family, number: int, line: CodeLine) -> Number:
         cause=line.cause,
         action=line.action,
         bucket=line.bucket,
+        whose=line.whose,
     )
+
+
+def xids(matrix: Matrix) -> tuple[Number, ...]:
+    """Return every Xid by number: whose fault it usually is, and NVIDIA's word (``bucket``) for what to do."""
+    return tuple(sorted(numbers(matrix, FAMILIES[0]), key=lambda one: one.number))
 
 
 def bucket_of(matrix: Matrix, bucket: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of, is_version, minor, numbers
+from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, version_of
 from gpustack.model.reading import key, whole
 from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease

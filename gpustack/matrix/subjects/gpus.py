@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from gpustack.model.reading import key, whole
-from gpustack.model.report import Severity
 from gpustack.model.rows import Stated
 from gpustack.model.versions import ComputeCapability
 
@@ -168,10 +166,3 @@ def _guesses(words: str) -> set[str]:
     if first in _SWAPPED:
         return {f"{_SWAPPED[first]} {rest}"}
     return {before + words for before in _BEFORE}
-
-
-
-def replays(matrix: Matrix, generation: int, lanes: int) -> float | None:
-    """Return how many replays a minute a link may have, or None for a generation that no row states."""
-    found = next((one for one in thresholds(matrix) if one.name == f"pcie.replays.gen{generation}"), None)
-    return None if found is None else math.ceil(found.value * lanes)

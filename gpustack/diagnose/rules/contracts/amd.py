@@ -9,8 +9,8 @@ from gpustack.diagnose.rules.compatibility import Fit
 from gpustack.diagnose.rules.contracts.edges import edge, release
 from gpustack.diagnose.rules.reading import copies, flag, text, told
 from gpustack.diagnose.rules.seen import builds, from_text
-from gpustack.matrix.subjects import rocm
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import amd_intel
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 def _targets(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how a ROCm goes with each target here, by what its makers state; what no row states may work."""
-    rows = rocm.support_of(matrix, copy.version or "")
+    rows = amd_intel.support_of(matrix, copy.version or "")
     for gfx in dict.fromkeys(gpu.gfx for gpu in amd.computing(facts) if gpu.gfx):
         stated = next((row for row in rows if gfx in row.gfx), None)
         kept = Kept.UNKNOWN if stated is None else Kept.OK if stated.level in GOOD else Kept.LIMITED
@@ -54,9 +54,9 @@ def _driver(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how a ROCm goes with AMD's own kernel driver; for the kernel's own amdgpu no window is stated."""
     module = text(told(facts, amd.MODULE), "version_loaded")
     known = next(
-        (row for row in rocm.driver_modules(matrix) if module and numbers(row.module) == numbers(module)), None
+        (row for row in amd_intel.driver_modules(matrix) if module and numbers(row.module) == numbers(module)), None
     )
-    window = rocm.driver_window_of(matrix, known.driver) if known else None
+    window = amd_intel.driver_window_of(matrix, known.driver) if known else None
     if known and window:
         kept = Kept.OK if window.rocm.holds(copy.version or "") else Kept.LIMITED
         fit = Fit(kept=kept, needs=f"ROCm {window.rocm}", found=f"ROCm {copy.version}", row=window.row)

@@ -8,7 +8,7 @@ from gpustack.diagnose.rules.compatibility import Fit
 from gpustack.diagnose.rules.contracts.edges import asked, edge, floor_fit, release
 from gpustack.diagnose.rules.reading import copies, flag, number, text
 from gpustack.diagnose.rules.seen import builds, capabilities
-from gpustack.matrix.subjects import compilers, onnx, ranges
+from gpustack.matrix.subjects import frameworks, ranges, training
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 def _triton(copy: Instance, torch: Build | None, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how Triton goes with the torch beside it, and with the GPUs."""
-    pin = compilers.triton_pin_of(matrix, torch.copy.version) if torch and torch.copy.version else None
+    pin = training.triton_pin_of(matrix, torch.copy.version) if torch and torch.copy.version else None
     if pin and text(copy.facts, "distribution") in {None, "triton"}:
         version = ranges.version_of(copy.version or "")
         own = version is None or version.is_prerelease or bool(version.local)
         kept = Kept.OK if pin.triton.holds(copy.version or "") else Kept.UNKNOWN if own else Kept.LIMITED
         fit = Fit(kept=kept, needs=f"triton {pin.triton}", found=f"triton {copy.version}", row=pin.row)
         yield edge("pytorch", TRITON, "compiler", fit, copy.environment)
-    floor = compilers.triton_floor_of(matrix, copy.version or "")
+    floor = training.triton_floor_of(matrix, copy.version or "")
     for gpu in capabilities(facts) if floor else ():
         if floor:
             fit = floor_fit(gpu, floor.capability, floor.row, Kept.LIMITED)
@@ -75,10 +75,10 @@ def _fit(needs: str, found: str, *, well: bool) -> Fit:
 
 def _onnx(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give whether the runtime beside ONNX reads the newest opset that this ONNX writes."""
-    known = onnx.release_of(matrix, copy.version or "") if release(copy) else None
+    known = frameworks.onnx_of(matrix, copy.version or "") if release(copy) else None
     opset = number(copy.facts, "opset") or (known.opset if known else None)
     for runtime in copies(facts, "onnxruntime"):
-        limit = onnx.runtime_of(matrix, runtime.version or "") if release(runtime) else None
+        limit = frameworks.onnx_runtime_of(matrix, runtime.version or "") if release(runtime) else None
         if opset and limit and runtime.environment == copy.environment:
             fit = Fit(
                 kept=Kept.OK if opset <= limit.opset else Kept.LIMITED,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.rules.compatibility import Fit
 from gpustack.diagnose.rules.reading import copies, flag, text, version
-from gpustack.matrix.subjects.spans import is_version
-from gpustack.matrix.subjects.spans import numbers as leading
+from gpustack.matrix.subjects.ranges import is_version
+from gpustack.matrix.subjects.ranges import numbers as leading
 from gpustack.model.report import Contract, Kept
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from gpustack.diagnose.rules.compatibility import Fit, driver_fit
 from gpustack.diagnose.rules.contracts.edges import asked, edge, floor_fit
 from gpustack.diagnose.rules.reading import copies, table
 from gpustack.diagnose.rules.seen import builds, capabilities, nvidia_here
-from gpustack.matrix.subjects import ranges, serving, torch, training, vllm
-from gpustack.matrix.subjects.spans import is_version
+from gpustack.matrix.subjects import ranges, serving, torch, training
+from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ Pin = tuple["VersionRange", "Row", Kept]
 
 
 def _vllm(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
-    known = vllm.release_of(matrix, copy.version)
+    known = serving.vllm_of(matrix, copy.version)
     if known:
         yield known.torch, known.row, Kept.BROKEN
 
@@ -170,7 +170,7 @@ PINS: Mapping[str, Callable[[Copy, Build, Matrix], Iterator[Pin]]] = {
 def _cuda(copy: Copy, matrix: Matrix) -> CudaVersion | None:
     """Give the CUDA of the PyTorch that an extension brings along, where it is not here yet."""
     if copy.component == "vllm":
-        known = vllm.release_of(matrix, copy.version)
+        known = serving.vllm_of(matrix, copy.version)
         return known.cuda if known else None
     server = serving.release_of(matrix, copy.component, copy.version)
     return server.cuda if server else None
@@ -178,7 +178,7 @@ def _cuda(copy: Copy, matrix: Matrix) -> CudaVersion | None:
 
 def _floors(copy: Copy, gpu: ComputeCapability, build: Build | None, matrix: Matrix) -> Iterator[Fit]:
     """Give how an extension goes with a GPU: all of it, or parts of it, run from a compute capability on."""
-    floor = vllm.floor_of(matrix, copy.version) if copy.component == "vllm" else None
+    floor = serving.vllm_floor(matrix, copy.version) if copy.component == "vllm" else None
     if floor:
         yield floor_fit(gpu, floor.capability, floor.row)
     for part in training.floors_of(matrix, copy.component, copy.version):

@@ -11,8 +11,8 @@ from gpustack.diagnose.rules.contracts.edges import asked, edge, floor_fit, rele
 from gpustack.diagnose.rules.libraries import copy_at, pinned, used
 from gpustack.diagnose.rules.reading import copies, text, texts
 from gpustack.diagnose.rules.seen import Build, builds, capabilities, nvidia_here, on_windows
-from gpustack.matrix.subjects import jax, onnxruntime, ranges, rocm, tensorflow, torch
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import amd_intel, frameworks, ranges, torch
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 
@@ -46,7 +46,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _tensorflows(facts: Facts, matrix: Matrix) -> Iterator[Build]:
     """Give the copies of TensorFlow whose release is known, as builds; none where it uses no GPU at all."""
     for copy in copies(facts, "tensorflow"):
-        known = tensorflow.release_of(matrix, copy.version or "") if release(copy) else None
+        known = frameworks.tensorflow_of(matrix, copy.version or "") if release(copy) else None
         built_for = text(copy.facts, "accelerator") or "cuda"
         if known and built_for == "cuda" and not _no_windows(copy.version or "", facts, matrix):
             yield Build(component="tensorflow", copy=copy, accelerator="cuda", cuda=known.cuda, archs=known.archs)
@@ -86,7 +86,7 @@ def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             fit = Fit(kept=Kept.BROKEN, needs=f"a ROCm build for {gfx}", found=f"a build for {build.accelerator}")
             yield edge("pytorch", "amd-gpu", "accelerator", fit, where)
             continue
-        known = rocm.torch_build_of(matrix, build.copy.version or "", tag)
+        known = amd_intel.torch_build_of(matrix, build.copy.version or "", tag)
         archs = texts(build.copy.facts, "archs") or (known.archs if known else ())
         kept = (Kept.OK if gfx in archs else _otherwise(facts, gfx, archs)) if archs else Kept.UNKNOWN
         found = f"code for {' '.join(archs)}" if archs else "code list not seen"
@@ -122,14 +122,18 @@ def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None
 
 def _ort_gpu(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
     """Give how the wheel of the package index goes with a GPU; nothing where its code was not read."""
-    known = onnxruntime.release_of(matrix, build.copy.version or "") if _known(build) else None
+    known = frameworks.onnxruntime_of(matrix, build.copy.version or "") if _known(build) else None
     if known and known.archs:
         yield replace(arch_fit(replace(build, archs=known.archs), gpu, facts, matrix), row=known.row)
 
 
 def _jax_gpu(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
     """Give how JAX goes with the GPUs: its lowest one, and the code inside; nothing where its row states neither."""
-    known = jax.build_of(matrix, build.copy.version or "", build.cuda.major) if build.cuda and _known(build) else None
+    known = (
+        frameworks.jax_build(matrix, build.copy.version or "", build.cuda.major)
+        if build.cuda and _known(build)
+        else None
+    )
     for gpu in capabilities(facts) if known else ():
         if known and known.oldest_gpu and gpu < known.oldest_gpu:
             yield floor_fit(gpu, known.oldest_gpu, known.row)
@@ -178,12 +182,12 @@ def _cudnn(build: Build, matrix: Matrix) -> tuple[str | None, Row | None]:
         made = torch.build_of(matrix, version, build.copy.build or "")
         return (made.libraries.get("cudnn"), made.row) if made else (None, None)
     if build.component == "onnxruntime":
-        known_ort = onnxruntime.release_of(matrix, version)
+        known_ort = frameworks.onnxruntime_of(matrix, version)
         return (str(known_ort.cudnn), known_ort.row) if known_ort else (None, None)
     if build.component == "tensorflow":
-        made_with = tensorflow.release_of(matrix, version)
+        made_with = frameworks.tensorflow_of(matrix, version)
         return (made_with.cudnn, made_with.row) if made_with else (None, None)
-    known = jax.build_of(matrix, version, (build.cuda or CudaVersion(0)).major)
+    known = frameworks.jax_build(matrix, version, (build.cuda or CudaVersion(0)).major)
     return (known.cudnn or known.built_cudnn, known.row) if known else (None, None)
 
 
@@ -195,7 +199,7 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give that a TensorFlow uses no GPU on the Windows that is here."""
     for copy in copies(facts, "tensorflow"):
         if release(copy) and _no_windows(copy.version or "", facts, matrix):
-            known = tensorflow.release_of(matrix, copy.version or "")
+            known = frameworks.tensorflow_of(matrix, copy.version or "")
             needs = "Linux or WSL 2: on Windows itself it has used no GPU since 2.11"
             fit = Fit(kept=Kept.BROKEN, needs=needs, found="Windows", row=known.row if known else None)
             yield edge("tensorflow", "windows", "system", fit, copy.environment)
@@ -204,4 +208,4 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _no_windows(version: str, facts: Facts, matrix: Matrix) -> bool:
     """Tell whether this TensorFlow uses no GPU on the Windows that is here; WSL is Linux."""
     native = on_windows(facts) and not facts.host.wsl
-    return native and tensorflow.gpu_on(matrix, version, "windows") is False
+    return native and frameworks.tensorflow_gpu_on(matrix, version, "windows") is False

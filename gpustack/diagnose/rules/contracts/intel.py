@@ -18,8 +18,8 @@ from gpustack.diagnose.rules.intel import (
     xpu_builds,
 )
 from gpustack.diagnose.rules.reading import copies, flag, items, number, table, text
-from gpustack.matrix.subjects import intel
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import amd_intel
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.rules.seen import Build
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.intel import IntelPlatform
+    from gpustack.matrix.subjects.amd_intel import IntelPlatform
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Contract, Row
 
@@ -51,7 +51,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 def _platform(copy: Instance, matrix: Matrix) -> IntelPlatform | None:
     device = device_of(copy)
-    return intel.platform_of(matrix, device) if device is not None else None
+    return amd_intel.platform_of(matrix, device) if device is not None else None
 
 
 def _module(copy: Instance, platform: IntelPlatform) -> Iterator[Contract]:
@@ -76,7 +76,7 @@ def _window(copy: Instance, matrix: Matrix) -> Iterator[Contract]:
         kept=Kept.OK if whole else small,
         needs=f"Resizable BAR: a window onto all of {memory / GIB:.0f} GiB",
         found=f"a window of {window / GIB:.2f} GiB",
-        row=intel.window_rule(matrix),
+        row=amd_intel.window_rule(matrix),
     )
     yield edge(GPU, f"{driver}.ko", "window", fit)
 
@@ -101,7 +101,7 @@ def _runtime(platform: IntelPlatform, facts: Facts) -> Iterator[Contract]:
 def _sycl(build: Build, matrix: Matrix) -> Iterator[Contract]:
     """Give which SYCL runtime a build would load, against the one that it pins."""
     held = build.copy
-    known = intel.xpu_build_of(matrix, held.version or "") if build.component == "pytorch" else None
+    known = amd_intel.xpu_build_of(matrix, held.version or "") if build.component == "pytorch" else None
     pinned = text(held.facts, "pins", "intel-sycl-rt") or (known.runtime if known else None)
     found = text(held.facts, "installed", "intel-sycl-rt")
     row: Row | None = known.row if known else None

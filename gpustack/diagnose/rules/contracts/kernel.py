@@ -9,7 +9,7 @@ from gpustack.diagnose.rules.contracts.edges import edge, kernel_of, loaded
 from gpustack.diagnose.rules.reading import copies, status, text, told, version
 from gpustack.diagnose.rules.seen import driver_release
 from gpustack.matrix.subjects import drivers
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import Status
 from gpustack.model.report import Kept
 

@@ -8,7 +8,7 @@ from gpustack.diagnose.rules.compatibility import Fit, driver_fit
 from gpustack.diagnose.rules.contracts.edges import asked, edge, floor_fit, release, same_major, spoken
 from gpustack.diagnose.rules.reading import copies, number
 from gpustack.diagnose.rules.seen import capabilities, driver_release
-from gpustack.matrix.subjects import cudnn, nccl, tensorrt
+from gpustack.matrix.subjects import libraries
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.tensorrt import TensorrtRelease
+    from gpustack.matrix.subjects.libraries import TensorrtRelease
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Contract, Row
     from gpustack.model.versions import DriverRelease
@@ -39,10 +39,10 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _cudnn(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    cuda, known = number(copy.facts, "cuda_major"), cudnn.release_of(matrix, copy.version or "")
+    cuda, known = number(copy.facts, "cuda_major"), libraries.cudnn_of(matrix, copy.version or "")
     if known is None:
         return
-    floor = cudnn.oldest_gpu(matrix, copy.version or "", cuda)
+    floor = libraries.cudnn_oldest_gpu(matrix, copy.version or "", cuda)
     for gpu in capabilities(facts) if floor else ():
         fit = floor_fit(gpu, floor, known.row) if floor else None
         if fit:
@@ -53,10 +53,10 @@ def _cudnn(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _nccl(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    cuda, known = number(copy.facts, "cuda_major"), nccl.release_of(matrix, copy.version or "")
+    cuda, known = number(copy.facts, "cuda_major"), libraries.nccl_of(matrix, copy.version or "")
     if known is None:
         return
-    wheels = {major: nccl.wheel_for(matrix, major) for major in ([cuda] if cuda else known.built or (12,))}
+    wheels = {major: libraries.nccl_wheel(matrix, major) for major in ([cuda] if cuda else known.built or (12,))}
     floors = {str(major): wheel.driver for major, wheel in wheels.items() if wheel}
     row = next((wheel.row for wheel in wheels.values() if wheel), known.row)
     yield from _driver("nccl", floors, facts, row)
@@ -82,7 +82,7 @@ def _left_behind(oldest: CudaVersion, facts: Facts, matrix: Matrix, row: Row) ->
 
 
 def _tensorrt(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    known = tensorrt.release_of(matrix, copy.version or "")
+    known = libraries.tensorrt_of(matrix, copy.version or "")
     if known is None:
         return
     for gpu in capabilities(facts) if known.oldest_gpu else ():
@@ -96,7 +96,7 @@ def _tensorrt(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract
 def _tensorrt_driver(copy: Instance, known: TensorrtRelease, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give how TensorRT goes with the driver: by the drivers that it names, else as the CUDA it was built with does."""
     tagged = number(copy.facts, "cuda_major")
-    stated = [one for one in tensorrt.drivers_of(matrix, copy.version or "") if tagged in {None, one.cuda}]
+    stated = [one for one in libraries.tensorrt_drivers(matrix, copy.version or "") if tagged in {None, one.cuda}]
     if stated:
         yield from _driver("tensorrt", {str(one.cuda): one.driver for one in stated}, facts, stated[0].row)
         return

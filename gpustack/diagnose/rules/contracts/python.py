@@ -10,8 +10,8 @@ from gpustack.diagnose.rules.compatibility import Fit
 from gpustack.diagnose.rules.completing import platform
 from gpustack.diagnose.rules.contracts.edges import asked, edge, release
 from gpustack.diagnose.rules.reading import copies, flag, text
-from gpustack.matrix.subjects import jax, onnxruntime, ranges, serving, tensorflow, torch, training, vllm, wheel_tags
-from gpustack.matrix.subjects.spans import minor, numbers
+from gpustack.matrix.subjects import frameworks, ranges, serving, torch, training, wheel_tags
+from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -149,24 +149,24 @@ def _torch(copy: Instance, matrix: Matrix) -> Wheels | None:
 
 
 def _onnxruntime(copy: Instance, matrix: Matrix) -> Wheels | None:
-    known = onnxruntime.release_of(matrix, copy.version or "")
+    known = frameworks.onnxruntime_of(matrix, copy.version or "")
     return Wheels(pythons=known.pythons, glibc=known.glibc, row=known.row) if known else None
 
 
 def _tensorflow(copy: Instance, matrix: Matrix) -> Wheels | None:
-    known = tensorflow.release_of(matrix, copy.version or "")
+    known = frameworks.tensorflow_of(matrix, copy.version or "")
     return Wheels(pythons=known.pythons, glibc=known.glibc, row=known.row) if known else None
 
 
 def _jax(copy: Instance, matrix: Matrix) -> Wheels | None:
-    known = jax.release_of(matrix, copy.version or "")
+    known = frameworks.jax_of(matrix, copy.version or "")
     if known is None:
         return None
     return Wheels(pythons=known.pythons, span=known.requires_python, glibc=known.glibc, row=known.row)
 
 
 def _vllm(copy: Instance, matrix: Matrix) -> Wheels | None:
-    known = vllm.release_of(matrix, copy.version or "")
+    known = serving.vllm_of(matrix, copy.version or "")
     return Wheels(span=str(known.python), glibc=known.glibc, row=known.row) if known and known.python.text else None
 
 

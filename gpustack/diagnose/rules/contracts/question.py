@@ -11,8 +11,8 @@ from gpustack.diagnose.rules.contracts.edges import asked, edge, release
 from gpustack.diagnose.rules.contracts.python import COMPILED, ON_ARM, tagged
 from gpustack.diagnose.rules.reading import copies, items, number, text, told, version
 from gpustack.diagnose.rules.seen import builds, gpus, ours
-from gpustack.matrix.subjects import cudnn, jax, libraries, nccl, onnxruntime, systems, tensorflow, tensorrt, torch
-from gpustack.matrix.subjects.spans import minor, numbers
+from gpustack.matrix.subjects import frameworks, libraries, terms, torch
+from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.rules.seen import Build
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.systems import System
+    from gpustack.matrix.subjects.terms import System
     from gpustack.model.facts import Component, Facts, Instance
     from gpustack.model.report import Contract, Row
 
@@ -118,7 +118,7 @@ def _alone(component: str, facts: Facts, matrix: Matrix) -> str | None:
 
 
 def _system(component: str, matrix: Matrix) -> System | None:
-    return next((one for one in systems.systems(matrix) if one.id == component), None)
+    return next((one for one in terms.systems(matrix) if one.id == component), None)
 
 
 def _name(maker: str, facts: Facts) -> str:
@@ -139,12 +139,12 @@ def _libraries(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]
 def _built(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[str, ...], Row] | None:
     held = copy.version or ""
     if component == "cudnn":
-        known = cudnn.release_of(matrix, held)
+        known = libraries.cudnn_of(matrix, held)
         return (known.cuda, known.row) if known else None
     if component == "tensorrt":
-        made = tensorrt.release_of(matrix, held)
+        made = libraries.tensorrt_of(matrix, held)
         return (made.cuda, made.row) if made else None
-    wheel = nccl.release_of(matrix, held)
+    wheel = libraries.nccl_of(matrix, held)
     return (tuple(map(str, wheel.built)), wheel.row) if wheel else None
 
 
@@ -176,7 +176,10 @@ TOLD = ("nvcc", "cudart")  # of many parts that are too old these are named firs
 
 def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator[Contract]:
     """Give whether a JAX could take the libraries and the compiler of this toolkit instead of those of its wheels."""
-    plugin, build = jax.plugin_of(matrix, copy.version or "", major), jax.build_of(matrix, copy.version or "", major)
+    plugin, build = (
+        frameworks.jax_plugin(matrix, copy.version or "", major),
+        frameworks.jax_build(matrix, copy.version or "", major),
+    )
     known = [one for one in libraries.toolkits(matrix) if numbers(one.toolkit)[:2] == numbers(toolkit)[:2]]
     parts = next((one.parts for one in known if one.toolkit == toolkit), known[-1].parts if known else {})
     instead = "instead of those of its own wheels"
@@ -207,7 +210,7 @@ def _cudas(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, int, Instance, R
         if build.cuda and build.accelerator == "cuda" and asked(build.copy):
             yield build.component, build.cuda.major, build.copy, _made_for(build, matrix)
     for copy in copies(facts, "tensorflow"):
-        known = tensorflow.release_of(matrix, copy.version or "") if asked(copy) and release(copy) else None
+        known = frameworks.tensorflow_of(matrix, copy.version or "") if asked(copy) and release(copy) else None
         if known:
             yield "tensorflow", known.cuda.major, copy, known.row
 
@@ -215,10 +218,10 @@ def _cudas(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, int, Instance, R
 def _made_for(build: Build, matrix: Matrix) -> Row | None:
     held = build.copy.version or ""
     if build.component == "onnxruntime":
-        known = onnxruntime.release_of(matrix, held)
+        known = frameworks.onnxruntime_of(matrix, held)
         return known.row if known else None
     if build.component == "pytorch":
         made = torch.build_of(matrix, held, build.copy.build or "")
         return made.row if made else None
-    plugin = jax.build_of(matrix, held, build.cuda.major) if build.cuda else None
+    plugin = frameworks.jax_build(matrix, held, build.cuda.major) if build.cuda else None
     return plugin.row if plugin else None

@@ -9,8 +9,8 @@ from gpustack.diagnose.rules.compatibility import Fit, driver_fit
 from gpustack.diagnose.rules.contracts.edges import asked, edge
 from gpustack.diagnose.rules.reading import copies, flag, version
 from gpustack.diagnose.rules.seen import capabilities, nvidia_here
-from gpustack.matrix.subjects import compilers_host, toolkits
-from gpustack.matrix.subjects.spans import numbers
+from gpustack.matrix.subjects import toolkits
+from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
 
@@ -60,7 +60,7 @@ def _target_fit(cuda: CudaVersion, gpu: ComputeCapability, matrix: Matrix) -> Fi
 
 def _host_compilers(cuda: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Give whether nvcc takes the GCC and the Clang that are here; only their major counts."""
-    row = compilers_host.compilers_of(matrix, cuda)
+    row = toolkits.compilers_of(matrix, cuda)
     if row is None:
         return
     gcc, clang = numbers(version(facts, "gcc"))[:1], numbers(version(facts, "clang"))[:1]
