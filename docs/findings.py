@@ -11,8 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpustack.diagnose.requirements import of_gpus
-from gpustack.diagnose.rules import AFTERWARDS, REQUIRED, RULES, module_of
+from gpustack.diagnose import rulebook
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import place_of
@@ -47,10 +46,8 @@ def row(layer: Layer | None, layers: Mapping[str, Layer | None]) -> str:
 def entry(finding: str) -> str:
     """Give one finding: its anchor, its title, its paragraphs, and where its rule stands."""
     title, *rest = topics.text(finding)
-    ruled = finding in (*RULES, *AFTERWARDS)
-    module = module_of(finding) if ruled else topics.__name__
-    if finding in REQUIRED:
-        module = f"{of_gpus.__package__}.{'of_gpus' if finding in of_gpus.RECORDS else 'of_machine'}"
+    ruled = finding in rulebook.ids()
+    module = rulebook.module_of(finding) if ruled else topics.__name__
     file = module.replace(".", "/") + ".py"
     said = "\n\n".join((f"**{plain(title)}**", *map(plain, rest)))
     return f'<a id="{finding}"></a>\n\n## {finding}\n\n{said}\n\n[its {"rule" if ruled else "text"}](../{file})\n'

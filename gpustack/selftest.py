@@ -14,7 +14,7 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import Task, ask
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.rules import FINDINGS
+from gpustack.diagnose.rulebook import ids
 from gpustack.errors import BrokenError, InputError
 from gpustack.model.facts import Status
 from gpustack.model.matrix_answer import Part, Proof, SelfTest
@@ -76,7 +76,7 @@ def sick_facts() -> Mapping[str, Mapping[str, object]]:
 
 def rules(matrix: Matrix, sick: Mapping[str, Mapping[str, object]]) -> Iterator[Proof]:
     """Give for each rule whether it fires on its sick facts."""
-    for name in FINDINGS:
+    for name in ids():
         held, says = False, "no facts are shipped on which it could be tried"
         if name in sick:
             held, says = _fires(name, sick[name], matrix)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpustack.diagnose import engine
-from gpustack.diagnose.rules import completing, reading
+from gpustack.diagnose.machine import completing, values
 from tests.schema import MATRIX, SCHEMA
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _component(one: Component, into: set[Fact]) -> Component:
 def read(machines: Iterable[Facts]) -> frozenset[Fact]:
     """Return the facts that the rules ask for when these machines are judged."""
     into: set[Fact] = set()
-    complete, everything = completing.complete, reading.everything
+    complete, everything = completing.complete, values.everything
 
     def completed(facts: Facts, matrix: Matrix) -> Facts:
         return noting(complete(facts, matrix), into)
@@ -88,7 +88,7 @@ def read(machines: Iterable[Facts]) -> frozenset[Fact]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "complete", completed)
-        patch.setattr(reading, "everything", whole)
+        patch.setattr(values, "everything", whole)
         for facts in machines:
             engine.judge(noting(facts, into), MATRIX)
     return frozenset(into)

@@ -21,7 +21,10 @@ import pytest
 from gpustack import assets
 from gpustack.ask import commands
 from gpustack.ask.subjects import Subject
+from gpustack.diagnose import fixes
 from gpustack.diagnose.engine import judge
+from gpustack.diagnose.machine import containers
+from gpustack.diagnose.rules import architectures
 from gpustack.errors import GpustackError
 from gpustack.imports import load
 from gpustack.model import command
@@ -116,9 +119,8 @@ def hold(path: Path) -> None:
 
 
 def test_the_tables_of_templates_are_literals() -> None:
-    from gpustack.diagnose.rules import arch_heard, containers, fixes  # noqa: PLC0415 - what is asked here alone
 
-    templates = [*fixes.HEADERS.values(), containers.AMD, *(template for _, template in arch_heard.OTHERS.values())]
+    templates = [*fixes.HEADERS.values(), containers.AMD, *(template for _, template in architectures.OTHERS.values())]
     for template in templates:
         assert not re.search(r"\{\w+\}", "".join(QUOTED.findall(template)))
 

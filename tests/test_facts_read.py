@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose import rules
-from gpustack.diagnose.rules.reading import copies, flag, items, number
+from gpustack.diagnose.machine.values import copies, flag, items, number
 from gpustack.matrix.facts import ANY, EACH, STEPS
 from tests import asked, drawn
 from tests.recorded import facts_of

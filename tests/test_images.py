@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.collect.images import TOOLKIT, look, taken_over
-from gpustack.diagnose.rules.reading import items, number, table, text, told
+from gpustack.diagnose.machine.values import items, number, table, text, told
 from gpustack.errors import UsageError
 from gpustack.model.facts import Facts, Status
 from tests.build import driver, found, gpu, ids, libcuda, merged, module, nvml, on, pci, report, seen, uvm

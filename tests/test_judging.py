@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpustack.diagnose import engine
-from gpustack.diagnose.rules import nccl_version_clash
-from gpustack.diagnose.rules.causes import cause_of
+from gpustack.diagnose.causes import cause_of
+from gpustack.diagnose.rulebook import rules
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Environment, Facts, Unseen
 from gpustack.model.report import Finding, Health, Kept, Severity
@@ -64,9 +64,9 @@ def test_a_rule_that_fails_costs_what_it_alone_would_have_said(monkeypatch: pyte
         yield from ()
         raise KeyError("no such row")
 
-    judge.__module__ = nccl_version_clash.__name__
+    failing = replace(rules()["nccl-version-clash"], predicate=judge)
     monkeypatch.setattr(engine, "failed", FAILED)
-    monkeypatch.setattr(nccl_version_clash, "judge", judge)
+    monkeypatch.setitem(rules(), failing.id, failing)
     made = report(healthy(torch()))
     (unseen,) = made.not_seen
     assert (unseen.what, unseen.why) == ("nccl-version-clash", "its rule failed: KeyError: 'no such row'")

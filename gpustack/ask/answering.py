@@ -10,8 +10,8 @@ from gpustack.ask.installed import install
 from gpustack.ask.plan import Search, alternatives, as_it_is
 from gpustack.ask.subjects import parse, resolve
 from gpustack.ask.why import judge
-from gpustack.diagnose.rules.completing import complete, platform
-from gpustack.diagnose.rules.contracts.python import ON_ARM
+from gpustack.diagnose.machine.completing import complete, platform
+from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects.torch import LINUX
 from gpustack.model.matrix_answer import MatrixAnswer
@@ -29,13 +29,13 @@ PLANNED = 4  # releases beside the one that was asked about
 
 
 def why(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
-    """Give whether the first subject works with the others and with what is given, and what would work instead."""
+    """Return whether the first subject works with the others and with what is given, and what would work instead."""
     asked = search(texts, given, facts, matrix, versions=1)
     return _answer(texts, asked, given, alternatives(asked))
 
 
 def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
-    """Give what satisfies a requirement on the machine that is given, the smallest change first."""
+    """Return what satisfies a requirement on the machine that is given, the smallest change first."""
     asked = search(texts, given, facts, matrix, versions=PLANNED)
     return _answer(texts, asked, given, (*as_it_is(asked), *alternatives(asked)))
 
@@ -67,7 +67,7 @@ def _system(typed: Sequence[Subject], facts: Facts, matrix: Matrix) -> str:
 
 
 def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
-    """Give a driver of which the branch alone was typed as its newest release, as ``--driver`` takes it."""
+    """Return a driver of which the branch alone was typed as its newest release, as ``--driver`` takes it."""
     if subject.component != "nvidia-driver" or not subject.version:
         return subject
     return replace(subject, version=newest(subject.version, f"{subject.name}==", facts, matrix))
@@ -87,7 +87,7 @@ def _answer(texts: Sequence[str], search: Search, given: Given, found: tuple[Alt
 
 
 def _meant(subject: Subject, asked: Subject, system: str | None) -> str:
-    """Give how a subject was understood, with the build that was chosen for it."""
+    """Return how a subject was understood, with the build that was chosen for it."""
     if subject.component == "jax" and subject.tag and not asked.tag:
         return f"{subject.words}: with its plugin; a plain install computes on the CPU"
     plain = subject.component == "pytorch" and "+" not in subject.typed and subject.tag

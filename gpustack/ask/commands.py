@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules import fixes
+from gpustack.diagnose import fixes
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     ADDRESS,
@@ -50,7 +50,7 @@ AND_CUDA = (2, 14)  # the first TensorFlow with the extra
 
 
 def install(subject: Subject, spec: str) -> tuple[Command, ...]:
-    """Give the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
+    """Return the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
     if subject.component == "nvidia-driver":
         return _anywhere(spec.removeprefix("=="))
     if subject.component == "cuda-toolkit":
@@ -78,7 +78,7 @@ def install(subject: Subject, spec: str) -> tuple[Command, ...]:
 
 
 def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
-    """Give the commands that install the branch of a driver release, by the distribution where it is known."""
+    """Return the commands that install the branch of a driver release, by the distribution where it is known."""
     known = fixes.manager(facts) is not None
     return fixes.driver(facts, matrix, branch=numbers(release)[0]) if known else _anywhere(release)
 
@@ -95,7 +95,7 @@ def _anywhere(release: str) -> tuple[Command, ...]:
 
 
 def compat(package: str) -> tuple[Command, ...]:
-    """Give the commands that install a compat package and let programs find it."""
+    """Return the commands that install a compat package and let programs find it."""
     version = DOTTED(package.removeprefix("cuda-compat-").replace("-", "."))
     return (
         sh("sudo apt-get install {package}", package=NAME(package)),

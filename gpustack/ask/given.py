@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.contracts.edges import asked
-from gpustack.diagnose.rules.reading import copies
-from gpustack.diagnose.rules.seen import on_windows
+from gpustack.diagnose.machine.inventory import on_windows
+from gpustack.diagnose.machine.values import copies
+from gpustack.diagnose.requirements.edges import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import drivers, gpus
 from gpustack.matrix.subjects.amd_intel import gfx_of
@@ -93,7 +93,7 @@ class Given:
 
 
 def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
-    """Give the facts of a machine, or of an empty one, with what was given in the place of what it has."""
+    """Return the facts of a machine, or of an empty one, with what was given in the place of what it has."""
     checked(given)
     machine = facts or Facts(taken="", host=Host(os="Linux"))
     if given.machine:
@@ -134,12 +134,12 @@ def put(facts: Facts, component: Component) -> Facts:
 
 
 def where(facts: Facts) -> str | None:
-    """Give the Python that questions are about: the first that was looked at."""
+    """Return the Python that questions are about: the first that was looked at."""
     return facts.environments[0].python if facts.environments else None
 
 
 def is_given(facts: Facts, component: str) -> bool:
-    """Tell whether somebody gave this component, rather than having it."""
+    """Return whether somebody gave this component, rather than having it."""
     return any(asked(copy) for copy in copies(facts, component))
 
 
@@ -149,7 +149,7 @@ def given_parts(facts: Facts) -> tuple[str, ...]:
 
 
 def made(component: str, version: str | None, place: str | None = None, **facts: JsonValue) -> Component:
-    """Give a component that somebody asks about, in one copy."""
+    """Return a component that somebody asks about, in one copy."""
     held: Mapping[str, JsonValue] = {"given": True, **{name: one for name, one in facts.items() if one is not None}}
     build = held.get("build")
     copy = Instance(
@@ -169,7 +169,7 @@ def made(component: str, version: str | None, place: str | None = None, **facts:
 
 
 def gpu(text: str, matrix: Matrix) -> Component:
-    """Give a GPU by sm_90, 9.0, gfx1100 or a product's name; raises UsageError for what is none of them."""
+    """Return a GPU by sm_90, 9.0, gfx1100 or a product's name; raises UsageError for what is none of them."""
     capability = ComputeCapability.parse(text)
     if capability:
         return made("gpu", None, name=None, cc=str(capability))
@@ -186,7 +186,7 @@ def gpu(text: str, matrix: Matrix) -> Component:
 
 
 def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
-    """Give a driver release; a branch alone, typed after ``where``, stands for its newest known release on Linux."""
+    """Return a driver release; a branch alone, typed after ``where``, stands for its newest known release on Linux."""
     if not BRANCH.fullmatch(said):
         return said
     branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
@@ -216,7 +216,7 @@ def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -
 
 
 def _without_release(component: Component) -> Component:
-    """Give nvidia.ko without the release that it has on the machine, since another driver is asked about."""
+    """Return nvidia.ko without the release that it has on the machine, since another driver is asked about."""
     if component.id != "nvidia.ko":
         return component
     gone = ("version_loaded", "version_on_disk", "vermagic")

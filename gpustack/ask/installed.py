@@ -23,7 +23,7 @@ CUDA = re.compile(r"cu(\d{1,2})(\d)")
 
 
 def install(subject: Subject, where: str | None, matrix: Matrix) -> Component:
-    """Give the component of a subject, in the Python at ``where``; raises UsageError for a GPU that is none."""
+    """Return the component of a subject, in the Python at ``where``; raises UsageError for a GPU that is none."""
     if subject.component == "gpu":
         return gpu(subject.version or "", matrix)
     if subject.component in MAKERS:
@@ -56,7 +56,7 @@ def _release(subject: Subject, matrix: Matrix) -> VllmRelease | ServingRelease |
 
 
 def offered(subject: Subject, platform: str, matrix: Matrix) -> bool:
-    """Tell whether a PyTorch is offered in the build that the subject names; anything else always is."""
+    """Return whether a PyTorch is offered in the build that the subject names; anything else always is."""
     if subject.component != "pytorch" or not subject.version or not subject.tag:
         return True
     usual = torch.default_build(matrix, subject.version, platform)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import GPUS, given_parts
 from gpustack.ask.speaking import UNTOUCHED, ends, named, on_cpu
-from gpustack.diagnose.rules.completing import platform
-from gpustack.diagnose.rules.contracts.extension import PINS
-from gpustack.diagnose.rules.contracts.python import ON_ARM
-from gpustack.diagnose.rules.reading import copies
+from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.values import copies
+from gpustack.diagnose.requirements.extensions import PINS
+from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.model.matrix_answer import Compatibility, Reason
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def gaps(pairs: Sequence[tuple[str, str]], drawn: Sequence[Contract], facts: Fac
 
 
 def related(one: str, other: str) -> bool:
-    """Tell whether two things have to do with each other directly, whatever their versions."""
+    """Return whether two things have to do with each other directly, whatever their versions."""
     sides = ((left, right) for pair in RELATED for left, right in (pair, pair[::-1]))
     return one != other and any(one in left and other in right for left, right in sides)
 

@@ -9,10 +9,10 @@ from gpustack.ask import commands
 from gpustack.ask.given import made, put
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.why import PSEUDO, judge
-from gpustack.diagnose.rules.completing import platform
-from gpustack.diagnose.rules.contracts import draw
-from gpustack.diagnose.rules.reading import copies, text, told
-from gpustack.diagnose.rules.seen import capabilities, driver_release, on_windows
+from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.inventory import capabilities, driver_release, on_windows
+from gpustack.diagnose.machine.values import copies, text, told
+from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import drivers, frameworks, gpus, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
@@ -45,9 +45,9 @@ class Search:
     versions: int = 1
 
     def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
-        """Give how a changed question is answered, where that is better than the question as it stands.
+        """Return how a changed question is answered, where that is better than the question as it stands.
 
-        What was wrong must be judged anew: that no row speaks of it any more makes nothing better.
+        What was wrong must be judged again: that no row speaks of it any more makes nothing better.
         """
         found = judge(subject, facts or self.facts, self.matrix)
         broken = (one for one in self.at.contracts if one.status is not Kept.OK)
@@ -59,7 +59,7 @@ class Search:
 
 
 def alternatives(search: Search) -> tuple[Alternative, ...]:
-    """Give what would work better than the subject as it stands, the smallest change first."""
+    """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
     finders = (_wheels, _versions, _compats, _drivers, _gpus)
@@ -67,7 +67,7 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
 
 
 def as_it_is(search: Search) -> tuple[Alternative, ...]:
-    """Give the subject itself as the smallest of all changes, where it works."""
+    """Return the subject itself as the smallest of all changes, where it works."""
     if not _rank(search.at):
         return ()
     subject = search.at.subject
@@ -76,7 +76,7 @@ def as_it_is(search: Search) -> tuple[Alternative, ...]:
 
 
 def named(subject: Subject, spec: str) -> str:
-    """Give a subject as it is typed, with its build."""
+    """Return a subject as it is typed, with its build."""
     if subject.component == "jax":
         return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
     local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
@@ -107,7 +107,7 @@ def _wheels(search: Search) -> Iterator[Alternative]:
 
 
 def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
-    """Give the builds of a release for the maker of the GPU, the newest CUDA or ROCm first."""
+    """Return the builds of a release for the maker of the GPU, the newest CUDA or ROCm first."""
     if subject.component == "jax" and subject.version:
         release = frameworks.jax_of(search.matrix, subject.version)
         tags = [f"cuda{major}" for major in release.cuda] if release else []
@@ -121,7 +121,7 @@ def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
 
 
 def _versions(search: Search) -> Iterator[Alternative]:
-    """Give other releases that work: the newest of a range that was asked for, else those nearest to the release.
+    """Return other releases that work: the newest of a range that was asked for, else those nearest to the release.
 
     Where all of them work with limits alone, one without any follows.
     """
@@ -159,7 +159,7 @@ def _by_distance(search: Search) -> list[Candidate]:
 
 
 def _release(search: Search, one: Candidate) -> Judged | None:
-    """Give how another release is answered, in the build that an install takes or else in the best of its others."""
+    """Return how another release is answered, in the build that an install takes or else in the best of its others."""
     subject = replace(search.subject, version=one.version)
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
@@ -177,7 +177,7 @@ def _release(search: Search, one: Candidate) -> Judged | None:
 
 
 def _compats(search: Search) -> Iterator[Alternative]:
-    """Give the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
+    """Return the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
     cuda, release = _wanted_cuda(search), driver_release(search.facts)
     if cuda is None or release is None or on_windows(search.facts) or not _may_forward(search):
         return
@@ -195,7 +195,7 @@ def _compats(search: Search) -> Iterator[Alternative]:
 
 
 def _may_forward(search: Search) -> bool:
-    """Tell whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
+    """Return whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
     name = text(told(search.facts, "gpu"), "name")
     kind = gpus.class_of(search.matrix, name) if name else None
     if kind:
@@ -205,7 +205,7 @@ def _may_forward(search: Search) -> bool:
 
 
 def _wanted_cuda(search: Search) -> CudaVersion | None:
-    """Give the CUDA version that the subject needs of a driver, where that is what does not fit."""
+    """Return the CUDA version that the subject needs of a driver, where that is what does not fit."""
     for one in search.at.contracts:
         if one.kind == "cuda" and one.to == "nvidia-driver" and one.status in {Kept.BROKEN, Kept.LIMITED}:
             parts = one.needs.partition("CUDA ")[2]
@@ -214,7 +214,7 @@ def _wanted_cuda(search: Search) -> CudaVersion | None:
 
 
 def _drivers(search: Search) -> Iterator[Alternative]:
-    """Give the oldest newer driver that is enough, and the oldest that is so without limits."""
+    """Return the oldest newer driver that is enough, and the oldest that is so without limits."""
     wrong = [one for one in search.at.contracts if one.to == "nvidia-driver" and one.status is not Kept.OK]
     if search.subject.component == "nvidia-driver" or not wrong or on_windows(search.facts):
         return
@@ -248,7 +248,7 @@ def _gpu_runs(facts: Facts, matrix: Matrix) -> bool:
 
 
 def _gpus(search: Search) -> Iterator[Alternative]:
-    """Give the oldest GPU architecture that would do, where the GPU is what does not fit."""
+    """Return the oldest GPU architecture that would do, where the GPU is what does not fit."""
     wrong = any("gpu" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
     here = capabilities(search.facts)
     if search.subject.component == "gpu" or not wrong or not here:

@@ -26,21 +26,21 @@ class Candidate:
 
 
 def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
-    """Give the releases of a component that may be offered, oldest first; none of what has no releases here."""
+    """Return the releases of a component that may be offered, oldest first; none of what has no releases here."""
     find = FIND.get(component)
     found = {one.version: one for one in (find(matrix) if find else ())}
     return tuple(sorted(found.values(), key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
 
 
 def release_named(matrix: Matrix, component: str, version: str) -> str | None:
-    """Give a version as the matrix writes it, where it writes exactly that release: 2.11 is 2.11.0."""
+    """Return a version as the matrix writes it, where it writes exactly that release: 2.11 is 2.11.0."""
     wanted = version_of(version)
     known = (one.version for one in candidates(matrix, component) if version_of(one.version) == wanted)
     return next(known, None) if wanted else None
 
 
 def known(matrix: Matrix, component: str, version: str) -> bool:
-    """Tell whether the matrix states anything of this release."""
+    """Return whether the matrix states anything of this release."""
     if version_of(version) is None:
         return component == "gpu" and _gpu(matrix, version)
     test = KNOWN.get(component)
@@ -52,7 +52,7 @@ def _exact(versions: Iterable[str]) -> Iterator[Candidate]:
 
 
 def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
-    """Give releases that are known by their minor alone: which patch releases there are, an index says."""
+    """Return releases that are known by their minor alone: which patch releases there are, an index says."""
     return (Candidate(version=f"{one}.0", spec=f"=={one}.*") for one in versions)
 
 

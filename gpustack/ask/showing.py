@@ -26,7 +26,7 @@ PARTS = {"flash_attention": "flash-attention", "megatron_core": "megatron-lm", "
 
 
 def show(text: str, matrix: Matrix) -> MatrixTables:
-    """Give all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
+    """Return all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
     name = canonicalize_name(text.strip()) if text.strip() else ""
     tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
     known = frozenset().union(*tables.values())
@@ -44,12 +44,12 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
 
 
 def names(matrix: Matrix) -> tuple[str, ...]:
-    """Give the names of all tables."""
+    """Return the names of all tables."""
     return tuple(sorted(path.stem for path in matrix.folder.glob("*.toml") if path.stem != "meta"))
 
 
 def _late(table: str) -> int:
-    """Give how late a table comes: what is known to go wrong after what goes with what, messages last."""
+    """Return how late a table comes: what is known to go wrong after what goes with what, messages last."""
     return 2 if table.startswith("messages_") else int(table == "known_bad")
 
 
@@ -87,7 +87,7 @@ def _part(table: str, part: str, about: str, lines: Sequence[Line]) -> MatrixPar
 
 
 def _about(part: str, component: str, subjects: frozenset[str]) -> bool:
-    """Tell whether a part is about this component: one that begins with the name of another is about that one."""
+    """Return whether a part is about this component: one that begins with the name of another is about that one."""
     owner = PARTS.get(part)
     spelt = part.replace("_", "-")
     owners = {owner} if owner else {one for one in subjects if spelt == one or spelt.startswith((f"{one}-", one))}
@@ -95,13 +95,13 @@ def _about(part: str, component: str, subjects: frozenset[str]) -> bool:
 
 
 def _of(line: Line, component: str) -> bool:
-    """Tell whether a row is about this component, where rows say which."""
+    """Return whether a row is about this component, where rows say which."""
     named = line.get("component", component)
     return component == named or component in line.get("with", {})
 
 
 def _heads(table: str, matrix: Matrix) -> dict[str, str]:
-    """Give what the head of a file says of each of its parts: its comments, by the word that begins them."""
+    """Return what the head of a file says of each of its parts: its comments, by the word that begins them."""
     parts = set(matrix.table(table))
     heads: dict[str, str] = {}
     part = ""
@@ -119,7 +119,7 @@ def _heads(table: str, matrix: Matrix) -> dict[str, str]:
 
 
 def _said(value: object) -> str:
-    """Give a value as a person writes it."""
+    """Return a value as a person writes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

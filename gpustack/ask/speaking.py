@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import GPUS, is_given
 from gpustack.ask.installed import CPU_BUILDS
-from gpustack.diagnose.rules.reading import copies, text
-from gpustack.diagnose.rules.seen import capabilities, gpus, on_windows
+from gpustack.diagnose.machine.inventory import capabilities, gpus, on_windows
+from gpustack.diagnose.machine.values import copies, text
 from gpustack.matrix.subjects import frameworks
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
@@ -51,12 +51,12 @@ UNTOUCHED = frozenset({"nvidia-driver", "nvidia.ko", "cuda-toolkit", "cudnn", "n
 
 
 def ends(subject: Subject) -> set[str]:
-    """Give the ids of the contracts that are a subject's own."""
+    """Return the ids of the contracts that are a subject's own."""
     return {subject.component, *ALSO.get(subject.component, ())}
 
 
 def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[Contract, ...]:
-    """Give a subject's own contracts, and those between what they lead to: its driver with the GPU and the kernel.
+    """Return a subject's own contracts, and those between what they lead to: its driver with the GPU and the kernel.
 
     Those that nobody gave an end of are the machine's own affair.
     """
@@ -79,7 +79,7 @@ def spoken(subject: Subject, drawn: Sequence[Contract], facts: Facts) -> tuple[C
 def unspoken(
     subject: Subject, held: Sequence[Contract], named_: Container[str], facts: Facts, matrix: Matrix
 ) -> Iterator[Reason]:
-    """Give of all that was given and no contract speaks of that nothing is known, or that a build has no use of it.
+    """Return of all that was given and no contract speaks of that nothing is known, or that a build has no use of it.
 
     Those in ``named_`` have a missing row of their own, which says more.
     """
@@ -98,12 +98,12 @@ def unspoken(
 
 
 def on_cpu(subject: Subject) -> bool:
-    """Tell whether a subject is a build that computes on the CPU alone."""
+    """Return whether a subject is a build that computes on the CPU alone."""
     return subject.tag == "cpu" or subject.name in CPU_BUILDS
 
 
 def named(component: str, facts: Facts) -> str:
-    """Give a component with its version, or a GPU with its name, for people."""
+    """Return a component with its version, or a GPU with its name, for people."""
     known = facts.find(component)
     copy = known.instances[0] if known and known.instances else None
     more = (text(copy.facts, "name") or text(copy.facts, "cc")) if copy and component in GPUS else None
@@ -138,7 +138,7 @@ def _unknown(subject: Subject, what: str) -> Reason:
 
 
 def _system(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Matrix) -> Iterator[Reason]:
-    """Give what is known of a subject on Windows; the rows are of Linux, and WSL is Linux but for the driver."""
+    """Return what is known of a subject on Windows; the rows are of Linux, and WSL is Linux but for the driver."""
     if facts.taken or not on_windows(facts):
         return
     by_driver = any("nvidia-driver" in {one.from_, one.to} and one.kind == "cuda" for one in held)

@@ -72,7 +72,7 @@ class Subject:
 
 
 def parse(text: str, matrix: Matrix) -> Subject:
-    """Give what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
+    """Return what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
     if len(text) > LONGEST:
         raise UsageError(f"{text[:30]!r}… is no subject: it has {len(text)} characters, and none has over {LONGEST}")
     if _is_gpu(text.strip(), matrix):
@@ -93,7 +93,7 @@ def parse(text: str, matrix: Matrix) -> Subject:
 
 
 def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
-    """Give the subject with a version and, for PyTorch, the build that a plain install takes on this platform."""
+    """Return the subject with a version and, for PyTorch, the build that a plain install takes on this platform."""
     version = subject.version
     if version is None:
         fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]

@@ -10,11 +10,11 @@ from gpustack.ask.installed import BROUGHT, brought, install, offered
 from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
 from gpustack.ask.releases import known
 from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
-from gpustack.diagnose.rules.completing import complete, platform
-from gpustack.diagnose.rules.contracts import draw
-from gpustack.diagnose.rules.contracts.python import COMPILED
-from gpustack.diagnose.rules.reading import copies, version
-from gpustack.diagnose.rules.seen import nvidia_here
+from gpustack.diagnose.machine.completing import complete, platform
+from gpustack.diagnose.machine.inventory import nvidia_here
+from gpustack.diagnose.machine.values import copies, version
+from gpustack.diagnose.requirements.python import COMPILED
+from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.matrix_answer import Compatibility, Reason
@@ -60,13 +60,13 @@ class Judged:
 
 
 def judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
-    """Give how a resolved subject goes with the facts; of a JAX its best build counts."""
+    """Return how a resolved subject goes with the facts; of a JAX its best build counts."""
     tries = [_judge(one, facts, matrix) for one in _builds(subject, facts, matrix)]
     return max(tries, key=lambda one: WORST.index(one.verdict))
 
 
 def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ...]:
-    """Give the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
+    """Return the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
     if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
         return (subject,)
     release = frameworks.jax_of(matrix, subject.version or "")
@@ -98,14 +98,14 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
 
 
 def _both_given(contract: Contract, facts: Facts) -> bool:
-    """Tell whether both ends of a contract are among the facts: what was not given decides nothing."""
+    """Return whether both ends of a contract are among the facts: what was not given decides nothing."""
     return all(end in PSEUDO or facts.find(end) is not None for end in (contract.from_, contract.to))
 
 
 def _concluded(
     subject: Subject, held: tuple[Contract, ...], pairs: Sequence[tuple[str, str]], facts: Facts, matrix: Matrix
 ) -> tuple[Compatibility, tuple[Reason, ...]]:
-    """Give the worst of what the contracts say; what none of them speaks of is unknown, not well."""
+    """Return the worst of what the contracts say; what none of them speaks of is unknown, not well."""
     said = tuple(_reason(one, subject, facts) for one in held)
     unknown = _unknown(subject, facts, matrix)
     if unknown and not any(one.kind == "maker" and one.row for one in held):  # a maker's own is so in every release
@@ -124,7 +124,7 @@ def _rank(reason: Reason) -> int:
 
 
 def _alone(subject: Subject, facts: Facts) -> Reason:
-    """Give what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
+    """Return what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
     if on_cpu(subject) or not facts.taken:
         text = f"The matrix knows {subject.words} for Linux, and nothing else was given."
         if on_cpu(subject):
@@ -135,7 +135,7 @@ def _alone(subject: Subject, facts: Facts) -> Reason:
 
 
 def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason | None:
-    """Give that a machine which was looked at shows no GPU and no driver, for what wants one."""
+    """Return that a machine which was looked at shows no GPU and no driver, for what wants one."""
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
@@ -144,7 +144,7 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
 
 
 def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
-    """Give why nothing can be said of a subject; None where the matrix knows it."""
+    """Return why nothing can be said of a subject; None where the matrix knows it."""
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
         text = f"The matrix knows no release of {subject.name}{span}."
@@ -183,7 +183,7 @@ def _found(contract: Contract, facts: Facts) -> str:
 
 
 def _more(contract: Contract) -> str:
-    """Give the restriction under which it works, or that nobody knows."""
+    """Return the restriction under which it works, or that nobody knows."""
     if contract.status is Kept.UNKNOWN:
         return " No row says whether that is enough."
     if contract.status is not Kept.LIMITED:

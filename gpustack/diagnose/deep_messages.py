@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules import tried
+from gpustack.diagnose.machine import exercised
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def heard(facts: Facts, matrix: Matrix) -> Facts:
-    """Give the facts with the messages in what was said by those that failed; the same where none did."""
-    told = tuple(tried.spoken(facts))
+    """Return the facts with the messages in what was said by those that failed; the same where none did."""
+    told = tuple(exercised.spoken(facts))
     if not told:
         return facts
     messages = import_module("gpustack.imports.messages")  # most machines have nothing to say

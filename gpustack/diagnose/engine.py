@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
-from gpustack.diagnose import deep_messages, requirements
+from gpustack.diagnose import another_environment, deep_messages, requirements
+from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.evidence import weighed
-from gpustack.diagnose.rulebook import asked, load
-from gpustack.diagnose.rules import IN_ONE_PYTHON, amd, another_environment_works, intel, tried
-from gpustack.diagnose.rules.alone import alone, each, inside
-from gpustack.diagnose.rules.cards import whole
-from gpustack.diagnose.rules.causes import cause_of
-from gpustack.diagnose.rules.completing import complete
-from gpustack.diagnose.rules.contracts import draw
-from gpustack.diagnose.rules.reading import flag
-from gpustack.diagnose.rules.saying import MESSAGE
-from gpustack.diagnose.rules.seen import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine import amd, exercised, intel
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
+from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.values import flag
+from gpustack.diagnose.machine.views import alone, each, inside, whole
+from gpustack.diagnose.requirements.versions import draw
+from gpustack.diagnose.rule import Rule
+from gpustack.diagnose.rulebook import asked, rules
 from gpustack.model.facts import Layer, Status, Unseen
 from gpustack.model.report import (
     Confidence,
@@ -34,9 +34,8 @@ from gpustack.model.report import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.requirements.states import Outcome
-    from gpustack.diagnose.rules import Judge
-    from gpustack.diagnose.rules.seen import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Contract, Finding
@@ -72,13 +71,13 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
 
 def ready(matrix: Matrix) -> None:
     """Load the rules that are asked of any machine, and what they mostly ask of the matrix, while there is time."""
-    load()
+    rules()
     for name in USUAL:
         matrix.table(name)
 
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
-    """Give the report on these facts: the same for the same facts, wherever they were taken."""
+    """Return the report on these facts: the same for the same facts, wherever they were taken."""
     facts = complete(facts, matrix)
     own = alone(facts)
     failures: list[Unseen] = []
@@ -90,7 +89,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     contracts = (*draw(facts, matrix), *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
-    able = another_environment_works.among(facts, by_python)
+    able = another_environment.among(facts, by_python)
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
@@ -113,7 +112,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
 
 
 def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Give what is there only because of Pythons that were found, which does not break the machine."""
+    """Return what is there only because of Pythons that were found, which does not break the machine."""
     known = {finding.key for finding in findings}
     return tuple(finding for finding in everything if finding.key not in known)
 
@@ -127,12 +126,12 @@ def _found(
 ) -> tuple[Finding, ...]:
     """Return what all rules and requirements say, each key once, the gravest first, then the lowest layer first."""
     weights = PURPOSES.get(purpose, {})
-    lighter = tried.light(facts)
+    lighter = exercised.light(facts)
     told: dict[str, Finding] = {}
     views = each(facts)
     for rule in asked(facts):
         for finding in _everywhere(rule, facts, views, matrix, failures):
-            severity = weights.get((finding.id, finding.component), tried.eased(finding, lighter))
+            severity = weights.get((finding.id, finding.component), exercised.eased(finding, lighter))
             told.setdefault(finding.key, replace(finding, severity=severity))
     for finding in requirements.findings(held):
         known = told.setdefault(finding.key, finding)
@@ -142,10 +141,10 @@ def _found(
 
 
 def _everywhere(
-    rule: Judge, facts: Facts, views: Sequence[Facts], matrix: Matrix, failures: list[Unseen]
+    rule: Rule, facts: Facts, views: Sequence[Facts], matrix: Matrix, failures: list[Unseen]
 ) -> Iterable[Finding]:
-    """Give what one rule says of the machine, or of each Python, where it is about the packages of one."""
-    if len(views) == 1 or _name(rule) not in IN_ONE_PYTHON:
+    """Return what one rule says of the machine, or of each Python, where it is about the packages of one."""
+    if len(views) == 1 or not rule.in_one_python:
         return _said(rule, facts, matrix, failures)
     found = list(_said(rule, views[0], matrix, failures))
     for view in views[1:]:
@@ -157,7 +156,7 @@ def _everywhere(
 def _said(
     rule: Callable[[Facts, Matrix], Iterable[Said]], facts: Facts, matrix: Matrix, failures: list[Unseen]
 ) -> tuple[Said, ...]:
-    """Give what one rule says; one that fails, which is a fault of ours, costs what it alone would have said."""
+    """Return what one rule says; one that fails, which is a fault of ours, costs what it alone would have said."""
     try:
         return tuple(rule(facts, matrix))
     except Exception as error:  # noqa: BLE001 - whatever fails in it, the others still speak
@@ -166,12 +165,9 @@ def _said(
 
 
 def failed(rule: Callable[..., object], error: Exception) -> Unseen:
-    """Give that a rule failed, as something that nobody looked at."""
-    return Unseen(what=_name(rule), why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
-
-
-def _name(rule: Callable[..., object]) -> str:
-    return rule.__module__.rpartition(".")[2].replace("_", "-")
+    """Return that a rule failed, as something that nobody looked at."""
+    what = rule.id if isinstance(rule, Rule) else "requirements"
+    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
@@ -187,7 +183,7 @@ def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
 
 
 def _order(finding: Finding) -> tuple[int, bool, int, int, int, str]:
-    """Give the place of a finding: what a program complained of goes before what only follows from versions.
+    """Return the place of a finding: what a program complained of goes before what only follows from versions.
 
     Between frameworks it is the order in which they are named everywhere else.
     """
@@ -203,7 +199,7 @@ def _order(finding: Finding) -> tuple[int, bool, int, int, int, str]:
 
 
 def _works(build: Build, findings: Sequence[Finding], contracts: Sequence[Contract], facts: Facts) -> bool | None:
-    """Tell whether a framework can use the GPU: proven by running it, else by its contracts; None: nobody can say.
+    """Return whether a framework can use the GPU: proven by running it, else by its contracts; None: nobody can say.
 
     Where there is no GPU, it works if it was run and was right.
     """
@@ -224,17 +220,17 @@ def _works(build: Build, findings: Sequence[Finding], contracts: Sequence[Contra
 
 
 def _inside(python: str | None, works: Iterable[tuple[Build, bool | None]]) -> Mapping[str, bool | None]:
-    """Give what works in one Python by component; where facts name no Python (None), what works at all."""
+    """Return what works in one Python by component; where facts name no Python (None), what works at all."""
     return {build.component: answer for build, answer in works if python is None or build.copy.environment == python}
 
 
 def blind(not_seen: Iterable[Unseen]) -> bool:
-    """Tell whether a rule failed, so that nobody can say that all is well."""
+    """Return whether a rule failed, so that nobody can say that all is well."""
     return any(one.enable_by == REPORT_IT for one in not_seen)
 
 
 def verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool | None], *, blind: bool) -> Verdict:
-    """Give the whole in one word with its causes, as these findings weigh."""
+    """Return the whole in one word with its causes, as these findings weigh."""
     roots = [finding for finding in findings if finding.severity in AT_FAULT and finding.caused_by is None]
     return Verdict(
         status=_health(findings, roots, facts, blind=blind),
@@ -245,7 +241,7 @@ def verdict(findings: Sequence[Finding], facts: Facts, works: Mapping[str, bool 
 
 
 def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts, *, blind: bool) -> Health:
-    """Give the whole in one word: a fault is a fault, and what was not seen is never well."""
+    """Return the whole in one word: a fault is a fault, and what was not seen is never well."""
     blind = blind or any(finding.severity is Severity.UNKNOWN and finding.caused_by is None for finding in findings)
     if any(finding.severity is Severity.ERROR for finding in roots):
         return Health.BROKEN
@@ -259,7 +255,7 @@ def _health(findings: Sequence[Finding], roots: Sequence[Finding], facts: Facts,
 
 
 def _looked(facts: Facts) -> bool:
-    """Tell whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines.
+    """Return whether anything shows that the driver's side works, or that all GPUs here are held for virtual machines.
 
     That somebody names his GPU shows nothing.
     """

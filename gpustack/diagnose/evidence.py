@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import at, everything
-from gpustack.diagnose.rules.saying import MESSAGE
+from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.values import at, everything
 from gpustack.model.facts import Strength
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.diagnose import requirements
-from gpustack.diagnose.rules.cards import whole
-from gpustack.diagnose.rules.completing import complete
-from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.views import whole
+from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import terms
 from gpustack.model.facts import Component, Status
 from gpustack.model.matrix_answer import StackMap
@@ -23,7 +23,7 @@ NOT_ASKED = "it was not asked after"
 
 
 def chart(facts: Facts, matrix: Matrix) -> StackMap:
-    """Give the map of one machine; a system that the facts do not speak of is unknown, never absent."""
+    """Return the map of one machine; a system that the facts do not speak of is unknown, never absent."""
     facts = complete(facts, matrix)
     seen = {component.id: component for component in whole(facts, matrix)}
     why = NOT_ASKED if facts.taken else NOT_TOLD

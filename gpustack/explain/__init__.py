@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.rules.saying import MESSAGE
+from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.explain import topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned

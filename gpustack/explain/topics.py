@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rulebook import explain
-from gpustack.diagnose.rules import FINDINGS
+from gpustack.diagnose import rulebook
 from gpustack.matrix.subjects import serving
 from gpustack.matrix.subjects.codes import bucket_of, cascades
 from gpustack.matrix.subjects.terms import layers, leads_of, place_of, systems, terms
@@ -80,12 +79,12 @@ CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
 
 def ids() -> tuple[str, ...]:
     """Return the id of every finding that can be explained, in the order of the rules."""
-    return (*FINDINGS, *BENCH, *TRACE)
+    return (*rulebook.ids(), *BENCH, *TRACE)
 
 
 def text(finding: str) -> tuple[str, ...]:
     """Return the paragraphs of a finding's text, the first its title; none where there is no such finding."""
-    said = BENCH.get(finding) or TRACE.get(finding) or explain(finding) or ""
+    said = BENCH.get(finding) or TRACE.get(finding) or rulebook.explain(finding) or ""
     return tuple(" ".join(part.split()) for part in cleandoc(said).split("\n\n") if part.strip())
 
 

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gpustack.diagnose.rules import FINDINGS as JUDGED
-from gpustack.diagnose.rules.seen import FRAMEWORKS
+from gpustack.diagnose import rulebook
+from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.errors import InputError
 from gpustack.matrix.subjects.ranges import is_specifier
 from gpustack.matrix.toml_tables import Key, Table, find_lines, line_of, shown
@@ -33,7 +33,7 @@ END = "# End of the policy."  # the last line of a policy that ENDED announces: 
 ENDED = f'# This file ends with the line "{END}"; without it, it was cut off and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
-FINDINGS = (*JUDGED, *BENCHES)
+FINDINGS = (*rulebook.ids(), *BENCHES)
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 

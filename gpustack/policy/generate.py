@@ -7,7 +7,7 @@ from glob import escape
 from math import floor
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.seen import FRAMEWORKS
+from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.matrix.subjects.ranges import numbers, version_of
 from gpustack.model.facts import Status
 from gpustack.model.versions import DriverRelease

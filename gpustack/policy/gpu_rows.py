@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import flag, number, text
+from gpustack.diagnose.machine.values import flag, number, text
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.facts import Status
 from gpustack.model.policy import HealthClass, Held

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.diagnose import requirements
-from gpustack.diagnose.requirements.records import records
-from gpustack.diagnose.rules import FINDINGS, REQUIRED
+from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.rulebook import ids, required
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.codes import Number, xids
 from gpustack.model.facts import Call
@@ -79,7 +79,7 @@ def assert_paired(made: Report) -> None:
     broken = [one for one in drawn(made) if one.status in {Kept.BROKEN, Kept.LIMITED}]
     assert {one.finding for one in broken} <= set(keys)
     assert all(one.finding is None for one in drawn(made) if one.status is Kept.UNKNOWN)
-    assert {one.key for one in made.findings if one.id in REQUIRED} <= {one.finding for one in broken}
+    assert {one.key for one in made.findings if one.id in required()} <= {one.finding for one in broken}
     assert all(one.row for one in broken)
 
 
@@ -105,9 +105,9 @@ def test_every_row_is_broken_by_a_planted_fault() -> None:
 
 
 def test_every_row_has_a_record_and_every_record_a_row() -> None:
-    assert {row.finding for row in ROWS} | {"gpu-xid"} == set(records())
-    assert set(REQUIRED) == {name for name, one in records().items() if one.doc}
-    assert set(records()) <= set(FINDINGS)
+    assert {row.finding for row in ROWS} | {"gpu-xid"} == set(RECORDS)
+    assert set(required()) == {name for name, one in RECORDS.items() if one.doc}
+    assert set(RECORDS) <= set(ids())
     assert len({row.name for row in ROWS}) == len(ROWS)
     assert len({row.row.text for row in ROWS}) == len(ROWS)
 
@@ -194,7 +194,7 @@ def test_a_gpu_that_fell_off_the_bus_explains_what_it_takes_along() -> None:
     put(said, "kernel-log", 0, "xids", [xid])
     made = report(facts(said))
     assert made.verdict.root_causes == ("gpu-fell-off-bus",)
-    caused = {one.id: one.caused_by for one in made.findings if one.id in REQUIRED}
+    caused = {one.id: one.caused_by for one in made.findings if one.id in required()}
     root = f"gpu-fell-off-bus@{pci(1)}"
     assert caused == {"gpu-count-mismatch": root, "nvlink-inactive": root}
 
@@ -274,9 +274,9 @@ def test_an_xid_that_asks_for_a_reset_is_an_error_until_the_driver_says_that_non
     assert "reset the GPU" in finding.title
 
 
-@pytest.mark.parametrize("finding", REQUIRED)
+@pytest.mark.parametrize("finding", required())
 def test_a_record_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -> None:
-    first, _, rest = (records()[finding].doc or "").partition("\n\n")
+    first, _, rest = (RECORDS[finding].doc or "").partition("\n\n")
     assert first.endswith(".")
     assert "\n" not in first
     assert len(re.findall(r"[.:;]", rest)) >= 2

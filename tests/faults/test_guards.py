@@ -16,7 +16,7 @@ from gpustack.collect.subprocesses import Door
 from gpustack.diagnose import engine
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.rulebook import asked
-from gpustack.diagnose.rules import component_not_seen
+from gpustack.diagnose.rules import coverage
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Facts, Status
 from gpustack.model.report import Health
@@ -123,7 +123,7 @@ def test_without_the_rule_for_what_was_not_seen_a_dead_library_is_called_healthy
         mine = machine.transplanted(well, facts, [component])
         assert judge(mine, MATRIX).verdict.status is Health.UNKNOWN
         with monkeypatch.context() as patch:
-            left = tuple(rule for rule in asked(mine) if rule is not component_not_seen.judge)
+            left = tuple(rule for rule in asked(mine) if rule is not coverage.component_not_seen)
             patch.setattr(engine, "asked", lambda _, left=left: left)
             assert judge(mine, MATRIX).verdict.status is Health.HEALTHY
 

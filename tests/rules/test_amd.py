@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules.amd import ready
+from gpustack.diagnose.machine.amd import ready
 from gpustack.model.report import Health, Kept, Severity
 from tests.build import (
     PYTHON,

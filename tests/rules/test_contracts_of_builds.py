@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules.compatibility import driver_fit
+from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.model.report import Contract, Kept
 from gpustack.model.versions import CudaVersion
 from tests.build import (

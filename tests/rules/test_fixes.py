@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules import fixes
-from gpustack.diagnose.rules.reading import copies, table
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.values import copies, table
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import Facts, Host, Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.diagnose.rules.linking import TORCH, cuda_majors, cuda_named, demangled, soname_library, symbol_owner
+from gpustack.diagnose.machine.linking import TORCH, cuda_majors, cuda_named, demangled, soname_library, symbol_owner
 from gpustack.matrix import Matrix
 
 

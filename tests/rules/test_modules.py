@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules.fixes import DRIVERS
+from gpustack.diagnose.fixes import DRIVERS
 from gpustack.model.report import Confidence, Health, Severity
 from tests.build import (
     PCI,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.diagnose.rules import on_gpu
+from gpustack.diagnose.machine import processes
 from gpustack.matrix import Matrix
 from gpustack.model.report import Finding, Health, Purpose, Severity
 from tests.build import driver, found, gpu, healthy, libcuda, log, module, nvml_error, report, seen
@@ -148,7 +148,7 @@ def test_a_name_from_elsewhere_that_is_no_unit_is_left_out_of_the_command() -> N
 
 
 def test_many_processes_are_named_up_to_a_few() -> None:
-    said = on_gpu.listed(on_gpu.processes(machine(*(process(70 + number) for number in range(9)))))
+    said = processes.listed(processes.processes(machine(*(process(70 + number) for number in range(9)))))
     assert said.endswith("and 5 more")
 
 

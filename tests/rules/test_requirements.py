@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules.requirements import cuda, refused
+from gpustack.diagnose.machine.image_requirements import cuda, refused
 from tests.build import MATRIX, gpu, healthy, ids, machine, merged, on, seen
 
 if TYPE_CHECKING:

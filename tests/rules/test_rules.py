@@ -8,15 +8,17 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rulebook import explain, rule
-from gpustack.diagnose.rules import FINDINGS, FROM_MESSAGES, RULES
-from gpustack.diagnose.rules.causes import EXPLAINED_BY, OWN_INSTANCE
-from gpustack.diagnose.rules.completing import complete
+from gpustack.diagnose.causes import EXPLAINED_BY, OWN_INSTANCE
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.rule import Rule
+from gpustack.diagnose.rulebook import explain, ids, rules
+from gpustack.diagnose.rules import FAMILIES
 from gpustack.imports import load
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Call, Environment, Message
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
 
 MATRIX = Matrix()
 HOSTS = sorted((Path(__file__).parent.parent / "hosts").glob("*.json"))
-IDS = {*FINDINGS}
+IDS = set(ids())
 COMPAT = "/usr/local/cuda/compat/libcuda.so.570.86.10"
 CUDNN = "/usr/lib/libcudnn.so.9"
 DENIED = {"path": "/dev/nvidiactl", "exists": True, "readable": True, "writable": True, "open": "denied"}
@@ -263,18 +265,23 @@ def sound(finding: Finding) -> bool:
     return (fix is not None or not needed) and (row is None or bool(row.source and row.checked))
 
 
-@pytest.mark.parametrize("finding", RULES)
+@pytest.mark.parametrize("finding", rules())
 def test_a_rule_says_what_was_seen_why_it_hurts_and_what_to_do(finding: str) -> None:
     doc = explain(finding) or ""
     first, _, rest = doc.partition("\n\n")
     assert first.endswith(".")
     assert "\n" not in first
     assert len(re.findall(r"[.:;]", rest)) >= 2
-    assert inspect.signature(rule(finding)).parameters.keys() in ({"facts", "matrix"}, {"facts", "_matrix"})
+    assert inspect.signature(rules()[finding].predicate).parameters.keys() in (
+        {"facts", "matrix"},
+        {"facts", "_matrix"},
+    )
 
 
-def test_each_rule_stands_once_in_the_order() -> None:
-    assert len(set(RULES)) == len(RULES)
+def test_an_id_is_that_of_one_rule() -> None:
+    every = [one for family in FAMILIES for one in vars(import_module(f"gpustack.diagnose.rules.{family}")).values()]
+    made = [one.id for one in {id(one): one for one in every if isinstance(one, Rule)}.values()]
+    assert sorted(made) == sorted(rules())
 
 
 @wide
@@ -282,7 +289,7 @@ def test_a_rule_about_messages_says_nothing_without_one() -> None:
     """On all machines that were recorded or made up; of the cases in CI a sample."""
     for facts in machines():
         mute = complete(replace(facts, messages=()), MATRIX)
-        assert [finding for finding in FROM_MESSAGES if list(rule(finding)(mute, MATRIX))] == []
+        assert [one.id for one in rules().values() if one.from_messages and list(one(mute, MATRIX))] == []
 
 
 @pytest.mark.parametrize("finding", sorted(IDS))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpustack.diagnose.rules.seen import any_gpu, builds, capabilities, on_bus, ours, starts
+from gpustack.diagnose.machine.inventory import any_gpu, builds, capabilities, on_bus, ours, starts
 from gpustack.model.facts import Status
 from gpustack.model.versions import ComputeCapability, CudaVersion
 from tests.build import PYTHON, gpu, healthy, libcuda, machine, pci, seen, torch

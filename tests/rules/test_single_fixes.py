@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules import fixes
-from gpustack.diagnose.rules.wsl_linux_driver_installed import PURGE
+from gpustack.diagnose import fixes
+from gpustack.diagnose.rules.windows import PURGE
 from gpustack.imports import load
 from tests.build import MATRIX, driver, gpu, healthy, kernel, merged, pci, report, seen
 from tests.rules.test_fixes import KNOWN, OR, SYSTEMS, to_pip, words

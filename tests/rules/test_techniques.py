@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.diagnose.rules.contracts import draw
-from gpustack.diagnose.rules.techniques import abilities
+from gpustack.diagnose.requirements.serving import abilities
+from gpustack.diagnose.requirements.versions import draw
 from gpustack.model.report import Contract, Kept
 from tests.build import MATRIX, PYTHON, gpu, healthy, libcuda, merged, seen, torch
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import fnmatch
-from pathlib import Path
 
 import pytest
 
 from gpustack.bench import suite
-from gpustack.diagnose import rules
-from gpustack.diagnose.requirements.records import records
+from gpustack.diagnose import rulebook
+from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.explain import topics
 from gpustack.matrix import Matrix
 from gpustack.matrix.spelling import squash
@@ -32,7 +30,6 @@ from gpustack.model.facts import Layer
 MATRIX = Matrix()
 NAMED: tuple[System | Term, ...] = (*systems(MATRIX), *terms(MATRIX))
 NEEDS = {one.id: one.stands_on for one in systems(MATRIX)} | {one.name: one.stands_on for one in terms(MATRIX)}
-RULES = Path(rules.__file__).parent
 PROMISED = (
     *("kernel", "grid", "block", "thread", "warp", "stream", "event", "occupancy", "SM", "CUDA core", "tensor core"),
     *("shared memory", "L2", "HBM", "PCIe", "P2P", "BAR1", "Above 4G decoding", "MIG", "MPS", "ECC", "Xid", "SXid"),
@@ -131,18 +128,12 @@ def leads() -> tuple[NumberLeads, ...]:
 
 def test_a_finding_has_the_layer_that_its_rule_gives_it() -> None:
     """When this fails: a new rule wants a row among the ``places`` of compat-matrix/terms.toml."""
-    for finding, record in records().items():
+    for finding, record in RECORDS.items():
         place = place_of(MATRIX, finding)
-        assert finding in rules.RULES or (place is not None and place.layer is record.layer), finding
-    for finding in (*rules.RULES, *rules.AFTERWARDS):
-        tree = ast.parse((RULES / f"{finding.replace('-', '_')}.py").read_text("utf-8"))
-        inner = [
-            node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-        ]
-        said = {Layer[node.attr] for node in inner if isinstance(node.value, ast.Name) and node.value.id == "Layer"}
+        assert finding in rulebook.rules() or (place is not None and place.layer is record.layer), finding
+    for finding, rule in rulebook.rules().items():
         place = place_of(MATRIX, finding)
-        assert place is not None or len(said) != 1, finding
-        assert place is None or not said or place.layer in said, finding
+        assert place is None or place.layer is rule.layer, finding
 
 
 def test_what_findings_are_about_is_known_and_each_stands_once() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from gpustack.collect import catalogue
 from gpustack.collect.probing import look
-from gpustack.diagnose.rules import extension_abi_mismatch, torch_torchvision_mismatch
-from gpustack.diagnose.rules.contracts import draw
+from gpustack.diagnose.requirements.versions import draw
+from gpustack.diagnose.rules import extension_abi
 from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
 from tests.leaving import leave_out
@@ -161,7 +161,7 @@ def test_heavy_packages_are_told_with_their_versions_and_judged_against_torch(tm
     assert component(facts, "vllm").facts["built_for"]
     assert component(facts, "tensorflow").build in {"cuda12", "cuda13", "cpu"}
     assert component(facts, "torch-extensions").instances
-    (finding,) = torch_torchvision_mismatch.judge(facts, Matrix())
+    (finding,) = extension_abi.torch_torchvision_mismatch(facts, Matrix())
     assert "which this torch does not offer" in finding.detail
-    assert not [one for one in extension_abi_mismatch.judge(facts, Matrix()) if one.component == "xformers"]
+    assert not [one for one in extension_abi.extension_abi_mismatch(facts, Matrix()) if one.component == "xformers"]
     assert {one.kind for one in draw(facts, Matrix())} >= {"technique", "compiler", "torch"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements import counts, events, states
-from gpustack.diagnose.requirements.records import records
+from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.diagnose.requirements.subjects import Machine
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Severity
 
@@ -52,7 +52,7 @@ def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
 
 def _finding(group: Sequence[Outcome]) -> Finding:
     """Return one finding with the gravest of what breaks it in its title, and the others in its detail."""
-    first, record = group[0], records()[group[0].finding]
+    first, record = group[0], RECORDS[group[0].finding]
     return Finding(
         id=first.finding,
         instance=first.instance,

@@ -1,7 +1,7 @@
 """GPUs that one list has and another lacks: on the bus, in the kernel module, in NVML, in CUDA, in the kernel's log.
 
 What hides a GPU on purpose is accounted for: virtual machines, excluded GPUs, containers, CUDA_VISIBLE_DEVICES, MIG and
-the compute mode. Where it cannot be told whether it was hidden, the requirement is unknown and no finding.
+the compute mode. Where nothing says whether it was hidden, the requirement is unknown and no finding.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.inventory import PASSED_ON, from_text, gpus, on_windows, ours
+from gpustack.diagnose.machine.nodes import withheld
+from gpustack.diagnose.machine.values import at, copies, flag, items, number, text, texts, told
 from gpustack.diagnose.requirements.states import Outcome
-from gpustack.diagnose.rules.nodes import withheld
-from gpustack.diagnose.rules.reading import at, copies, flag, items, number, text, texts, told
-from gpustack.diagnose.rules.seen import PASSED_ON, from_text, gpus, on_windows, ours
 from gpustack.matrix.subjects import health
 from gpustack.model.facts import Status
 
@@ -114,7 +114,7 @@ def _hidden(row: Count, pci: str, facts: Facts) -> str | None:
     given_to_others = withheld(facts) or at(told(facts, "libcuda"), "visible") is not None
     reasons = (
         (passed_on, "a virtual machine has it"),
-        (flag(held, "excluded"), "the module was told to leave it out"),
+        (flag(held, "excluded"), "the module is configured to leave it out"),
         (given_to_others, "a scheduler may have given it to another job"),
         (facts.host.container and not _given(number(held, "minor"), facts), "the container may not have been given it"),
     )

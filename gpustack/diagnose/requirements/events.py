@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
 from gpustack.diagnose.requirements.states import Outcome
-from gpustack.diagnose.rules.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
 from gpustack.matrix.subjects.codes import xids
 from gpustack.model.report import Severity
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,10 +30,3 @@ class Record:
     needs_reboot: bool = False
     confidence: Confidence = Confidence.CERTAIN
     doc: str | None = None
-
-
-def records() -> Mapping[str, Record]:
-    """Return every record by the id of its finding."""
-    from gpustack.diagnose.requirements import of_gpus, of_machine  # noqa: PLC0415 - they are made of Record
-
-    return {**of_gpus.RECORDS, **of_machine.RECORDS}

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.values import text
 from gpustack.diagnose.requirements.paths import Member, applies, figure, matches, members, same, values
-from gpustack.diagnose.rules.reading import text
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.health import Limit, State, shown
 from gpustack.model.report import Kept, Severity

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import at, copies, flag, number, text
-from gpustack.diagnose.rules.seen import from_text, gpus, ours, unasked
+from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
+from gpustack.diagnose.machine.values import at, copies, flag, number, text
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 

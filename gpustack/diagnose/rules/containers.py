@@ -1,82 +1,506 @@
-"""Containers as texts tell of them: how one was started, and what in it shows that the GPU was not passed on."""
+"""Containers and jobs: what keeps the GPU from them, and which limits are too low."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import flag
-from gpustack.diagnose.rules.saying import heard, said
-from gpustack.diagnose.rules.seen import builds
-from gpustack.model.command import sh
+from gpustack.diagnose import fixes
+from gpustack.diagnose.fixes import CONTAINERS
+from gpustack.diagnose.machine import amd, containers, image_requirements, naming
+from gpustack.diagnose.machine.containers import NOT_FOUND, NOT_WORKING, TOOLKIT
+from gpustack.diagnose.machine.inventory import builds, for_cuda, gpus, nvidia_here, ours
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.nodes import left_out, refused, withheld
+from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import toolkits
+from gpustack.model.command import ADDRESS, NAME, either, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
+    from gpustack.model.report import Row
 
-ASKS = re.compile(
-    r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b"
-    r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
-    re.IGNORECASE,
+
+@rule("container-no-gpus-flag", layer=Layer.CONTAINER, component="nvidia-container-toolkit", severity=Severity.ERROR)
+def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The machine has a GPU and its driver, and this container was started without them.
+
+    The bus and the kernel's modules show through into the container, but the device nodes are not there: nobody asked
+    the container runtime for GPUs. Start the container with --gpus all (podman: --device nvidia.com/gpu=all;
+    Kubernetes: a request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit. AMD's GPUs need no
+    toolkit: give the container /dev/kfd and /dev/dri, and the group that owns them.
+    """
+    if containers.without_gpu(facts):
+        yield _flag_said(facts, matrix)
+        return
+    yield from _of_amd(facts)
+    module = told(facts, "nvidia.ko")
+    driven = flag(module, "loaded") or any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
+    if not driven or not left_out(facts):
+        return
+    yield container_no_gpus_flag.finding(
+        severity=Severity.ERROR if for_cuda(facts) else Severity.INFO,
+        title="This container was started without the GPU that its machine has",
+        because=(
+            because(facts, "linux-kernel", "container"),
+            because(facts, "nvidia.ko", "loaded"),
+            because(facts, "nvidia.ko", "nodes"),
+        ),
+        fix=_flag_fix(facts),
+    )
+
+
+def _of_amd(facts: Facts) -> Iterator[Finding]:
+    """Return the finding where a container has software for AMD GPUs and no /dev/kfd, and its machine drives one."""
+    driven = [gpu for gpu in amd.gpus(facts) if gpu.driver == "amdgpu"]
+    held = {text(node, "path"): flag(node, "exists") for node in items(told(facts, amd.MODULE), "nodes")}
+    if not facts.host.container or not driven or not amd.wanted(facts) or held.get(amd.KFD) is not False:
+        return
+    yield container_no_gpus_flag.finding(
+        instance="amd",
+        severity=Severity.WARNING if nvidia_here(facts) else Severity.ERROR,
+        component=amd.MODULE,
+        title=f"This container was started without {amd.KFD}: ROCm in it finds no GPU, and its machine has one",
+        because=(
+            because(facts, "linux-kernel", "container"),
+            because_of(facts, "amd-gpu", driven[0].copy, "driver"),
+            because(facts, amd.MODULE, "nodes"),
+        ),
+        fix=Fix(
+            text="Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render "
+            "beside video).",
+            commands=(sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),),
+            verify=sh("rocminfo"),
+        ),
+    )
+
+
+def _flag_said(facts: Facts, matrix: Matrix) -> Finding:
+    """Return the finding on what programs said in a container."""
+    outright = heard(facts, "ngc-no-gpu") or containers.asked_for_gpu(facts) is False
+    driver = naming.driver_name(facts, matrix)
+    return container_no_gpus_flag.finding(
+        title="This container was started without a GPU: neither --gpus nor a reservation of devices asks for one"
+        if containers.asked_for_gpu(facts) is False
+        else "This container was started without a GPU (no --gpus): the driver is not in it",
+        detail="The driver's programs and libraries (nvidia-smi, libcuda) come into a container from the machine, and "
+        f"only when a GPU is asked for.{f' The machine has {driver}.' if driver else ''}",
+        confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
+        because=grounds(facts, containers.TOLD, "docker-run", *containers.NOT_FOUND, *containers.NOT_WORKING),
+        fix=_flag_fix(facts),
+    )
+
+
+def _flag_fix(facts: Facts) -> Fix:
+    lines = " ".join(one.line.lower() for one in said(facts, "docker-run", containers.TOLD))
+    named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
+    kind = named or facts.host.container or ""
+    return Fix(
+        text="Start the container with the GPU (docker run --gpus all; compose: deploy.resources.reservations).",
+        commands=(containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),),
+        verify=sh("nvidia-smi"),
+    )
+
+
+BLAMED = "reload-blamed-said"
+UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
+WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
+
+
+@rule(
+    "container-cgroup-lost-devices",
+    layer=Layer.CONTAINER,
+    component="nvidia-container-toolkit",
+    severity=Severity.ERROR,
 )
-TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
-TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
-TOLD = "gpu-not-passed-said"
-NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
-NOT_WORKING = (
-    *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
-    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303"),
+def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The container's device rules have lost the GPU.
+
+    The device nodes are there and their modes allow opening them, yet opening is refused: the container's cgroup no
+    longer lists them. That happens to running containers when systemd reloads its units (systemctl daemon-reload), and
+    NVML then says "Unknown Error". Start the container again; to keep it from coming back, pass the devices by CDI or
+    by --device.
+    """
+    reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
+    reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
+    if heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded:
+        yield _cgroup_said(facts)
+        return
+    lost = [path for path, by_mode in refused(facts) if not by_mode]
+    if not facts.host.container or not lost or withheld(facts):
+        return
+    yield container_cgroup_lost_devices.finding(
+        title=f"The container's device rules refuse {', '.join(lost)}, whose modes allow it",
+        because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
+        fix=_cgroup_fix(),
+    )
+
+
+def _cgroup_said(facts: Facts) -> Finding:
+    """Return the finding on NVML's Unknown Error: what it mostly means, and in a container almost always."""
+    sure = heard(facts, RELOAD, "cgroup-devices")
+    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+    return container_cgroup_lost_devices.finding(
+        title="The container's cgroup has lost the GPU's device nodes"
+        + " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN),
+        detail="The container worked until systemd rewrote its device rules (systemctl daemon-reload, or an update "
+        "that does the same): nodes that systemd was not told of are refused since. The machine itself is well.",
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
+        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works"),
+        fix=_cgroup_fix(),
+    )
+
+
+def _cgroup_fix() -> Fix:
+    return Fix(
+        text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
+        "(--device /dev/nvidia0 …), or make the links in /dev/char "
+        "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
+        commands=(sh("docker run --device nvidia.com/gpu=all …"),),
+        verify=sh("nvidia-smi"),
+    )
+
+
+RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
+NO_LIBRARY = "toolkit-needs-nvml"
+OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
+SNAP_FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
+
+
+@rule("docker-snap", layer=Layer.CONTAINER, component="docker", severity=Severity.ERROR, from_messages=True)
+def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Docker comes from a snap, which cannot see the driver of the machine.
+
+    A snap runs in a world of its own: the libraries of the machine's driver and its own configuration of Docker
+    (/etc/docker) are not in it, so the NVIDIA container toolkit finds no libnvidia-ml.so.1, or Docker knows no GPU at
+    all. Remove the snap and install Docker from Docker's own packages, then the toolkit.
+    """
+    named = heard(facts, "docker-snap") and (heard(facts, *SNAP_FAILS) or _no_driver_library(facts))
+    if not named and not _unseen_driver(facts):
+        return
+    yield docker_snap.finding(
+        title="Docker is a snap, and a snap cannot see the driver of the machine"
+        if named
+        else "Docker does not see the driver (libnvidia-ml.so.1) that works on the machine, as when Docker is a snap",
+        detail="The container toolkit looks for the driver's libraries where the snap cannot see them."
+        if named
+        else "Whether Docker is a snap, snap list docker says. Docker Desktop and rootless Docker can do the same.",
+        confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
+        because=grounds(facts, "docker-snap", *SNAP_FAILS, "host-smi-works"),
+        fix=_snap_fix(named=named),
+    )
+
+
+def _snap_fix(*, named: bool) -> Fix:
+    """Give how the snap is taken away, which takes all that Docker holds with it; only a look where it may be none."""
+    if not named:
+        return Fix(
+            text="See whether Docker is a snap; if so, put Docker's own packages in its place.",
+            commands=(sh("snap list docker"),),
+            verify=RUNS,
+        )
+    return Fix(
+        text="Save what is needed: with the snap go its images, containers and volumes. Then remove it, and install"
+        " Docker from Docker's own packages and nvidia-container-toolkit.",
+        commands=(
+            sh("sudo snap save docker"),
+            sh("# sudo snap remove docker, when images and volumes are saved or not needed"),
+            sh(
+                "# install docker-ce from Docker's repository, and nvidia-container-toolkit: {page}",
+                page=ADDRESS(CONTAINERS),
+            ),
+            sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),
+        ),
+        needs_root=True,
+        verify=RUNS,
+    )
+
+
+def _no_driver_library(facts: Facts) -> bool:
+    """Return whether a library was not found that is the driver's own, on Linux or that of Windows in WSL."""
+    return any(one.values.get("soname", "").startswith(OF_DRIVER) for one in said(facts, "missing-library"))
+
+
+def _unseen_driver(facts: Facts) -> bool:
+    works = heard(facts, "host-smi-works") or number(told(facts, "nvml"), "code") == 0
+    return heard(facts, NO_LIBRARY) and works and not facts.host.wsl and not heard(facts, "docker-desktop")
+
+
+WHAT = {
+    "no-gpu-driver": "it has no device driver with the capability gpu",
+    "unknown-runtime": "it knows no runtime called nvidia",
+    "cdi-unresolvable": "it has no description (CDI) of the GPUs",
+    "runtime-not-found": "a program of the toolkit is not there",
+    "toolkit-missing-said": "it is said not to be there",
+}
+
+
+@rule(
+    "container-toolkit-missing",
+    layer=Layer.CONTAINER,
+    component="nvidia-container-toolkit",
+    severity=Severity.ERROR,
+    from_messages=True,
 )
-# A word by which a line shows which engine it is.
-ENGINES = {
-    "podman": "podman",
-    "apptainer": "apptainer",
-    "singularity": "apptainer",
-    "--nv": "apptainer",
-    "nvidia.com/gpu": "kubernetes",
-}
-AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
-COMMANDS = {
-    "podman": sh("podman run --device nvidia.com/gpu=all …"),
-    "kubernetes": sh("kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1"),
-    "apptainer": sh("apptainer exec --nv …"),
-}
+def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The container engine knows nothing of GPUs: the NVIDIA container toolkit is not installed or not configured.
+
+    Docker, Podman and containerd pass a GPU on only with the help of the NVIDIA container toolkit. Without it they do
+    not know a runtime called nvidia, a device driver with the capability gpu, or the names of CDI devices. Install
+    nvidia-container-toolkit, let nvidia-ctk write the engine's configuration, and restart the engine.
+    """
+    if not heard(facts, *TOOLKIT):
+        return
+    kinds = dict.fromkeys(one.kind for one in said(facts, *TOOLKIT))
+    driver = naming.driver_name(facts, matrix)
+    yield container_toolkit_missing.finding(
+        title=f"nvidia-container-toolkit is not installed or not configured for {_engine(facts)}: "
+        + ", ".join(WHAT[kind] for kind in kinds),
+        detail=f"The driver itself is there: {driver}." if driver else "",
+        confidence=Confidence.CERTAIN,
+        because=grounds(facts, *TOOLKIT, "runtimes-listed", "docker-run"),
+        fix=_toolkit_fix(facts),
+    )
 
 
-def inside(facts: Facts) -> bool:
-    """Tell whether what was said was said in a container."""
+def _engine(facts: Facts) -> str:
+    lines = " ".join(one.line.lower() for one in said(facts, *TOOLKIT, "docker-run"))
+    if "podman" in lines:
+        return "podman"
+    return "containerd" if "is configured" in lines or "runtimehandler" in lines else "docker"
+
+
+def _toolkit_fix(facts: Facts) -> Fix:
+    engine = _engine(facts)
+    configure = sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
+    if engine != "podman":
+        configure = sh("sudo nvidia-ctk runtime configure --runtime={engine}", engine=NAME(engine))
+    install = fixes.from_nvidia(facts, "nvidia-container-toolkit", fixes.CONTAINERS, arch="nvidia-container-toolkit")
+    restart = () if engine == "podman" else (sh("sudo systemctl restart {engine}", engine=NAME(engine)),)
+    return Fix(
+        text="Install the NVIDIA container toolkit on the machine, have it write the engine's configuration, and "
+        "restart the engine.",
+        commands=(*install, configure, *restart),
+        needs_root=True,
+        verify=sh("docker run --rm --gpus all ubuntu nvidia-smi"),
+    )
+
+
+REQUIRES_SAID = ("cuda-requirement", "image-wants-driver")
+ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said", "container-fails-said"
+
+
+@rule("container-requires-newer-driver", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The image asks for a driver of a newer CUDA than the machine has.
+
+    NVIDIA's images name what they need in NVIDIA_REQUIRE_CUDA, such as cuda>=12.8. The container toolkit compares that
+    with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
+    belongs to the machine, not to the image. Bring it up to date there, or take an image for an older CUDA.
+    """
+    refused = image_requirements.refused(facts, matrix)
+    if refused:
+        yield _unmet(refused, facts, matrix)
+        return
+    if not heard(facts, *REQUIRES_SAID) and not _refused(facts, matrix):
+        return
+    cuda = CudaVersion.parse(_cuda(facts))
+    driver = naming.driver_name(facts, matrix) or "an older driver"
+    yield container_requires_newer_driver.finding(
+        title=f"The image asks for {_wanted(facts)}, and the machine has {driver}",
+        detail=f"It needs {_needs(cuda, facts, matrix)}." + _gpus(facts),
+        because=(
+            *grounds(facts, *REQUIRES_SAID, ENVIRONMENT, TOLD),
+            *naming.of_driver(facts),
+            *naming.known(facts, ("cuda-toolkit", "version")),
+        ),
+        row=_row(cuda, matrix),
+        fix=_requires_fix(cuda, facts, matrix),
+    )
+
+
+def _unmet(wanted: str, facts: Facts, matrix: Matrix) -> Finding:
+    """Return the finding that an image's own requirement is not met by this machine."""
+    cuda = CudaVersion.parse(image_requirements.cuda(wanted))
+    asked = f"a driver of CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({wanted[:60]})"
+    return container_requires_newer_driver.finding(
+        title=f"The image asks for {asked}, and the machine has {naming.driver_name(facts, matrix)}",
+        detail=f"{image_requirements.NAME}: none of its alternatives holds here." + _gpus(facts),
+        because=(
+            Because(
+                component="image", fact=f"variables.{image_requirements.NAME}", value=wanted, source="--container-env"
+            ),
+            *naming.of_driver(facts),
+        ),
+        row=_row(cuda, matrix),
+        fix=_requires_fix(cuda, facts, matrix),
+    )
+
+
+def _refused(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether an image is said to ask for a newer CUDA than the driver has, and its container not to start."""
+    cuda, highest = CudaVersion.parse(value(facts, TOLD, "needs")), naming.cuda_of_driver(facts, matrix)
+    return bool(cuda and highest and cuda > highest and heard(facts, REQUIRES_FAILS))
+
+
+def _cuda(facts: Facts) -> str | None:
+    """Return the CUDA version that the image asks for: what was refused, else what stands beside it."""
+    beside = value(facts, ENVIRONMENT, "needs") or value(facts, TOLD, "needs")
+    return value(facts, REQUIRES_SAID[0], "needs", "image") or beside
+
+
+def _wanted(facts: Facts) -> str:
+    """Return what the image asks for, as it says it."""
+    cuda, driver = _cuda(facts), value(facts, REQUIRES_SAID[0], "driver") or value(facts, REQUIRES_SAID[1], "needs")
+    if cuda:
+        below = value(facts, REQUIRES_SAID[0], "below")
+        return f"a driver of CUDA {cuda} or newer (cuda>={cuda}){f', or one below {below}' if below else ''}"
     return (
-        bool(facts.host.container)
-        or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD)
-        or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works", "nodes-absent-said"))
+        f"driver {driver} or newer" if driver else f"another driver or GPU ({value(facts, REQUIRES_SAID[0], 'other')})"
     )
 
 
-def asked_for_gpu(facts: Facts) -> bool | None:
-    """Tell whether the container was started with a GPU; None where nobody shows how it was started."""
-    if heard(facts, TOLD):
-        return False
-    started = said(facts, "docker-run")
-    if heard(facts, "container-no-smi") and heard(facts, "smi-version"):
-        started = tuple(one for one in started if not TRIED.search(one.line))  # another container, which has its GPU
-    if heard(facts, "docker-compose-gpu") or any(ASKS.search(_command(one.line, one.values)) for one in started):
-        return True
-    return False if started else None
+def _needs(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> str:
+    return naming.native_driver(cuda, facts, matrix) if cuda else _wanted(facts)
 
 
-def without_gpu(facts: Facts) -> bool:
-    """Tell whether texts show a container to which no GPU was given."""
-    asked = asked_for_gpu(facts)
-    if not inside(facts) or asked or heard(facts, *TOOLKIT):
-        return False
-    return heard(facts, *NOT_FOUND) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+def _gpus(facts: Facts) -> str:
+    names = naming.gpu_names(facts)
+    return f" GPU: {names}." if names else ""
 
 
-def _answered_no(facts: Facts) -> bool:
-    """Tell whether a framework with code for CUDA was asked for a GPU and knows of none."""
-    return any(
-        build.accelerator in {None, "cuda"} and flag(build.copy.facts, "available") is False for build in builds(facts)
+def _row(cuda: CudaVersion | None, matrix: Matrix) -> Row | None:
+    return next((one.row for one in toolkits.releases(matrix) if one.cuda == cuda), None)
+
+
+def _requires_fix(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
+    highest = naming.cuda_of_driver(facts, matrix)
+    older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
+    needs = (
+        _needs(cuda, facts, matrix) if cuda or heard(facts, *REQUIRES_SAID) else "the driver that the image asks for"
+    )
+    return Fix(
+        text=f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
+        "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
+        commands=fixes.driver(facts, matrix),
+        needs_root=True,
+        needs_reboot=True,
+        verify=sh("nvidia-smi"),
     )
 
 
-def _command(line: str, values: object) -> str:
-    return f"{line} {values}"
+SHM_WORDS_SAID = ("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said")
+# What it can look like where the size of the shared memory is given as well.
+MAYBE = ("bus-error-plain", "nccl-system-error")
+NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+SHM_WORDS_MIB = {"K": 1 / 1024, "M": 1, "G": 1024}
+SMALL = 256  # MiB: Docker gives 64, and NCCL alone wants some tens for each pair of GPUs
+
+
+def finding(facts: Facts) -> Finding | None:
+    """Return the finding, or None where no program said it."""
+    if not heard(facts, *SHM_WORDS_SAID) and not (_small(facts) and heard(facts, *MAYBE)):
+        return None
+    size, unit = value(facts, "shm-size", "size", "size2", "size3"), value(facts, "shm-size", "unit", "unit2", "unit3")
+    return container_shm_too_small.finding(
+        title="Shared memory (/dev/shm) is too small: NCCL or a data loader found no room in it",
+        detail=f"It has {size} {unit}B. " * bool(size and unit)
+        + "A container gets 64 MiB of it unless told otherwise; each GPU's process wants some, and so do data loaders.",
+        confidence=Confidence.CERTAIN if heard(facts, "shm-full") else Confidence.LIKELY,
+        because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run"),
+        fix=Fix(
+            text="Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
+            "emptyDir of medium Memory on /dev/shm.",
+            commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
+            verify=sh("df -h /dev/shm"),
+        ),
+    )
+
+
+def _small(facts: Facts) -> bool:
+    """Return whether the shared memory is said to be about what a container gets unless told otherwise."""
+    for one in said(facts, "shm-size"):
+        size = next((one.values[name] for name in ("size", "size2", "size3") if one.values.get(name)), "")
+        unit = next((one.values[name] for name in ("unit", "unit2", "unit3") if one.values.get(name)), "")
+        if (
+            NUMBER.fullmatch(size)
+            and unit.upper() in SHM_WORDS_MIB
+            and float(size) * SHM_WORDS_MIB[unit.upper()] <= SMALL
+        ):
+            return True
+    return False
+
+
+SHM_MIB = 1 << 20
+# Below this DeepSpeed's ds_report warns. NCCL was seen to die in ncclShmOpen with Docker's 64 MiB: pytorch/tutorials,
+# commit 0ba3e39. Both read 2026-11-21.
+LEAST = 512 * SHM_MIB
+SEVERAL = 2
+
+
+@rule("container-shm-too-small", layer=Layer.CONTAINER, component="limits", severity=Severity.ERROR)
+def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The shared memory of this container (/dev/shm) is too small for several GPUs.
+
+    Docker gives a container 64 MB of it unless told otherwise. NCCL passes data between the processes of several GPUs
+    through it, and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus
+    error. Start the container with more of it, or with that of the machine.
+    """
+    told_ = finding(facts)
+    if told_:
+        yield told_
+        return
+    size = number(told(facts, "limits"), "shm_bytes")
+    if not facts.host.container or size is None or size >= LEAST or not gpus(facts):
+        return
+    several = len(gpus(facts)) >= SEVERAL
+    if not several and not any(builds(facts)):
+        return
+    yield container_shm_too_small.finding(
+        severity=Severity.WARNING if several else Severity.INFO,
+        title=f"Shared memory in this container (/dev/shm) has {size // SHM_MIB} MiB, too little for "
+        + (f"NCCL on {len(gpus(facts))} GPUs" if several else "data loaders with many workers"),
+        confidence=Confidence.LIKELY if several else Confidence.POSSIBLE,
+        because=(because(facts, "limits", "shm_bytes"),),
+        fix=Fix(
+            text="Start the container with more shared memory, or with that of the machine.",
+            commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
+            verify=sh("df -h /dev/shm"),
+        ),
+    )
+
+
+GIB = 1 << 30
+
+
+@rule("memlock-too-small", layer=Layer.ENVIRONMENT, component="limits", severity=Severity.INFO)
+def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Programs here may lock little memory, and RDMA network cards need it locked.
+
+    InfiniBand and RoCE cards read and write memory directly, so NCCL locks what they use. With a small limit it fails
+    once a second machine takes part (ibv_reg_mr: Cannot allocate memory). On one machine it does not matter. Raise the
+    limit where the jobs are started: in limits.conf, in the unit of the service, or for the container.
+    """
+    limits = told(facts, "limits")
+    memlock = number(limits, "memlock_bytes")
+    if memlock is None or memlock >= GIB or flag(limits, "may_lock") is not False or not texts(limits, "rdma"):
+        return
+    if gpus(facts):
+        container = bool(facts.host.container)
+        yield memlock_too_small.finding(
+            layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
+            title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
+            because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
+            fix=Fix(
+                text="Raise the limit where the jobs are started.",
+                commands=(sh("docker run --ulimit memlock=-1 …") if container else sh("ulimit -l unlimited"),),
+                verify=sh("ulimit -l"),
+            ),
+        )

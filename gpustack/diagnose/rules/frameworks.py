@@ -1,138 +1,340 @@
-"""Frameworks and GPUs as texts tell of them: which torch, which packages, which GPU, in words for findings."""
+"""Frameworks that were run and failed, and features that a GPU lacks."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import at, because, copies, flag, table, text, told, version
-from gpustack.diagnose.rules.saying import heard
-from gpustack.diagnose.rules.seen import builds, gpus
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import exercised
+from gpustack.diagnose.machine.exercised import SILENT
+from gpustack.diagnose.machine.frameworks import because_torch, capability, gpu_name, gpu_words, named_gpus, torch
+from gpustack.diagnose.machine.inventory import builds, nvidia_here
+from gpustack.diagnose.machine.messages import because_said, said
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, text, version
+from gpustack.diagnose.rule import rule
+from gpustack.model.command import PYTHON, Command, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpustack.diagnose.rules.seen import Build, Gpu
-    from gpustack.model.facts import Facts, Instance, JsonValue
-    from gpustack.model.report import Because
-    from gpustack.model.versions import ComputeCapability, CudaVersion
-
-INSTALL = "python -m pip install"
+    from gpustack.diagnose.machine.exercised import Trial
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, JsonValue, Message
 
 
-def torch(facts: Facts) -> Build | None:
-    """Give the PyTorch that is told of first, or None."""
-    return next((build for build in builds(facts) if build.component == "pytorch"), None)
+BY_ITSELF = re.compile(
+    r"\b(?:falling back|fall(?:s|ing)? ?back|fallback|using (?:fp16|float16|xformers|sdpa|eager)|"
+    r"will use|switching to|disabl\w+|defaulting)\b",
+    re.IGNORECASE,
+)
+AGED = re.compile(r"\b(?:amd|gfx\d+|rocm|intel|xpu|mps|cpu)\b", re.IGNORECASE)
+# Source: ROCm/ROCm: docs/reference/precision-support.rst: CDNA 3 (gfx942), CDNA 4 (gfx950) and RDNA 4 (gfx12) have FP8.
+OLD_AMD = re.compile(r"gfx(?:8\w\w|90[0-9a]|10\d\d|11\d\d)$")
 
 
-def distributions(facts: Facts) -> Mapping[str, JsonValue]:
-    """Give the packages that were listed, by name."""
-    return table(told(facts, "packages"), "distributions")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What was asked for: its name, the compute capability that it begins with, and what to ask for instead."""
+
+    name: str
+    needs: str | None
+    instead: str
+    commands: tuple[Command, ...]
 
 
-def installed(facts: Facts, *names: str) -> str | None:
-    """Give the version of the first of these packages that is listed."""
-    listed = distributions(facts)
-    return next((found for name in names if (found := text(listed, name))), None)
+ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
+BF16 = Feature(
+    name="bf16 (bfloat16)",
+    needs="8.0",
+    instead="Ask for fp16 (float16, half) in the place of bf16.",
+    commands=(sh("# transformers: --fp16 in the place of --bf16"), sh("# vLLM: --dtype half")),
+)
+FLASH = Feature(
+    name="FlashAttention-2",
+    needs="8.0",
+    instead="Use another attention: SDPA of PyTorch, or xFormers.",
+    commands=(sh('# transformers: attn_implementation="sdpa"'), sh("# vLLM: export VLLM_ATTENTION_BACKEND=XFORMERS")),
+)
+HOPPER = Feature(
+    name="FlashAttention-3",
+    needs="9.0",
+    instead="Use FlashAttention-2 or SDPA of PyTorch.",
+    commands=(sh('# transformers: attn_implementation="sdpa"'),),
+)
+FP8 = Feature(
+    name="FP8",
+    needs="8.9",
+    instead="Take the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
+    commands=(sh("# vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
+)
+COMPILE = Feature(
+    name="torch.compile (Triton)",
+    needs="7.0",
+    instead="Run without torch.compile (eager).",
+    commands=(sh("export TORCHDYNAMO_DISABLE=1"),),
+)
+TENSOR = Feature(
+    name="this kernel of llama.cpp",
+    needs=None,
+    instead="Run without what asks for it: --flash-attn needs tensor cores in most builds.",
+    commands=(sh("# llama.cpp: leave out --flash-attn (-fa)"),),
+)
+KINDS = {
+    "ggml-kernel-needs": TENSOR,
+    "bf16-unsupported": BF16,
+    "bf16-not-supported": BF16,
+    "flash-attention-gpu": FLASH,
+    "triton-gpu-too-old": COMPILE,
+    "fp8-unsupported": FP8,
+    "quantization-capability": FP8,
+    "capability-needed": FP8,
+}
 
 
-def torch_version(facts: Facts) -> str | None:
-    """Give the version of PyTorch, with its build where that is known."""
+@rule(
+    "gpu-feature-unsupported",
+    layer=Layer.SERVING,
+    component="gpu",
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The GPU is too old for a feature that a program asks for; stack and build are well.
+
+    bfloat16 and FlashAttention-2 begin with compute capability 8.0 (Ampere), FP8 with 8.9 (Ada), FlashAttention-3 with
+    9.0 (Hopper), torch.compile's Triton with 7.0 (Volta). Nothing that is installed changes that: ask for float16
+    (half) in the place of bfloat16, for another attention (SDPA, xFormers), for another quantisation; or take a newer
+    GPU.
+    """
     build = torch(facts)
-    if build and build.copy.version:
-        tagged = "+" in build.copy.version or not build.copy.build or text(build.copy.facts, "build_from")
-        return build.copy.version if tagged else f"{build.copy.version}+{build.copy.build}"
-    return installed(facts, "torch", "pytorch")
+    if build and build.accelerator in {"cpu", "rocm", "xpu"}:
+        yield from _of_amd(facts)
+        return
+    for message in sorted(said(facts, *KINDS), key=lambda one: ("cc" not in one.values, "needs" not in one.values)):
+        feature, found = _feature(message), _found(message, facts)
+        general = message.kind == "capability-needed" and (found[1] is None or AGED.search(message.line))
+        if BY_ITSELF.search(message.line) or general:
+            continue
+        if not _young_enough(found[1], feature.needs):
+            yield _finding(message, feature, found, facts)
+            return
 
 
-def torch_cuda(facts: Facts) -> CudaVersion | None:
-    """Give the CUDA version that PyTorch here was built with, or None."""
-    build = torch(facts)
-    return build.cuda if build else None
-
-
-def because_torch(facts: Facts) -> Iterator[Because]:
-    """Give the version of PyTorch as a ground."""
-    if version(facts, "pytorch"):
-        yield because(facts, "pytorch", "version")
-    elif installed(facts, "torch"):
-        yield because(facts, "packages", "distributions", "torch")
-    if text(told(facts, "pytorch"), "cuda") and "+" not in (version(facts, "pytorch") or ""):
-        yield because(facts, "pytorch", "cuda")
-
-
-def because_package(facts: Facts, name: str) -> Iterator[Because]:
-    """Give the version of a package as a ground, where it is listed."""
-    if at(distributions(facts), name) is not None:
-        yield because(facts, "packages", "distributions", name)
-
-
-def gpu_words(name: str | None, capability: ComputeCapability | str | None) -> str:
-    """Give a GPU in words: its name and its compute capability, as far as known."""
-    plain = re.sub(r"^NVIDIA\s+(?=NVIDIA)", "", (name or "this GPU").strip())
-    if capability is None:
-        return plain
-    digits = str(capability)
-    sm = f"sm_{digits.replace('.', '')}"
-    return f"{plain} (compute capability {digits}, {sm})"
-
-
-def named_gpus(facts: Facts) -> tuple[Gpu, ...]:
-    """Give the NVIDIA GPUs of which the compute capability is known, each product once."""
-    seen: dict[tuple[str, str], Gpu] = {}
-    for gpu in gpus(facts):
-        if gpu.capability:
-            seen.setdefault((gpu.name, str(gpu.capability)), gpu)
-    return tuple(seen.values())
-
-
-def gpu_name(facts: Facts) -> str | None:
-    """Give the name of the first NVIDIA GPU that is told of."""
-    return next((name for copy in copies(facts, "gpu") if (name := text(copy.facts, "name"))), None)
-
-
-def capability(digits: str | None) -> str | None:
-    """Give a compute capability as people write it, from 8.0, 80, sm_80, 800, 0x601 or (8, 0)."""
-    found = re.sub(", ?", ".", (digits or "").strip().removeprefix("sm_"))
-    if re.fullmatch(r"\d{1,2}\.\d", found):
-        return found
-    if re.fullmatch(r"\d{2,3}", found):
-        return f"{found[:-1]}.{found[-1]}"
-    return None
-
-
-def dotted(cuda: str | None) -> str | None:
-    """Give a CUDA version as people write it, from 129, 1201 or 12.9."""
-    found = (cuda or "").strip().removeprefix("cuda").removeprefix("cu")
-    if re.fullmatch(r"\d{1,2}\.\d{1,2}", found):
-        return found
-    if re.fullmatch(r"\d{2,3}", found):
-        return f"{found[:-1]}.{found[-1]}"
-    return f"{int(found[:-2])}.{int(found[-2:])}" if re.fullmatch(r"\d{4}", found) else None
-
-
-def embedded(facts: Facts) -> bool:
-    """Tell whether the GPU is that of a Jetson, for which generic wheels are not made."""
-    kernel = facts.host.kernel or version(facts, "linux-kernel") or ""
-    told_so = any(flag(copy.facts, "embedded") for copy in copies(facts, "gpu"))
-    named = any(_jetson(copy) for copy in copies(facts, "gpu"))
-    return "tegra" in kernel or told_so or named
-
-
-def _jetson(copy: Instance) -> bool:
-    return bool(re.search(r"nvgpu|\bJetson\b|\bOrin\b|\bXavier\b|\bTegra\b", text(copy.facts, "name") or ""))
-
-
-def gpu_unused(facts: Facts) -> bool:
-    """Tell whether somebody says that the framework does not use the GPU."""
-    build = torch(facts)
-    unused = ("cuda-available-false", "torch-not-compiled-cuda", "torch-cpu-only")
-    return heard(facts, *unused) or bool(build and flag(build.copy.facts, "available") is False)
-
-
-def gpu_used(facts: Facts) -> bool:
-    """Tell whether somebody says that PyTorch uses the GPU."""
-    build = torch(facts)
-    return heard(facts, "cuda-available-true", "ran-on-gpu") or bool(
-        build and (flag(build.copy.facts, "available") or build.ran_on_gpu)
+def _of_amd(facts: Facts) -> Iterator[Finding]:
+    """Return the FP8 that was asked of an AMD GPU whose generation has none."""
+    asked = said(facts, "fp8-unsupported")
+    old = next((one for one in copies(facts, "amd-gpu") if OLD_AMD.match(text(one.facts, "gfx") or "")), None)
+    if not asked or old is None:
+        return
+    gfx = text(old.facts, "gfx")
+    yield gpu_feature_unsupported.finding(
+        layer=Layer.SERVING if version(facts, "vllm") else Layer.FRAMEWORK,
+        title=f"{text(old.facts, 'name') or 'The GPU'} ({gfx}) is too old for FP8, which begins with gfx942 (MI300)",
+        detail="Nothing in the stack is broken, and no other build changes this.",
+        because=(because_said(asked[0]), because_of(facts, "amd-gpu", old, "gfx"), *because_torch(facts)),
+        fix=Fix(text=FP8.instead, commands=FP8.commands),
     )
+
+
+def _feature(message: Message) -> Feature:
+    """Return what the message is about, with the capability that it names itself."""
+    line = message.line.lower()
+    base = KINDS[message.kind]
+    if message.kind in {"capability-needed", "quantization-capability"}:
+        base = BF16 if "bf16" in line or "bfloat16" in line else FLASH if "flash" in line else base
+    if "flash" in line and ("hopper" in line or "flashattention-3" in line or "flash attention 3" in line):
+        base = HOPPER
+    needs = capability(message.values.get("needs")) or base.needs
+    plain = message.kind in {"capability-needed", "quantization-capability"} and base is FP8 and "fp8" not in line
+    if plain:
+        what = (message.values.get("what") or "A feature").strip().removeprefix("The ").removeprefix("the ")
+        other = "Take another method or format that this GPU has, such as fp16."
+        return Feature(name=what, needs=needs, instead=other, commands=(ASK,))
+    return Feature(name=base.name, needs=needs, instead=base.instead, commands=base.commands)
+
+
+def _found(message: Message, facts: Facts) -> tuple[str | None, str | None]:
+    """Return name and compute capability of the GPU: as the message names it, else the oldest that is mentioned."""
+    digits = capability(message.values.get("cc"))
+    name = message.values.get("gpu")
+    if digits:
+        return name, digits
+    gpus = sorted(named_gpus(facts), key=lambda gpu: gpu.capability or ComputeCapability(0, 0))
+    if gpus:
+        return gpus[0].name, str(gpus[0].capability)
+    return name or gpu_name(facts), None
+
+
+def _young_enough(digits: str | None, needs: str | None) -> bool:
+    here, least = ComputeCapability.parse(digits), ComputeCapability.parse(needs)
+    return bool(here and least and here >= least)
+
+
+def _finding(message: Message, feature: Feature, found: tuple[str | None, str | None], facts: Facts) -> Finding:
+    name, digits = found
+    begins = {"8.0": " (Ampere)", "8.9": " (Ada)", "9.0": " (Hopper)", "7.0": " (Volta)", "7.5": " (Turing)"}
+    least = (
+        f"compute capability {feature.needs}{begins.get(feature.needs or '', '')}" if feature.needs else "a newer GPU"
+    )
+    return gpu_feature_unsupported.finding(
+        layer=Layer.SERVING if version(facts, "vllm") or message.kind == "bf16-unsupported" else Layer.FRAMEWORK,
+        title=f"{gpu_words(name, digits)} is too old for {feature.name}, which begins with {least}",
+        detail="Nothing in the stack is broken, and no other build changes this.",
+        because=(because_said(message), *_others(message, facts), *_gpu(facts), *because_torch(facts)),
+        confidence=Confidence.CERTAIN if digits else Confidence.LIKELY,
+        fix=Fix(text=feature.instead, commands=feature.commands),
+    )
+
+
+def _others(message: Message, facts: Facts) -> Iterator[Because]:
+    """Return what other lines ask of the GPU, which may be more or less."""
+    lines = {message.line}
+    for one in said(facts, *KINDS):
+        if one.values.get("needs") and one.line not in lines:
+            lines.add(one.line)
+            yield because_said(one)
+
+
+def _gpu(facts: Facts) -> Iterator[Because]:
+    if named_gpus(facts):
+        yield because(facts, "gpu", "name")
+        yield because(facts, "gpu", "cc")
+
+
+WENT_WRONG = {"import": "cannot be imported", "compile": "cannot compile for {device}"}
+
+
+@rule("framework-fails-on-gpu", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR)
+def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A framework or a library that is built for the GPU was run and did not compute on it, or not rightly.
+
+    gpustack --deep imports each framework, and each library and compiler for the GPU, in a process of its own and lets
+    it compute something with a known answer. This one raised an error, fell back to the CPU, or gave a wrong answer.
+    Mostly that follows from something deeper, which is then named as its cause; its own words are below. What no
+    framework rests on is a warning: the frameworks compute without it.
+    """
+    if not nvidia_here(facts):
+        return
+    for build in builds(facts):
+        if build.accelerator != "cuda" or build.ran_on_gpu is not False:
+            continue
+        late = SILENT in (text(build.exercise, "reason") or "")
+        yield framework_fails_on_gpu.finding(
+            instance=build.mark,
+            severity=Severity.UNKNOWN if late else Severity.ERROR,
+            component=build.component,
+            title=f"{build.name} {what(build.exercise)}",
+            detail=fails_said(build.exercise),
+            because=(
+                because_of(facts, build.component, build.copy, "exercise", "ok"),
+                because_of(facts, build.component, build.copy, "exercise", "device"),
+                because_of(facts, build.component, build.copy, "exercise", "error"),
+            ),
+            fix=Fix(text="Run it by hand and read what it says.", commands=(fixes.verify(build),)),
+        )
+    for trial in exercised.trials(facts):
+        if exercised.failed(trial, facts) and not exercised.at_import(trial.exercise):
+            yield _library(trial, facts)
+
+
+def _library(trial: Trial, facts: Facts) -> Finding:
+    return framework_fails_on_gpu.finding(
+        instance=trial.mark,
+        severity=exercised.weight(trial, facts),
+        layer=trial.layer,
+        component=trial.component,
+        title=f"{trial.name} {what(trial.exercise)}",
+        detail=fails_said(trial.exercise),
+        because=grounds(trial),
+        fix=Fix(text="What it says is the lead; run it again when that is fixed.", commands=(again(trial),)),
+    )
+
+
+def again(trial: Trial) -> Command:
+    """Return the command that runs it once more."""
+    if not trial.environment:
+        return sh("gpustack doctor --deep")
+    return sh("gpustack doctor --deep --python {python}", python=PYTHON(trial.environment))
+
+
+def grounds(trial: Trial) -> tuple[Because, ...]:
+    """Return what a trial's failing rests on: what was raised and where, else what came out."""
+    told = tuple(name for name in ("error", "reason") if text(trial.exercise, name))
+    names = (*told, "failed_at") if told else ("ok", "device")
+    return tuple(
+        Because(
+            component=trial.component, fact=f"exercise.{name}", value=trial.exercise.get(name), source=exercised.SOURCE
+        )
+        for name in names
+        if trial.exercise.get(name) is not None
+    )
+
+
+def what(exercise: Mapping[str, JsonValue]) -> str:
+    """Return what became of running it."""
+    device = text(exercise, "device")
+    if SILENT in (text(exercise, "reason") or ""):
+        return "gave no answer in the time it had"
+    if not flag(exercise, "ran"):
+        known = WENT_WRONG.get(text(exercise, "failed_at") or "", "could not be run")
+        return known.format(device=device or "the GPU")
+    if text(exercise, "error"):
+        return f"failed on {device or 'the GPU'}"
+    return "computed on the CPU and not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
+
+
+def fails_said(exercise: Mapping[str, JsonValue]) -> str:
+    """Return its own words."""
+    words = (text(exercise, name) for name in ("error", "unavailable", "reason"))
+    return next((word for word in words if word), "")
+
+
+@rule("framework-import-fails", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR)
+def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A framework or a library for the GPU cannot be imported at all, GPU or none.
+
+    gpustack --deep imports each in a process of its own. This import failed, which no GPU and no driver can fix: a
+    library that it needs is missing or is another's, or the installation is damaged. Its own words are below. Where a
+    GPU is there and a framework's build is for it, framework-fails-on-gpu says so instead, with what is behind it. What
+    no framework rests on is a warning.
+    """
+    for build in builds(facts):
+        told_elsewhere = build.accelerator == "cuda" and nvidia_here(facts)
+        if flag(build.exercise, "ran") is not False or told_elsewhere:
+            continue
+        late = SILENT in fails_said(build.exercise)
+        yield framework_import_fails.finding(
+            instance=build.mark,
+            severity=Severity.UNKNOWN if late else Severity.ERROR,
+            component=build.component,
+            title=f"{build.name} {_what(late=late)}",
+            detail=fails_said(build.exercise),
+            because=(
+                because_of(facts, build.component, build.copy, "exercise", "error"),
+                because_of(facts, build.component, build.copy, "exercise", "reason"),
+            ),
+            fix=Fix(text="Import it by hand and read what it says.", commands=(fixes.verify(build),)),
+        )
+    for trial in exercised.trials(facts):
+        if not (exercised.failed(trial, facts) and exercised.at_import(trial.exercise)):
+            continue
+        yield framework_import_fails.finding(
+            instance=trial.mark,
+            severity=exercised.weight(trial, facts),
+            layer=trial.layer,
+            component=trial.component,
+            title=f"{trial.name} {_what(late=SILENT in (text(trial.exercise, 'reason') or ''))}",
+            detail=fails_said(trial.exercise),
+            because=grounds(trial),
+            fix=Fix(text="Fix what it says, then run it again.", commands=(again(trial),)),
+        )
+
+
+def _what(*, late: bool) -> str:
+    return "gave no answer in the time it had" if late else "cannot be imported"

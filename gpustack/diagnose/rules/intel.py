@@ -1,103 +1,183 @@
-"""Intel's GPUs in the terms of the rules: which are here, who drives them, what Level Zero shows of them."""
+"""Intel: Level Zero, oneAPI."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.rules.reading import copies, flag, items, number, status, table, text, told
-from gpustack.diagnose.rules.seen import builds, on_bus
-from gpustack.matrix.subjects import amd_intel
-from gpustack.model.facts import Status
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import intel
+from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
+from gpustack.diagnose.rule import rule
+from gpustack.model.command import PATH, sh
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
-    from gpustack.diagnose.rules.seen import Build
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, JsonValue
-
-GPU, LEVEL_ZERO, RUNTIME = "intel-gpu", "level-zero", "intel-compute-runtime"
-MODULES = frozenset({"i915", "xe"})
+    from gpustack.model.facts import Facts
 
 
-def cards(facts: Facts) -> tuple[Instance, ...]:
-    """Give the GPUs that one of Intel's modules drives and whose firmware started: those that can compute."""
-    return tuple(
-        copy
-        for copy in copies(facts, GPU)
-        if text(copy.facts, "driver") in MODULES and not table(copy.facts, "survivability")
+LEVEL_ZERO_LIBRARY, LOADER = "libze_intel_gpu.so.1", "libze_loader.so.1"
+MISSING, NONE, EMPTY, DEAD = "ze-library-missing", "ze-version-missing", "ze-no-gpu", "ze-uninitialized"
+WEAK = ("xpu-no-devices", "ze-no-devices", "sycl-no-devices", "sycl-no-gpu-listed")
+OPENCL = ("intel-opencl-icd", "intel-opencl")  # the OpenCL half of the runtime, in packages of its own
+HALVES = re.compile(r"level[-_]zero|libze[-_]?intel|libze1")
+INSTALL = {
+    "apt": sh("sudo apt-get install libze1 libze-intel-gpu1  # older releases: level-zero intel-level-zero-gpu"),
+    "dnf": sh("sudo dnf install oneapi-level-zero intel-compute-runtime"),
+    "zypper": sh("sudo zypper install level-zero intel-compute-runtime"),
+    "pacman": sh("sudo pacman -S level-zero-loader intel-compute-runtime"),
+}
+
+
+@rule("intel-level-zero-missing", layer=Layer.DRIVER, component="level-zero", severity=Severity.ERROR)
+def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The GPU half of Intel's Level Zero is not installed, so SYCL and PyTorch see no Intel GPU.
+
+    Level Zero comes in two halves: the loader (libze_loader.so.1) that programs link, and the driver for GPUs
+    (libze_intel_gpu.so.1), a part of Intel's compute runtime. With the loader alone, zeInit finds nothing, while OpenCL
+    may well list the GPU. Install the GPU half of your distribution or of Intel's repository.
+    """
+    yield from _level_zero_seen(facts)
+    opencl = _opencl_alone(facts)
+    here = bool(copies(facts, "intel-gpu") or on_bus(facts, "intel") or opencl) or heard(facts, "sycl-opencl-gpu")
+    weak = heard(facts, *WEAK) and not heard(facts, "sycl-listed") and not heard(facts, "oneapi-library")
+    only_opencl = heard(facts, "sycl-opencl-gpu") and not heard(facts, "sycl-listed", "oneapi-library")
+    if not heard(facts, MISSING, NONE, EMPTY, DEAD) and not ((weak and here) or only_opencl):
+        return
+    name = value(facts, MISSING, "soname", "package") or LEVEL_ZERO_LIBRARY
+    loader = "loader" in name or name == "libze1"
+    yield intel_level_zero_missing.finding(
+        title=f"Intel's Level Zero {'loader' if loader else 'driver for GPUs'} ({name}) is not installed",
+        detail="The loader (libze1) alone finds no GPU: the GPU half comes with Intel's compute runtime."
+        + (" OpenCL lists the GPU, so the kernel's driver works." if heard(facts, "sycl-opencl-gpu") else "")
+        + (f" Installed is {opencl}, the OpenCL half, and no package of level-zero." if opencl else ""),
+        confidence=_sure(facts),
+        because=grounds(facts, MISSING, NONE, EMPTY, DEAD, *WEAK, "sycl-opencl-gpu", most=6),
+        fix=_install(facts),
     )
 
 
-def discrete(facts: Facts) -> tuple[Instance, ...]:
-    """Give those that are cards of their own."""
-    return tuple(copy for copy in cards(facts) if flag(copy.facts, "integrated") is False)
+def _level_zero_seen(facts: Facts) -> Iterator[Finding]:
+    """Return the finding where half of Level Zero was not found, and a GPU here is meant for computing.
 
-
-def alone(facts: Facts) -> bool:
-    """Tell whether Intel's GPUs are all that there are, and one of them can compute."""
-    return bool(cards(facts)) and not on_bus(facts, "nvidia", "amd")
-
-
-def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
-    """Give the render nodes of GPUs that can compute that this login may not both read and write."""
-    nodes = (table(node) for copy in cards(facts) for node in items(copy.facts, "nodes"))
-    return tuple(
-        node
-        for node in nodes
-        if flag(node, "exists") and (flag(node, "readable") is False or flag(node, "writable") is False)
+    That is a card of its own, or any Intel GPU where a framework is built for it; beside an NVIDIA GPU nobody waits
+    for the GPU in the processor. Nothing says so while the GPU's nodes are shut: that is another matter.
+    """
+    builds = intel.xpu_builds(facts)
+    gpus = intel.cards(facts) if builds and not nvidia_here(facts) else intel.discrete(facts)
+    absent = status(facts, intel.LEVEL_ZERO) is Status.ABSENT
+    half = not any(text(copy.facts, "kind") == "level-zero" for copy in copies(facts, intel.RUNTIME))
+    looked = status(facts, intel.RUNTIME) in {Status.ABSENT, Status.PRESENT}
+    if not gpus or facts.host.wsl or not looked or not (absent or half) or intel.starts(facts):
+        return
+    name = LEVEL_ZERO_LIBRARY if half else LOADER
+    yield intel_level_zero_missing.finding(
+        severity=Severity.ERROR if builds else Severity.WARNING,
+        title=f"Intel's Level Zero {'driver for GPUs' if half else 'loader'} ({name}) is not installed: nothing can "
+        f"compute on the {intel.name_of(gpus[0])}",
+        detail="".join(f"{one.name} is built for it. " for one in builds[:1])
+        + f"The kernel's driver {text(gpus[0].facts, 'driver')} works; PyTorch and SYCL need Level Zero besides.",
+        because=(
+            because_of(facts, intel.INTEL_GPU, gpus[0], "driver"),
+            _looked_for(facts, intel.RUNTIME if half else intel.LEVEL_ZERO),
+            *(because_of(facts, one.component, one.copy, "build") for one in builds[:1]),
+        ),
+        fix=_install(facts),
     )
 
 
-def xpu_builds(facts: Facts) -> tuple[Build, ...]:
-    """Give the frameworks that are built for Intel's GPUs."""
-    return tuple(build for build in builds(facts) if build.accelerator == "xpu")
+def _looked_for(facts: Facts, component: str) -> Because:
+    seen = facts.find(component)
+    return Because(
+        component=component,
+        fact="status",
+        value=seen.status.value if seen else None,
+        source=seen.source if seen else "",
+    )
 
 
-def listed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
-    """Give the GPUs that Level Zero lists."""
-    drivers = items(told(facts, LEVEL_ZERO), "drivers")
-    devices = (table(device) for driver in drivers for device in items(driver, "devices"))
-    return tuple(device for device in devices if text(device, "kind") == "gpu")
+def _install(facts: Facts) -> Fix:
+    return Fix(
+        text="Install the GPU half of Level Zero.",
+        commands=(INSTALL.get(fixes.manager(facts) or "") or sh("# install level-zero and Intel's compute runtime"),),
+        needs_root=True,
+        verify=sh("sycl-ls"),
+    )
 
 
-def starts(facts: Facts) -> bool | None:
-    """Tell whether Level Zero starts and lists a GPU; None where nobody asked it."""
-    if status(facts, LEVEL_ZERO) is Status.ABSENT:
-        return False
-    code = number(told(facts, LEVEL_ZERO), "ze_init")
-    return None if code is None else bool(code == 0 and listed(facts))
+def _opencl_alone(facts: Facts) -> str | None:
+    """Give the package of OpenCL for Intel's GPUs, where packages were listed and none of Level Zero is among them."""
+    packages = table(told(facts, "system-packages"), "packages")
+    found = next((f"{name} {packages[name]}" for name in OPENCL if name in packages), None)
+    return None if any(HALVES.search(name) for name in packages) else found
 
 
-def completed(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
-    """Give a GPU with its name and platform, and with what Level Zero tells of it; nothing that was seen is changed."""
-    device = next((one for one in listed(facts) if text(one, "pci") == text(copy.facts, "pci")), {})
-    more = _more(copy, device, matrix)
-    return replace(copy, facts={**copy.facts, **more}) if more else copy
+def _sure(facts: Facts) -> Confidence:
+    if heard(facts, MISSING):
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if heard(facts, NONE, DEAD, "sycl-opencl-gpu") else Confidence.POSSIBLE
 
 
-def device_of(copy: Instance) -> int | None:
-    """Give a GPU's PCI device number."""
-    digits = text(copy.facts, "device_id") or ""
-    return int(digits, 16) if re.fullmatch("0x[0-9a-fA-F]{4}", digits) else None
+ONEAPI_LIBRARY, INACTIVE = "oneapi-library", "oneapi-not-active"
 
 
-def _more(copy: Instance, device: Mapping[str, JsonValue], matrix: Matrix) -> dict[str, JsonValue]:
-    """Give what the bus alone does not say."""
-    device_number = device_of(copy)
-    known = amd_intel.platform_of(matrix, device_number) if device_number is not None else None
-    product = amd_intel.product_of(matrix, device_number) if device_number is not None else None
-    more: dict[str, JsonValue] = {
-        "name": text(device, "name") or product,
-        "platform": known.name if known else None,
-        "xe_cores": number(device, "xe_cores"),
-        "memory_bytes": number(device, "memory_bytes"),
-    }
-    return {name: held for name, held in more.items() if held is not None and copy.facts.get(name) is None}
+@rule("oneapi-env-not-sourced", layer=Layer.ENVIRONMENT, component="oneapi", severity=Severity.ERROR)
+def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The oneAPI environment was not set up, so its libraries are not found.
+
+    oneAPI installs below /opt/intel/oneapi, outside the loader's way. Its script setvars.sh puts the folders of the
+    compiler, MKL and the other libraries on the paths of one shell, and has to be run in each. The number in a soname
+    says which release of oneAPI a program was built with; another release brings another number. Install that release
+    if it is not there, and run the script before the program.
+    """
+    yield from _oneapi_seen(facts)
+    if not heard(facts, ONEAPI_LIBRARY, INACTIVE):
+        return
+    names = ", ".join(dict.fromkeys(one.values.get("soname", "") for one in said(facts, ONEAPI_LIBRARY)))
+    absent = any("path" in one.values for one in said(facts, INACTIVE))
+    yield oneapi_env_not_sourced.finding(
+        title="The oneAPI environment is not set up (setvars.sh)" + (f": {names} cannot be found" if names else ""),
+        detail="oneAPI itself does not seem to be installed: its setvars.sh is not there."
+        if absent
+        else "Its libraries lie below /opt/intel/oneapi, which only its own script puts on the library path.",
+        confidence=Confidence.CERTAIN if heard(facts, INACTIVE) else Confidence.LIKELY,
+        because=grounds(facts, ONEAPI_LIBRARY, INACTIVE),
+        fix=Fix(
+            text="Install the oneAPI Base Toolkit of the release that the program was built with, if it is not there, "
+            "and run its script in the shell that starts the program.",
+            commands=(sh("source /opt/intel/oneapi/setvars.sh"),),
+            verify=sh("sycl-ls"),
+        ),
+    )
 
 
-def name_of(copy: Instance) -> str:
-    """Give a GPU's name for people, with its place."""
-    return f"{text(copy.facts, 'name') or 'Intel GPU'} at {copy.key}"
+def _oneapi_seen(facts: Facts) -> Iterator[Finding]:
+    """Return each framework for Intel's GPUs whose SYCL library the loader would not find, while oneAPI lies here."""
+    root = next((copy.path for copy in copies(facts, "oneapi") if flag(copy.facts, "script")), None)
+    for build in intel.xpu_builds(facts) if root and not texts(told(facts, "oneapi"), "on_library_path") else ():
+        search = table(build.copy.facts, "search")
+        lost = [name for name in search if name.startswith("libsycl.so.") and not items(search, name)]
+        if lost:
+            yield oneapi_env_not_sourced.finding(
+                instance=build.mark,
+                title=f"The oneAPI environment is not set up (setvars.sh): {build.name} needs {lost[0]}, which the "
+                "loader does not find",
+                detail=f"oneAPI lies in {root}, outside the loader's way, and no wheel brings the library.",
+                confidence=Confidence.LIKELY,
+                because=(
+                    because_of(facts, build.component, build.copy, "search", lost[0]),
+                    because(facts, "oneapi", "variables"),
+                ),
+                fix=Fix(
+                    text="Run oneAPI's script in the shell that starts the program; the release must be the one that "
+                    "the framework was built with.",
+                    commands=(sh("source {root}/setvars.sh", root=PATH(root)),),
+                    verify=sh("sycl-ls"),
+                ),
+            )

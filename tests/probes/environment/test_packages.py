@@ -11,7 +11,7 @@ import pytest
 
 from gpustack.collect import catalogue
 from gpustack.collect.probing import look
-from gpustack.diagnose.rules.reading import items, text
+from gpustack.diagnose.machine.values import items, text
 from tests.probes.stand_ins import python
 from tests.told import ToldHost, load
 

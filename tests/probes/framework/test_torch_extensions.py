@@ -13,7 +13,7 @@ import pytest
 
 from gpustack.collect import catalogue
 from gpustack.collect.probing import look
-from gpustack.diagnose.rules import extension_abi_mismatch, torch_torchvision_mismatch
+from gpustack.diagnose.rules import extension_abi
 from gpustack.matrix import Matrix
 from gpustack.model.report import Severity
 from tests.probes.stand_ins import built, distribution, python
@@ -65,11 +65,11 @@ def test_the_name_that_torch_does_not_offer_is_told_and_a_good_extension_is_quie
 ) -> None:
     program, site, lib = environment
     good = extension(site / "xformers" / "_C.so", lib, HERE, "_ZN2at5emptyEv")
-    assert not list(extension_abi_mismatch.judge(seen(program), MATRIX))
+    assert not list(extension_abi.extension_abi_mismatch(seen(program), MATRIX))
     bad = extension(site / f"flash_attn_2_cuda{SUFFIX}", lib, HERE, GONE)
     try:
         facts = seen(program)
-        (finding,) = extension_abi_mismatch.judge(facts, MATRIX)
+        (finding,) = extension_abi.extension_abi_mismatch(facts, MATRIX)
     finally:
         bad.unlink()
     assert finding.severity is Severity.ERROR
@@ -96,8 +96,8 @@ def test_torchvision_that_misses_a_name_is_a_mismatch_with_torch(environment: tu
         bad.unlink()
         (record / "METADATA").unlink()
         record.rmdir()
-    assert not list(extension_abi_mismatch.judge(facts, MATRIX))
-    (finding,) = torch_torchvision_mismatch.judge(facts, MATRIX)
+    assert not list(extension_abi.extension_abi_mismatch(facts, MATRIX))
+    (finding,) = extension_abi.torch_torchvision_mismatch(facts, MATRIX)
     assert finding.severity is Severity.ERROR
     assert GONE in finding.detail
 
@@ -106,7 +106,7 @@ def test_one_good_file_among_bad_ones_makes_it_a_warning(environment: tuple[Path
     program, site, lib = environment
     files = [extension(site / "vllm" / "_C.abi3.so", lib, HERE), extension(site / "vllm" / "_x.abi3.so", lib, GONE)]
     try:
-        (finding,) = extension_abi_mismatch.judge(seen(program), MATRIX)
+        (finding,) = extension_abi.extension_abi_mismatch(seen(program), MATRIX)
     finally:
         for file in files:
             file.unlink()

@@ -1,0 +1,130 @@
+"""AMD's GPUs in the terms of the rules, as the kernel lists them: which compute, and whether we may use them.
+
+What was only read in a text is not here: the rules about texts have it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import PASSED_ON, from_text
+from gpustack.diagnose.machine.values import copies, flag, items, table, text, texts, told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpustack.model.facts import Facts, Instance, JsonValue
+
+
+MODULE, OVERRIDE = "amdgpu.ko", "HSA_OVERRIDE_GFX_VERSION"
+SOFTWARE = ("rocm", "hip", "hsa-runtime")
+KFD = "/dev/kfd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmdGpu:
+    """One AMD GPU, or one partition of it. ``kfd`` tells whether the kernel takes it in for computing."""
+
+    mark: str
+    name: str
+    gfx: str | None
+    kfd: bool
+    integrated: bool
+    driver: str | None
+    copy: Instance
+
+    @property
+    def title(self) -> str:
+        """Its name for people, with its target."""
+        return f"{self.name} ({self.gfx})" if self.gfx else self.name
+
+
+def gpus(facts: Facts) -> tuple[AmdGpu, ...]:
+    """Return the GPUs that are this machine's to use: not given on to a virtual machine."""
+    seen = (_gpu(copy) for copy in copies(facts, "amd-gpu") if flag(copy.facts, "kfd") is not None)
+    return tuple(gpu for gpu in seen if gpu.driver not in PASSED_ON) if not from_text(facts) else ()
+
+
+def examined(facts: Facts) -> bool:
+    """Return whether the kernel was asked after AMD's GPUs and told of them."""
+    return any(flag(copy.facts, "kfd") is not None for copy in copies(facts, "amd-gpu"))
+
+
+def _gpu(copy: Instance) -> AmdGpu:
+    held = copy.facts
+    return AmdGpu(
+        mark=copy.key,
+        name=text(held, "name") or "AMD GPU",
+        gfx=text(held, "gfx"),
+        kfd=flag(held, "kfd") is True,
+        integrated=flag(held, "integrated") is True,
+        driver=text(held, "driver"),
+        copy=copy,
+    )
+
+
+def computing(facts: Facts) -> tuple[AmdGpu, ...]:
+    """Return the GPUs that ROCm can see, whether this login may use them or not."""
+    return tuple(gpu for gpu in gpus(facts) if gpu.kfd and gpu.gfx)
+
+
+def cards(facts: Facts) -> tuple[AmdGpu, ...]:
+    """Return those of them that are no part of a processor."""
+    return tuple(gpu for gpu in computing(facts) if not gpu.integrated)
+
+
+def closed(facts: Facts) -> tuple[Mapping[str, JsonValue], ...]:
+    """Return the device nodes of AMD's GPUs that are there and that this login may not both read and write."""
+    if from_text(facts):
+        return ()
+    nodes = (table(node) for node in items(told(facts, MODULE), "nodes"))
+    return tuple(
+        node
+        for node in nodes
+        if flag(node, "exists") and (flag(node, "readable") is False or flag(node, "writable") is False)
+    )
+
+
+def ready(facts: Facts) -> bool | None:
+    """Return whether a program of ROCm finds a GPU it may use; None where nothing says so.
+
+    It needs /dev/kfd and the render node of one GPU. GPUs that are all held for guests are as they should be.
+    """
+    here = computing(facts)
+    if not here:
+        return True if examined(facts) and not gpus(facts) else False if gpus(facts) else None
+    nodes = {text(node, "path"): node for node in items(told(facts, MODULE), "nodes")}
+    if not nodes:
+        return None
+    kernel = _usable(nodes.get(KFD))
+    own = [_usable(nodes.get(text(gpu.copy.facts, "render"))) for gpu in here]
+    if kernel is False or not {True, None} & {*own}:
+        return False
+    return True if kernel and True in own else None
+
+
+def _usable(node: JsonValue) -> bool | None:
+    """Return whether this login may use a node; None where nobody asked."""
+    said = [flag(node, name) for name in ("exists", "readable", "writable")]
+    return False if False in said else None if None in said else True
+
+
+def wanted(facts: Facts) -> bool:
+    """Return whether something is installed that computes on AMD's GPUs."""
+    rocm = any(copies(facts, name) for name in SOFTWARE)
+    return rocm or any((copy.build or "").startswith("rocm") for copy in copies(facts, "pytorch"))
+
+
+def logged(facts: Facts, *words: str) -> tuple[str, ...]:
+    """Return what the kernel's log has of amdgpu and KFD, all of it or the lines with one of these words."""
+    lines = texts(told(facts, "kernel-log"), "amdgpu")
+    return tuple(line for line in lines if not words or any(word in line for word in words))
+
+
+def override(facts: Facts) -> str | None:
+    """Return the target that ROCm takes every GPU for, by the variable for that: 10.3.0 is gfx1030."""
+    said = text(table(told(facts, "environment"), "variables"), OVERRIDE)
+    parts = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{1,2})", said or "")
+    return f"gfx{parts[1]}{int(parts[2]):x}{int(parts[3]):x}" if parts else None

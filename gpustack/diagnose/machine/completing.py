@@ -1,0 +1,123 @@
+"""What follows from what is known: a GPU's architecture from its name, a wheel's build from its version and platform.
+
+Nothing that was seen is changed; what is added says by what it is known (``cc_from``, ``build_from``, ``archs_from``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine import intel
+from gpustack.diagnose.machine.frameworks import embedded
+from gpustack.diagnose.machine.inventory import driver_release
+from gpustack.diagnose.machine.values import copies, flag, number, text, texts
+from gpustack.diagnose.rules.forward_compat import winner
+from gpustack.matrix.subjects import gpus, torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component, Facts, Instance, JsonValue
+
+
+ON_ARM = re.compile(r"\b(?:GH200|GB10|GB200|GB300)\b")
+BY_NAME = "its name"
+BY_PLATFORM = "what a plain install takes on this platform"
+BY_RELEASE = "the matrix row of this build"
+
+
+def complete(facts: Facts, matrix: Matrix) -> Facts:
+    """Return the facts with what follows from them and the matrix."""
+    makers: Mapping[str, Callable[[Instance, Facts, Matrix], Instance]] = {
+        "gpu": _gpu,
+        "intel-gpu": intel.completed,
+        "libcuda": _libcuda,
+        "pytorch": _pytorch,
+    }
+    components = tuple(
+        _each(one, makers[one.id], facts, matrix) if one.id in makers else one for one in facts.components
+    )
+    return facts if components == facts.components else replace(facts, components=components)
+
+
+def platform(facts: Facts) -> str | None:
+    """Return the platform as wheels name it: linux-x86_64, linux-aarch64, windows, macos; None where nobody said."""
+    system, machine = (facts.host.os or "").lower(), facts.host.machine or _usual(facts)
+    if "windows" in system and not facts.host.wsl:
+        return "windows"
+    if "mac" in system or "darwin" in system:
+        return "macos"
+    return {"x86_64": "linux-x86_64", "AMD64": "linux-x86_64", "aarch64": "linux-aarch64"}.get(machine)
+
+
+def _usual(facts: Facts) -> str:
+    """Return the processor that goes with the GPUs where nobody told of it: Grace and Jetson have one of Arm's."""
+    named = any(ON_ARM.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
+    return "aarch64" if named or embedded(facts) else "x86_64"
+
+
+def _each(
+    component: Component, make: Callable[[Instance, Facts, Matrix], Instance], facts: Facts, matrix: Matrix
+) -> Component:
+    copies = tuple(make(copy, facts, matrix) for copy in component.instances)
+    return component if copies == component.instances else replace(component, instances=copies)
+
+
+def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
+    name = text(copy.facts, "name")
+    if not name or text(copy.facts, "cc"):
+        return copy
+    capability = gpus.capability_of(matrix, name)
+    return _with(copy, cc=str(capability), cc_from=BY_NAME) if capability else copy
+
+
+def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
+    """Return a libcuda that was not asked with the CUDA version that it brings, where it pairs with the kernel driver.
+
+    So it is with one for forward compatibility in an unpacked image, of which nothing is loaded.
+    """
+    if not facts.taken or number(copy.facts, "cu_init") is not None or number(copy.facts, "driver_cuda"):
+        return copy
+    found, driver = winner(facts), driver_release(facts)
+    row = matrix.branches.get(found.release.branch) if found and found.release else None
+    if not found or not driver or not row:
+        return copy
+    listed = any(one.cuda == row.cuda and driver.branch in one.bases for one in matrix.compats)
+    if not (found.pairs(driver) or (found.pairs(driver) is None and listed)):
+        return copy
+    packed = row.cuda.major * 1000 + row.cuda.minor * 10
+    return _with(copy, driver_cuda=packed, driver_cuda_from="the branch of the compat libcuda")
+
+
+def _pytorch(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
+    """Return a copy of PyTorch with the build that it must be and the code that is in that build."""
+    where = platform(facts)
+    if not copy.version or not where:
+        return copy
+    release = copy.version.partition("+")[0]
+    nobody_said = not (copy.build or text(copy.facts, "accelerator") or text(copy.facts, "conda_build"))
+    if nobody_said and facts.messages == () and flag(copy.facts, "available") is None and facts.taken:
+        return copy  # seen on a live machine, whose probe says what it could not read
+    if nobody_said:
+        usual = torch.default_build(matrix, release, where)
+        if usual is None:
+            return copy
+        cuda = str(usual.cuda) if usual.cuda else None
+        copy = replace(_with(copy, accelerator=usual.accelerator, cuda=cuda, build_from=BY_PLATFORM), build=usual.tag)
+    if copy.build and not texts(copy.facts, "archs"):
+        made = torch.build_of(matrix, release, copy.build, where)
+        if made and made.archs:
+            archs = tuple(_name(arch.kind, arch.capability.sm, arch.suffix) for arch in made.archs)
+            copy = _with(copy, archs=archs, archs_from=BY_RELEASE)
+    return copy
+
+
+def _name(kind: str, sm: str, suffix: str) -> str:
+    return f"{kind}_{sm.removeprefix('sm_')}{suffix}"
+
+
+def _with(copy: Instance, **more: JsonValue) -> Instance:
+    return replace(copy, facts={**{name: value for name, value in more.items() if value is not None}, **copy.facts})

@@ -1,0 +1,83 @@
+"""Containers as texts tell of them: how one was started, and what in it shows that the GPU was not passed on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.messages import heard, said
+from gpustack.diagnose.machine.values import flag
+from gpustack.model.command import sh
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts
+
+
+ASKS = re.compile(
+    r"--gpus\b|--nv(?:ccli)?(?![\w-])|--rocm\b"
+    r"|--runtime[= ]+[\"']?nvidia|nvidia\.com/gpu|--device[= ]+[\"']?/dev/(?:nvidia|kfd|dri)|\bnvidia-docker\b",
+    re.IGNORECASE,
+)
+TOOLKIT = ("no-gpu-driver", "unknown-runtime", "cdi-unresolvable", "runtime-not-found", "toolkit-missing-said")
+TRIED = re.compile(r"\bnvidia/cuda\S{0,200} nvidia-smi\b")
+TOLD = "gpu-not-passed-said"
+NOT_FOUND = ("ngc-no-gpu", "container-no-smi", "smi-missing", "no-driver-found", "nvml-missing", "nodes-absent-said")
+NOT_WORKING = (
+    *("cuda-available-false", "no-device", "insufficient-driver", "libcuda-not-found", "cuda-unknown-error"),
+    *("device-type-unknown", "no-gpus-discovered", "kernel-driver-not-running", "cuinit-303"),
+)
+# A word by which a line shows which engine it is.
+ENGINES = {
+    "podman": "podman",
+    "apptainer": "apptainer",
+    "singularity": "apptainer",
+    "--nv": "apptainer",
+    "nvidia.com/gpu": "kubernetes",
+}
+AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
+COMMANDS = {
+    "podman": sh("podman run --device nvidia.com/gpu=all …"),
+    "kubernetes": sh("kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1"),
+    "apptainer": sh("apptainer exec --nv …"),
+}
+
+
+def inside(facts: Facts) -> bool:
+    """Return whether what was said was said in a container."""
+    return (
+        bool(facts.host.container)
+        or heard(facts, "docker-run", "compose-output", "ngc-no-gpu", "container-no-smi", TOLD)
+        or (heard(facts, "container-inside-said") and heard(facts, "host-smi-works", "nodes-absent-said"))
+    )
+
+
+def asked_for_gpu(facts: Facts) -> bool | None:
+    """Return whether the container was started with a GPU; None where nobody shows how it was started."""
+    if heard(facts, TOLD):
+        return False
+    started = said(facts, "docker-run")
+    if heard(facts, "container-no-smi") and heard(facts, "smi-version"):
+        started = tuple(one for one in started if not TRIED.search(one.line))  # another container, which has its GPU
+    if heard(facts, "docker-compose-gpu") or any(ASKS.search(_command(one.line, one.values)) for one in started):
+        return True
+    return False if started else None
+
+
+def without_gpu(facts: Facts) -> bool:
+    """Return whether texts show a container to which no GPU was given."""
+    asked = asked_for_gpu(facts)
+    if not inside(facts) or asked or heard(facts, *TOOLKIT):
+        return False
+    return heard(facts, *NOT_FOUND) or (asked is False and (heard(facts, *NOT_WORKING) or _answered_no(facts)))
+
+
+def _answered_no(facts: Facts) -> bool:
+    """Return whether a framework with code for CUDA was asked for a GPU and knows of none."""
+    return any(
+        build.accelerator in {None, "cuda"} and flag(build.copy.facts, "available") is False for build in builds(facts)
+    )
+
+
+def _command(line: str, values: object) -> str:
+    return f"{line} {values}"

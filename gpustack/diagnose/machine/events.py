@@ -1,0 +1,153 @@
+"""Xids of the kernel's log as events, what follows from another merged with it: what rules about faults share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.values import at, items, number, text, told
+from gpustack.model.report import Because
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts, JsonValue
+
+
+CLEANUP, STOPPED, SUMMARY = 45, 43, 154
+# What a program on the GPU does wrong by itself. Source: NVIDIA's Xid catalogue (compat-matrix/xid.toml).
+APPLICATION = frozenset({13, 31, STOPPED, CLEANUP, 68})
+MEMORY = frozenset({48, 63, 64, 94, 95, 140})
+LINK = 74
+# An event of the first number comes after one of the others and says nothing new.
+FOLLOWS = {
+    CLEANUP: MEMORY | APPLICATION | {LINK, 79, 119, 120},
+    STOPPED: MEMORY | {13, 31, LINK, 79, 119, 120},
+    **dict.fromkeys(MEMORY, MEMORY),
+}
+TOGETHER = 120.0  # seconds between what belongs together
+RESTARTED = 1.0  # the clock of the log went back by more than lines of two processors do: a new start
+ASKED = re.compile(r"to (?:0x[0-9a-fA-F]{1,8} )?\(([^)]{1,60})\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One Xid of a GPU: the driver's own number for what went wrong, with what came of it.
+
+    ``count`` is how often it came since the start, ``after`` the events that follow from it, ``asked`` the recovery
+    that the driver asked for last.
+    """
+
+    pci: str
+    code: int
+    words: str
+    count: int = 1
+    after: tuple[tuple[int, int], ...] = ()
+    asked: str | None = None
+    process: str | None = None
+    links: int = 0
+
+    @property
+    def because(self) -> Because:
+        """The event as the ground of a finding."""
+        value = f"Xid {self.code} at {self.pci}: {self.words}".rstrip(": ")
+        more = [f"{self.count} times"] if self.count > 1 else []
+        more += [f"with Xid {code}" + (f" {times} times" if times > 1 else "") for code, times in self.after]
+        more += [f"{self.links} SXids of switches"] if self.links else []
+        more += [f"the driver asks for: {self.asked}"] if self.asked else []
+        said = f"{value} ({'; '.join(more)})" if more else value
+        return Because(component="kernel-log", fact="xids", value=said, source="kernel log")
+
+
+@dataclass(slots=True)
+class Chain:
+    """Events of one GPU that belong together, the first of them leading."""
+
+    pci: str
+    lead: int
+    said: list[JsonValue]
+
+    @property
+    def codes(self) -> Counter[int]:
+        """How often each number came."""
+        return Counter(code for one in self.said if (code := number(one, "code")) is not None)
+
+
+def xids(facts: Facts, *codes: int) -> Iterator[Event]:
+    """Return for each GPU what came with one of these numbers since the start, the gravest number being named first."""
+    for pci in dict.fromkeys(chain.pci for chain in chains(facts)):
+        fitting = [chain for chain in chains(facts) if chain.pci == pci and chain.codes.keys() & set(codes)]
+        if fitting:
+            yield _event(fitting, codes, facts)
+
+
+def faults_of_programs(facts: Facts) -> Iterator[Event]:
+    """Return for each GPU the Xids that programs caused by themselves; what a fault of the GPU brought is none."""
+    own = [chain for chain in chains(facts) if chain.lead in APPLICATION]
+    for pci in dict.fromkeys(chain.pci for chain in own):
+        mine = [chain for chain in own if chain.pci == pci]
+        yield _event(mine, tuple(dict.fromkeys(chain.lead for chain in reversed(mine))), facts)
+
+
+def chains(facts: Facts) -> list[Chain]:
+    """Return the events of this start of the machine, in their order, each with those that follow from it."""
+    found: list[Chain] = []
+    for one in _this_start(items(told(facts, "kernel-log"), "xids")):
+        pci, code = text(one, "pci"), number(one, "code")
+        if pci is None or code is None or code == SUMMARY:
+            continue
+        before = next((chain for chain in reversed(found) if chain.pci == pci and _follows(one, code, chain)), None)
+        if before:
+            before.said.append(one)
+        else:
+            found.append(Chain(pci, code, [one]))
+    return found
+
+
+def asked_for(facts: Facts, pci: str) -> str | None:
+    """Return the recovery that the driver asked for last in the log (Xid 154), or None where it asked for none."""
+    said = _this_start(items(told(facts, "kernel-log"), "xids"))
+    last = [text(one, "text") or "" for one in said if (text(one, "pci"), number(one, "code")) == (pci, SUMMARY)]
+    match = ASKED.search(last[-1]) if last else None
+    return match[1] if match and match[1].lower() != "none" else None
+
+
+def _event(found: list[Chain], codes: tuple[int, ...], facts: Facts) -> Event:
+    counts = sum((chain.codes for chain in found), Counter[int]())
+    code = next(code for code in codes if counts[code])
+    last = [one for chain in found for one in chain.said if number(one, "code") == code][-1]
+    switches = items(told(facts, "kernel-log"), "sxids") if code == LINK else ()
+    return Event(
+        pci=found[0].pci,
+        code=code,
+        words=text(last, "text") or "",
+        count=counts[code],
+        after=tuple(sorted((other, times) for other, times in counts.items() if other != code)),
+        asked=asked_for(facts, found[0].pci),
+        process=text(last, "process"),
+        links=len(switches),
+    )
+
+
+def _follows(one: JsonValue, code: int, chain: Chain) -> bool:
+    """Return whether an event belongs to a chain: what came before explains it, and not long before."""
+    explains = bool(chain.codes.keys() & FOLLOWS.get(code, frozenset())) and code != chain.lead
+    then, now = _seconds(chain.said[-1]), _seconds(one)
+    return explains and (then is None or now is None or now - then <= TOGETHER)
+
+
+def _this_start(said: tuple[JsonValue, ...]) -> tuple[JsonValue, ...]:
+    """Return the events after the last start of the machine: where the log's clock goes back, an older start ends."""
+    begins, before = 0, 0.0
+    for place, one in enumerate(said):
+        now = _seconds(one)
+        if now is not None:
+            begins = place if now < before - RESTARTED else begins
+            before = now
+    return said[begins:]
+
+
+def _seconds(one: JsonValue) -> float | None:
+    value = at(one, "seconds")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,151 @@
+"""What came of trying things for real (--deep): whatever was run beside the frameworks, and what all of them said.
+
+Frameworks are in ``seen.builds``. What only compiles for a framework (torch.compile, Triton) may fail while the
+framework itself computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import FRAMEWORKS, builds, nvidia_here
+from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.values import HERE, flag, table, text, texts
+from gpustack.model.facts import Layer
+from gpustack.model.report import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from gpustack.model.facts import Facts, Instance, JsonValue
+    from gpustack.model.report import Finding
+
+
+SILENT = "gave no answer"
+SOURCE = "it was run in a process of its own"
+RUN = " (run by --deep)"
+# What each is made of or launches through: where that fails, so does this.
+RESTS_ON: Mapping[str, tuple[str, ...]] = {
+    "triton": ("pytorch",),
+    "torchscript": ("pytorch",),
+    "torch-compile": ("pytorch", "triton"),
+    "cuda-core": ("cuda-bindings",),
+    "cuda-compute": ("cuda-core", "cuda-bindings"),
+    "numba-cuda": ("cuda-core", "cuda-bindings"),
+    "nvmath-python": ("cuda-core", "cuda-bindings"),
+    "cuda-coop": ("numba-cuda", "cuda-core", "cuda-bindings"),
+}
+ALWAYS = frozenset({"cuda-runtime", "tensorflow"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One library, compiler or framework without a build of its own that was run in one Python."""
+
+    component: str
+    layer: Layer
+    copy: Instance
+    environment: str | None
+
+    @property
+    def mark(self) -> str:
+        """Its name in findings."""
+        return f"{self.component}:{self.environment}" if self.environment else self.component
+
+    @property
+    def name(self) -> str:
+        """Its name for people."""
+        return f"{self.component} {self.copy.version or ''}".strip()
+
+    @property
+    def exercise(self) -> Mapping[str, JsonValue]:
+        """What came of running it."""
+        return table(self.copy.facts, "exercise")
+
+
+def trials(facts: Facts) -> Iterator[Trial]:
+    """Return what was run beside the frameworks."""
+    for component in facts.components:
+        for copy in component.instances if component.id not in FRAMEWORKS else ():
+            if copy.status in HERE and table(copy.facts, "exercise"):
+                chosen = facts.environments[0].python if facts.environments else None
+                yield Trial(
+                    component=component.id,
+                    layer=component.layer,
+                    copy=copy,
+                    environment=copy.environment or chosen,
+                )
+
+
+def failed(trial: Trial, facts: Facts) -> bool:
+    """Tell whether it was run and failed; where CUDA has no GPU for it, that is the driver's matter and not its own."""
+    exercise = trial.exercise
+    if text(exercise, "error") or text(exercise, "reason"):
+        return True
+    if flag(exercise, "ran") is not True:
+        return False
+    idle = text(exercise, "device") == "cpu" and text(trial.copy.facts, "accelerator") == "cuda" and nvidia_here(facts)
+    return flag(exercise, "ok") is not True or idle
+
+
+def at_import(exercise: Mapping[str, JsonValue]) -> bool:
+    """Return whether it came no further than its import."""
+    return text(exercise, "failed_at") == "import"
+
+
+def weight(trial: Trial, facts: Facts) -> Severity:
+    """Return how much it matters that it fails: as much as a framework's failing where one rests on it."""
+    if SILENT in (text(trial.exercise, "reason") or ""):
+        return Severity.UNKNOWN
+    return Severity.ERROR if needed(trial, facts) else Severity.WARNING
+
+
+def needed(trial: Trial, facts: Facts) -> bool:
+    """Return whether a framework in the same Python requires it; one that computes without its compiler does not."""
+    if trial.component in ALWAYS:
+        return True
+    names = {trial.component, text(trial.copy.facts, "distribution"), trial.copy.key.partition(" in ")[0]}
+    required = {
+        name
+        for build in builds(facts)
+        if build.copy.environment == trial.environment
+        for name in table(build.copy.facts, "requires")
+    }
+    return trial.layer is not Layer.COMPILER and bool(names & required)
+
+
+def spoken(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Return what each that failed said, with who said it."""
+    here = nvidia_here(facts)
+    for build in builds(facts):
+        if flag(build.exercise, "ok") is False or (build.accelerator == "cuda" and here and build.ran_on_gpu is False):
+            yield from _words(build.mark, build.exercise, printed=here)
+    for trial in trials(facts):
+        if failed(trial, facts):
+            yield from _words(trial.mark, trial.exercise, printed=here)
+
+
+def origin(mark: str) -> str:
+    """Return where a message stands that something said when it was run."""
+    return mark + RUN
+
+
+def light(facts: Facts) -> AbstractSet[str]:
+    """Return the origins of what was said by those that no framework rests on."""
+    return {origin(trial.mark) for trial in trials(facts) if not needed(trial, facts)}
+
+
+def eased(finding: Finding, lighter: AbstractSet[str]) -> Severity:
+    """Return how much a finding weighs, given that only such as no framework rests on complained of it."""
+    heard = {one.source for one in finding.because if one.component == MESSAGE}
+    return Severity.WARNING if finding.severity is Severity.ERROR and heard and heard <= lighter else finding.severity
+
+
+def _words(mark: str, exercise: Mapping[str, JsonValue], *, printed: bool) -> Iterator[tuple[str, str]]:
+    names = ("words" if text(exercise, "words") else "error", "reason", *(("unavailable",) if printed else ()))
+    said = [words for words in (text(exercise, name) for name in names) if words]
+    said += (*texts(exercise, "printed"), *texts(exercise, "said")) if printed else ()
+    if said:
+        yield origin(mark), "\n".join(said)

@@ -1,0 +1,240 @@
+"""Compiled extensions: their symbols, their ABI and what a message says of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.frameworks import distributions, installed
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.values import because_of, copies, text, texts
+from gpustack.matrix.subjects import serving, training
+from gpustack.matrix.subjects.ranges import is_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Instance, Message
+    from gpustack.model.report import Because, Row
+
+
+# How modules of compiled extensions begin, and the distribution that brings them.
+MODULES = (
+    ("flash_attn_3", "flash-attn-3"),
+    ("flash_attn", "flash-attn"),
+    ("dropout_layer_norm", "flash-attn"),
+    ("rotary_emb", "flash-attn"),
+    ("fused_dense_lib", "flash-attn"),
+    ("xentropy_cuda", "flash-attn"),
+    ("selective_scan", "mamba-ssm"),
+    ("causal_conv1d", "causal-conv1d"),
+    ("vllm_flash_attn", "vllm"),
+    ("vllm", "vllm"),
+    ("sgl_kernel", "sgl-kernel"),
+    ("sglang", "sglang"),
+    ("xformers", "xformers"),
+    ("exllamav2", "exllamav2"),
+    ("exllama", "auto-gptq"),
+    ("autogptq", "auto-gptq"),
+    ("awq", "autoawq"),
+    ("transformer_engine", "transformer-engine"),
+    ("flashinfer", "flashinfer"),
+    ("lmdeploy", "lmdeploy"),
+    ("deep_ep", "deep-ep"),
+    ("deep_gemm", "deep-gemm"),
+    ("deepspeed", "deepspeed"),
+    ("apex", "apex"),
+    ("amp_c", "apex"),
+    ("fused_layer_norm_cuda", "apex"),
+    ("mmcv_full", "mmcv-full"),
+    ("mmcv", "mmcv"),
+    ("detectron2", "detectron2"),
+    ("pytorch3d", "pytorch3d"),
+    ("torch_scatter", "torch-scatter"),
+    ("torch_sparse", "torch-sparse"),
+    ("torch_cluster", "torch-cluster"),
+    ("torch_spline_conv", "torch-spline-conv"),
+    ("pyg_lib", "pyg-lib"),
+    ("fbgemm", "fbgemm-gpu"),
+    ("torchao", "torchao"),
+    ("torchtext", "torchtext"),
+    ("torchcodec", "torchcodec"),
+    ("torch_tensorrt", "torch-tensorrt"),
+    ("natten", "natten"),
+    ("gsplat", "gsplat"),
+    ("tinycudann", "tinycudann"),
+    ("spconv", "spconv"),
+    ("dgl", "dgl"),
+    ("horovod", "horovod"),
+    ("nixl", "nixl"),
+    ("kaolin", "kaolin"),
+    ("nvdiffrast", "nvdiffrast"),
+    ("diff_gaussian", "diff-gaussian-rasterization"),
+    ("lmcache", "lmcache"),
+    ("sageattention", "sageattention"),
+    ("bitsandbytes", "bitsandbytes"),
+)
+# Those that the package index has not, or has a stranger's package or an empty one for, and where they are had.
+SOURCES = {
+    "apex": "https://github.com/NVIDIA/apex",
+    "deep-ep": "https://github.com/deepseek-ai/DeepEP",
+    "deep-gemm": "https://github.com/deepseek-ai/DeepGEMM",
+    "detectron2": "https://github.com/facebookresearch/detectron2",
+    "dgl": "https://www.dgl.ai/pages/start.html",
+    "diff-gaussian-rasterization": "https://github.com/graphdeco-inria/diff-gaussian-rasterization",
+    "flash-attn-3": "https://github.com/Dao-AILab/flash-attention",
+    "kaolin": "https://github.com/NVIDIAGameWorks/kaolin",
+    "nvdiffrast": "https://github.com/NVlabs/nvdiffrast",
+    "pyg-lib": "https://github.com/pyg-team/pyg-lib",
+    "pytorch3d": "https://github.com/facebookresearch/pytorch3d",
+    "text-generation-inference": "https://github.com/huggingface/text-generation-inference",
+    "tinycudann": "https://github.com/NVlabs/tiny-cuda-nn",
+}
+ON_INDEX = {"flashinfer": "flashinfer-python", "pytorch": "torch"}
+FRAMEWORKS = frozenset(
+    {
+        *("torch", "torchvision", "torchaudio", "jax", "jaxlib", "tensorflow", "onnxruntime", "onnxruntime-gpu"),
+        *("numpy", "numba", "triton", "tensorrt", "cuda-python", "bitsandbytes", "scikit-learn", "open3d"),
+    }
+)
+# What a wheel that was made for one torch says of it in its version: 2.6.3+cu123torch2.4cxx11abiTRUE, 2.1.2+pt24cu121.
+FOR_TORCH = re.compile(r"\+.{0,80}?(?:torch|pt)(?P<torch>\d\.?\d+)")
+SERVING = frozenset(
+    {"vllm", "sglang", "sgl-kernel", "lmdeploy", "text-generation-inference", "tensorrt-llm", "xinference"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """One compiled package: its name, its version where it is listed, and the torch that its release asks for."""
+
+    name: str
+    version: str | None = None
+    torch: str | None = None
+    row: Row | None = None
+
+    @property
+    def words(self) -> str:
+        """Its name and version."""
+        return f"{self.name} {self.version or ''}".strip()
+
+
+def of_file(file: str, facts: Facts, matrix: Matrix) -> Extension:
+    """Return the package that a file or module belongs to; the module's own name where it is not known."""
+    path = file.replace("\\", "/")
+    inside = re.search(r"(?:site|dist)-packages/([A-Za-z0-9_]+)", path)
+    stem = re.sub(r"\.(?:cpython|cp\d|abi3|so|pyd|dll).*$", "", path.rpartition("/")[2])
+    for word in (stem, inside[1] if inside else "", *path.split("/")):
+        found = next((name for start, name in MODULES if word.lower().startswith(start)), None)
+        if found:
+            return of_name(found, facts, matrix)
+    return of_name((inside[1] if inside else stem) or file, facts, matrix)
+
+
+def other_cuda_alone(message: Message) -> bool:
+    """Return whether an extension says that it was built for this very release of torch with another CUDA major."""
+    built, have = (message.values.get(name, "").partition("+cu") for name in ("built", "have"))
+    return built[0] == have[0] and bool(built[2] and have[2]) and built[2][:2] != have[2][:2]
+
+
+def of_name(name: str, facts: Facts, matrix: Matrix) -> Extension:
+    """Return a package by its name, with what the matrix knows of its release."""
+    version = installed(facts, name, name.replace("-", "_"))
+    named = FOR_TORCH.search(version or "")
+    if named:
+        return Extension(name=name, version=version, torch=_torch_of(named["torch"]))
+    if not version or not is_version(version):
+        return Extension(name=name, version=version)
+    if name == "vllm" and (release := serving.vllm_of(matrix, version)):
+        return Extension(name=name, version=version, torch=str(release.torch), row=release.row)
+    if name == "xformers" and (pin := training.xformers_of(matrix, version)):
+        return Extension(name=name, version=version, torch=str(pin.torch), row=pin.row)
+    if name == "flash-attn" and (wheels := training.flash_wheels_of(matrix, version)):
+        return Extension(name=name, version=version, torch=", ".join(wheels.torches), row=wheels.row)
+    return Extension(name=name, version=version)
+
+
+def distribution_of(name: str, facts: Facts) -> str | None:
+    """Return what to name to pip to install a package; None where that may fetch what only has the same name."""
+    wanted = ON_INDEX.get(name, name)
+    known = wanted in {*SERVING, *FRAMEWORKS, *ON_INDEX.values(), *(one for _, one in MODULES)}
+    return wanted if (known or installed(facts, name) is not None) and name not in SOURCES else None
+
+
+def _torch_of(named: str) -> str:
+    return named if "." in named else f"{named[0]}.{named[1:]}"
+
+
+def listed(facts: Facts, matrix: Matrix) -> tuple[Extension, ...]:
+    """Return the compiled packages that are listed, servers first."""
+    known = dict.fromkeys((*sorted(SERVING), *(name for _, name in MODULES)))
+    return tuple(of_name(name, facts, matrix) for name in known if name in distributions(facts))
+
+
+COMPONENT = "torch-extensions"
+MOST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfitting:
+    """One package in one Python whose files miss something of torch; ``whole`` where that is so of all its files."""
+
+    extension: Extension
+    environment: str | None
+    torch: str | None
+    files: tuple[Instance, ...]
+    whole: bool
+
+    @property
+    def mark(self) -> str:
+        """Its name in findings."""
+        return f"{self.extension.name}:{self.environment}" if self.environment else self.extension.name
+
+    @property
+    def symbol(self) -> str | None:
+        """The first name that torch does not offer."""
+        return next((name for one in self.files for name in texts(one.facts, "missing")), None)
+
+    @property
+    def library(self) -> str | None:
+        """The first library of torch that is not here."""
+        return next((name for one in self.files for name in texts(one.facts, "absent")), None)
+
+    def because(self, facts: Facts) -> Iterator[Because]:
+        """Return the names and libraries that the first files miss, and the torch that was asked."""
+        for one in self.files[:MOST]:
+            yield because_of(facts, COMPONENT, one, "missing" if texts(one.facts, "missing") else "absent")
+        for build in builds(facts):
+            if build.component == "pytorch" and build.copy.environment == self.environment:
+                yield because_of(facts, "pytorch", build.copy, "version")
+
+
+def unfitting(facts: Facts, matrix: Matrix) -> tuple[Unfitting, ...]:
+    """Return each package that does not fit its torch; that a build for CPUs lacks the GPU's part is no misfit."""
+    files: dict[tuple[str | None, str], list[Instance]] = {}
+    for copy in copies(facts, COMPONENT):
+        name = text(copy.facts, "distribution") or of_file(copy.path or "", facts, matrix).name
+        files.setdefault((copy.environment, name), []).append(copy)
+    kinds = {build.copy.environment: build for build in builds(facts) if build.component == "pytorch"}
+    found = []
+    for (environment, name), held in files.items():
+        torch = kinds.get(environment)
+        wrong = [one for one in held if _wrong(one, torch.accelerator if torch else None)]
+        if wrong:
+            found.append(
+                Unfitting(
+                    extension=of_name(name, facts, matrix),
+                    environment=environment,
+                    torch=torch.copy.version if torch else None,
+                    files=tuple(wrong),
+                    whole=len(wrong) == len(held),
+                )
+            )
+    return tuple(found)
+
+
+def _wrong(copy: Instance, accelerator: str | None) -> bool:
+    missing, absent = texts(copy.facts, "missing"), texts(copy.facts, "absent")
+    return bool(missing or (absent and accelerator != "cpu"))

@@ -1,0 +1,280 @@
+"""What the machine is, in the terms of the rules: its GPUs, its driver's releases, its frameworks' builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.nodes import left_out, withheld
+from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, texts, told, version
+from gpustack.model.command import PYTHON, Word
+from gpustack.model.facts import Facts, Status
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Instance, JsonValue
+
+
+DISPLAY, ACCELERATOR = "0x03", "0x12"
+PASSED_ON = frozenset({"vfio-pci", "pci-stub", "xen-pciback"})
+MAKERS = frozenset({"nvidia", "amd", "intel"})
+FRAMEWORKS = ("pytorch", "jax", "onnxruntime")
+DRIVER = "nvidia-driver"
+# Why a GPU was not asked, or could not be, for what lies with time, rights, memory or the release of NVML.
+UNASKED = re.compile(
+    r"not asked|NVMLError_(?:NoPermission|\w*NotSupported|FunctionNotFound|LibraryNotFound|Uninitialized|Deprecated"
+    r"|AlreadyInitialized|InvalidArgument|ArgumentVersionMismatch|InsufficientSize|LibRmVersionMismatch"
+    r"|DriverNotLoaded|Memory|InsufficientResources|OperatingSystem|InUse|NotReady)\b"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One NVIDIA GPU that the driver lists. ``mark`` names it in findings: its PCI address where that is known."""
+
+    mark: str
+    name: str
+    capability: ComputeCapability | None
+    copy: Instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One framework in one Python. ``accelerator`` is cuda, rocm, xpu, cpu or None where nobody said."""
+
+    component: str
+    copy: Instance
+    accelerator: str | None
+    cuda: CudaVersion | None
+    archs: tuple[CodeArch, ...]
+
+    @property
+    def mark(self) -> str:
+        """Its name in findings."""
+        return f"{self.component}:{self.copy.environment}" if self.copy.environment else self.component
+
+    @property
+    def name(self) -> str:
+        """Its name for people."""
+        return f"{self.component} {self.copy.version or ''}".strip()
+
+    @property
+    def python(self) -> Word:
+        """The command that runs its Python."""
+        return PYTHON(self.copy.environment)
+
+    @property
+    def exercise(self) -> Mapping[str, JsonValue]:
+        """What came of running it; empty where that was not asked."""
+        return table(self.copy.facts, "exercise")
+
+    @property
+    def ran_on_gpu(self) -> bool | None:
+        """Whether it was run and computed rightly on a GPU; None where it was not run to an end."""
+        if flag(self.exercise, "ran") is None:
+            return None
+        device = text(self.exercise, "device")
+        return flag(self.exercise, "ok") is True and device is not None and device != "cpu"
+
+
+def gpus(facts: Facts) -> tuple[Gpu, ...]:
+    """Return the GPUs that NVML lists."""
+    return tuple(
+        Gpu(
+            mark=text(copy.facts, "pci") or copy.key,
+            name=text(copy.facts, "name") or "an NVIDIA GPU",
+            capability=ComputeCapability.parse(text(copy.facts, "cc")),
+            copy=copy,
+        )
+        for copy in copies(facts, "gpu")
+    )
+
+
+def unasked(copy: Instance) -> bool:
+    """Return whether what is known of a GPU failed for no fault of its own, so that its health is unknown."""
+    return bool(UNASKED.match(text(copy.facts, "error") or ""))
+
+
+def capabilities(facts: Facts) -> tuple[ComputeCapability, ...]:
+    """Return the compute capabilities of the GPUs that programs see, each once: CUDA's word first, else NVML's."""
+    devices = [ComputeCapability.parse(text(device, "cc")) for device in items(told(facts, "libcuda"), "devices")]
+    seen = [found for found in devices if found] or [gpu.capability for gpu in gpus(facts) if gpu.capability]
+    return tuple(dict.fromkeys(seen))
+
+
+def on_bus(facts: Facts, *vendors: str) -> tuple[Instance, ...]:
+    """Return the GPUs of these makers on the PCI bus, driver or no driver; bridges and plain displays left out."""
+    return tuple(
+        copy
+        for copy in copies(facts, "pci-display")
+        if text(copy.facts, "vendor") in vendors
+        and (text(copy.facts, "class") or DISPLAY).startswith((DISPLAY, ACCELERATOR))
+        and not _neural(copy)
+    )
+
+
+def _neural(copy: Instance) -> bool:
+    """Return whether it is the neural unit (NPU) of an Intel processor, which calls itself an accelerator as well."""
+    return text(copy.facts, "vendor") == "intel" and (text(copy.facts, "class") or "").startswith(ACCELERATOR)
+
+
+def ours(facts: Facts) -> tuple[Instance, ...]:
+    """Return the NVIDIA GPUs on the bus that are this machine's to use: not given on to a virtual machine."""
+    return tuple(copy for copy in on_bus(facts, "nvidia") if text(copy.facts, "driver") not in PASSED_ON)
+
+
+def kept_out(facts: Facts) -> bool:
+    """Return whether NVIDIA's GPUs are the machine's and not ours: kept from this job, or from a container for CPUs."""
+    return withheld(facts) or (left_out(facts) and not for_cuda(facts))
+
+
+def for_cuda(facts: Facts) -> bool:
+    """Return whether anything is installed that is made for CUDA."""
+    cuda = any(build.accelerator == "cuda" for build in builds(facts))
+    return cuda or any(copies(facts, name) for name in ("cuda-toolkit", "cuda-runtime", "cudnn"))
+
+
+def nvidia_here(facts: Facts) -> bool:
+    """Return whether anything says that there is an NVIDIA GPU to use here."""
+    module = told(facts, "nvidia.ko")
+    if kept_out(facts):
+        return False
+    return bool(
+        ours(facts)
+        or gpus(facts)
+        or items(told(facts, "libcuda"), "devices")
+        or number(told(facts, "nvml"), "gpu_count")
+        or items(module, "gpus")
+        or flag(module, "loaded")
+        or (from_text(facts) and (version(facts, DRIVER) or version(facts, "nvml")))
+    )
+
+
+def from_text(facts: Facts) -> bool:
+    """Return whether the facts are what somebody pasted: what is not mentioned there may well be on the machine."""
+    return not facts.taken
+
+
+def on_windows(facts: Facts) -> bool:
+    """Return whether the driver is that of Windows, whose releases are numbered otherwise than those of Linux."""
+    return facts.host.wsl or "windows" in (facts.host.os or "").lower()
+
+
+def any_gpu(facts: Facts) -> bool | None:
+    """Return whether a GPU of any maker is here; None where nothing says so and the bus was not seen or does not count.
+
+    In WSL a GPU is reached through Windows (/dev/dxg) and is on no bus.
+    """
+    others = MAKERS - {"nvidia"} if kept_out(facts) else MAKERS
+    if nvidia_here(facts) or on_bus(facts, *others):
+        return True
+    if not from_text(facts) and any(copies(facts, f"{maker}-gpu") for maker in MAKERS):
+        return True  # some containers show KFD's list of GPUs and no bus
+    looked = status(facts, "pci-display") in {Status.PRESENT, Status.ABSENT, Status.NOT_APPLICABLE}
+    through_windows = facts.host.wsl and flag(told(facts, "linux-kernel"), "dxg")
+    return False if looked and not through_windows else None
+
+
+def arch_on_bus(copy: Instance, matrix: Matrix) -> str | None:
+    """Return the architecture of an NVIDIA GPU by its PCI device number, or None where no row knows it."""
+    device = text(copy.facts, "device_id") or ""
+    found = matrix.pci_arch(int(device, 16)) if re.fullmatch("0x[0-9a-fA-F]{4}", device) else None
+    return found.arch if found else None
+
+
+def listed(facts: Facts, pci: str) -> bool:
+    """Return whether the driver lists the GPU at this address."""
+    return any(gpu.mark == pci for gpu in gpus(facts))
+
+
+def loaded_release(facts: Facts) -> DriverRelease | None:
+    """Return the release of the kernel module in memory."""
+    said = text(told(facts, "nvidia.ko"), "version_loaded") or text(told(facts, DRIVER), "module_loaded")
+    return DriverRelease.parse(said)
+
+
+def disk_release(facts: Facts) -> DriverRelease | None:
+    """Return the release of the kernel module on disk for the running kernel."""
+    said = text(told(facts, "nvidia.ko"), "version_on_disk") or text(told(facts, DRIVER), "module_on_disk")
+    return DriverRelease.parse(said)
+
+
+def user_release(facts: Facts) -> DriverRelease | None:
+    """Return the release of the driver's libraries."""
+    return DriverRelease.parse(version(facts, DRIVER))
+
+
+def driver_release(facts: Facts) -> DriverRelease | None:
+    """Return the release that counts for CUDA: the module's, else the libraries'. That of Windows does not."""
+    if on_windows(facts):
+        return None
+    return loaded_release(facts) or DriverRelease.parse(version(facts, "nvml")) or user_release(facts)
+
+
+def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Return the highest CUDA version of the driver: by its own word, else by its branch's row."""
+    said = number(told(facts, "libcuda"), "driver_cuda") or number(told(facts, "nvml"), "cuda_version")
+    release = driver_release(facts)
+    row = matrix.branches.get(release.branch) if release else None
+    return CudaVersion.decode(said) or (row.cuda if row else None)
+
+
+def starts(facts: Facts) -> bool | None:
+    """Return whether CUDA starts: by cuInit, else by a framework that really ran on a GPU; None where nobody tried.
+
+    Without libcuda it cannot, nor where it starts and then tells of no GPU.
+    """
+    libcuda = told(facts, "libcuda")
+    code = number(libcuda, "cu_init")
+    if code is not None:
+        return code == 0 and text(libcuda, "error") is None
+    if any(flag(build.copy.facts, "available") for build in builds(facts)):
+        return True
+    if status(facts, "libcuda") is Status.ABSENT:
+        return False
+    return True if any(build.ran_on_gpu for build in builds(facts)) else None
+
+
+def driver_works(facts: Facts) -> bool:
+    """Return whether NVML or CUDA starts, which shows the driver at work wherever its parts lie."""
+    return number(told(facts, "nvml"), "code") == 0 or starts(facts) is True
+
+
+def builds(facts: Facts) -> Iterator[Build]:
+    """Return the frameworks that are installed, in each Python the copy that an import would take."""
+    for component in FRAMEWORKS:
+        seen: set[str | None] = set()
+        for copy in copies(facts, component):
+            if copy.environment not in seen:
+                seen.add(copy.environment)
+                yield _build(component, copy)
+
+
+def _build(component: str, copy: Instance) -> Build:
+    named = re.match(r"(cuda|cu|rocm|xpu|cpu)", copy.build or "")
+    accelerator = text(copy.facts, "accelerator") or ({"cu": "cuda"}.get(named[1], named[1]) if named else None)
+    archs = [CodeArch.parse(arch) for arch in texts(copy.facts, "archs")]
+    return Build(
+        component=component,
+        copy=copy,
+        accelerator=accelerator,
+        cuda=_cuda(copy) if accelerator == "cuda" else None,
+        archs=tuple(arch for arch in archs if arch),
+    )
+
+
+def _cuda(copy: Instance) -> CudaVersion | None:
+    """Return the CUDA version of a build; one that names its major alone counts as the first of that major."""
+    said = CudaVersion.parse(text(copy.facts, "cuda"))
+    if said:
+        return said
+    major = re.fullmatch(r"cuda(\d{1,2})", copy.build or "") or re.match(r"(\d{1,2})\b", text(copy.facts, "cuda") or "")
+    tag = re.fullmatch(r"cu(\d{1,2})(\d)", copy.build or "")
+    if tag:
+        return CudaVersion(int(tag[1]), int(tag[2]))
+    return CudaVersion(int(major[1])) if major else None

@@ -1,0 +1,260 @@
+"""The toolkits and compilers of the machine, and what their builds can run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import capabilities, gpus
+from gpustack.diagnose.machine.messages import because_said, said
+from gpustack.diagnose.machine.values import copies, flag, text
+from gpustack.matrix.subjects import toolkits
+from gpustack.model.command import Command, either, sh
+from gpustack.model.report import Because, Fix
+from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+
+TOOLKIT = "cuda-toolkit"
+# What a message calls the version of the toolkit, by how it came to speak of it.
+NAMES = ("cuda", "cuda2", "cuda3", "cuda4", "cuda5", "cuda6", "image", "home", "package")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit:
+    """One CUDA toolkit of which something speaks, its version as it was said, and the ground.
+
+    ``sure`` is false where a person named a CUDA version and no toolkit: that may be the one of the driver.
+    """
+
+    version: str
+    cuda: CudaVersion
+    because: Because
+    sure: bool = True
+
+
+def toolchain_toolkits(facts: Facts) -> tuple[Toolkit, ...]:
+    """Return the toolkits that are mentioned: the one that a build used, nvcc, those that lie here, those told."""
+    return (*_in_messages(facts, "toolkit-used"), *_seen(facts), *_in_messages(facts, "toolkit-named"), *_told(facts))
+
+
+def used(facts: Facts) -> Toolkit | None:
+    """Return the toolkit that builds use, or None where nothing tells."""
+    return next(iter(toolchain_toolkits(facts)), None)
+
+
+def parsed(version: str | None) -> CudaVersion | None:
+    """Return a CUDA version as people write it: 12.4.131, 12-4, 12."""
+    said_ = (version or "").replace("-", ".")
+    return CudaVersion.parse(said_) or CudaVersion.parse(f"{said_}.0")
+
+
+def _seen(facts: Facts) -> Iterator[Toolkit]:
+    found = facts.find(TOOLKIT)
+    held = [copy for copy in copies(facts, TOOLKIT) if not flag(copy.facts, "as_told")]
+    for copy in sorted(held, key=lambda one: not flag(one.facts, "in_use")):
+        cuda = parsed(copy.version)
+        if cuda and copy.version:
+            ground = Because(
+                component=TOOLKIT, fact="version", value=copy.version, source=found.source if found else ""
+            )
+            yield Toolkit(version=f"{cuda.major}.{cuda.minor}", cuda=cuda, because=ground)
+
+
+def _told(facts: Facts) -> Iterator[Toolkit]:
+    found = facts.find(TOOLKIT)
+    for copy in copies(facts, TOOLKIT):
+        cuda = parsed(copy.version)
+        if flag(copy.facts, "as_told") and text(copy.facts, "whose") != "driver" and cuda and copy.version:
+            ground = Because(
+                component=TOOLKIT, fact="version", value=copy.version, source=found.source if found else ""
+            )
+            yield Toolkit(version=copy.version, cuda=cuda, because=ground, sure=flag(copy.facts, "by_name") is True)
+
+
+def _in_messages(facts: Facts, kind: str) -> Iterator[Toolkit]:
+    for message in said(facts, kind):
+        version = next((message.values[name] for name in NAMES if message.values.get(name)), "").replace("-", ".")
+        cuda = parsed(version)
+        if cuda:
+            yield Toolkit(version=version, cuda=cuda, because=because_said(message))
+
+
+SOURCE = "Build it from source with CUDA switched on."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program: its name and what to do, one of the commands being enough."""
+
+    name: str
+    text: str = SOURCE
+    commands: tuple[Command, ...]
+    verify: Command | None = None
+
+    def fix(self) -> Fix:
+        """Return what to do."""
+        return Fix(text=self.text, commands=either(*self.commands), verify=self.verify)
+
+
+OPENCV = Program(
+    name="OpenCV",
+    text="Its wheels have no CUDA, whatever they are called: build it from source.",
+    commands=(sh("# cmake -D WITH_CUDA=ON -D OPENCV_DNN_CUDA=ON, in the source of opencv and opencv_contrib"),),
+    verify=sh('python -c "import cv2; print(cv2.cuda.getCudaEnabledDeviceCount())"'),
+)
+# Source: each project's page on how it is installed or built (read 2026-11-21).
+PROGRAMS = {
+    "ctranslate2": Program(
+        name="CTranslate2",
+        text="Install its wheel, which has CUDA on x86-64; elsewhere build it from source (-DWITH_CUDA=ON).",
+        commands=(sh("python -m pip install --force-reinstall --no-deps ctranslate2"),),
+        verify=sh('python -c "import ctranslate2; print(ctranslate2.get_cuda_device_count())"'),
+    ),
+    "xgboost": Program(
+        name="XGBoost",
+        text="Install its wheel, which has CUDA on Linux and Windows (xgboost-cpu has none).",
+        commands=(sh("python -m pip install --force-reinstall --no-deps xgboost"),),
+        verify=sh("python -c \"import xgboost; print(xgboost.build_info()['USE_CUDA'])\""),
+    ),
+    "paddlepaddle": Program(
+        name="PaddlePaddle",
+        text="Remove paddlepaddle, and install paddlepaddle-gpu from PaddlePaddle's own index.",
+        commands=(
+            sh(
+                "python -m pip uninstall -y paddlepaddle && python -m pip install paddlepaddle-gpu"
+                " -i https://www.paddlepaddle.org.cn/packages/stable/cu126/"
+            ),
+        ),
+        verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
+    ),
+    "llama.cpp": Program(
+        name="llama.cpp",
+        text="Build it with GGML_CUDA switched on: the program itself, or its Python package.",
+        commands=(
+            sh("cmake -B build -DGGML_CUDA=ON && cmake --build build --config Release"),
+            sh(
+                'CMAKE_ARGS="-DGGML_CUDA=on" python -m pip install --force-reinstall --no-deps --no-cache-dir '
+                "llama-cpp-python"
+            ),
+        ),
+    ),
+    "mxnet": Program(
+        name="MXNet",
+        text="The distribution mxnet is for the CPU alone: install the one named after the CUDA (mxnet-cu112).",
+        commands=(sh("python -m pip uninstall -y mxnet && python -m pip install mxnet-cu112"),),
+        verify=sh('python -c "import mxnet; print(mxnet.context.num_gpus())"'),
+    ),
+    "dgl": Program(
+        name="DGL",
+        text="On the package index DGL is for the CPU alone: its page gives the command for your torch and CUDA.",
+        commands=(sh("# take the command of https://www.dgl.ai/pages/start.html"),),
+    ),
+    "lightgbm": Program(
+        name="LightGBM",
+        text="Its wheel has OpenCL (device_type=gpu), and no CUDA (device_type=cuda): build it for that.",
+        commands=(
+            sh(
+                "python -m pip install --force-reinstall --no-deps --no-binary lightgbm"
+                " --config-settings=cmake.define.USE_CUDA=ON lightgbm"
+            ),
+        ),
+    ),
+    "sherpa-onnx": Program(
+        name="sherpa-onnx",
+        text="On the package index sherpa-onnx is for the CPU alone: its page gives the wheel with CUDA.",
+        commands=(sh("# take the command of https://k2-fsa.github.io/sherpa/onnx/python/install.html"),),
+    ),
+    "opencv": OPENCV,
+    "dnn module": OPENCV,
+    "the library": OPENCV,
+}
+
+
+def called(program: str) -> Program:
+    """Return the program that a message calls so; of an unknown one only that it must be rebuilt."""
+    unknown = Program(name=program or "The program", commands=(sh("# build it from source, as its own page says"),))
+    return PROGRAMS.get(program.lower(), unknown)
+
+
+REFUSED, UNNAMED, TORCH = "nvcc-unknown-arch", "nvrtc-unknown-arch", "torch-unknown-arch"
+OLD = ComputeCapability(7, 5)  # with no toolkit known, one that is refused below this was dropped: CUDA 13 begins here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target that was refused: the first and the last toolkit that knows it, and the one that refused it."""
+
+    spelled: str
+    arch: CodeArch | None
+    first: CudaVersion | None
+    last: CudaVersion | None
+    toolkit: str | None
+    by: str
+    because: tuple[Because, ...]
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the toolkit is too new for the target rather than too old."""
+        here = parsed(self.toolkit)
+        if here and self.last:
+            return here > self.last
+        return here is None and self.last is not None and self.arch is not None and self.arch.capability < OLD
+
+    @property
+    def capability(self) -> str:
+        """The target as a GPU's compute capability, in words."""
+        return f"compute capability {self.arch.capability}, {self.arch.capability.sm}" if self.arch else ""
+
+
+def refused(facts: Facts, matrix: Matrix) -> Iterator[Target]:
+    """Return each target that a compiler refused, once."""
+    told: set[str] = set()
+    for message in said(facts, REFUSED, UNNAMED, TORCH):
+        spelled = _spelled(message, facts)
+        if spelled is not None and spelled not in told:
+            told.add(spelled)
+            target = _target(message, spelled, facts, matrix)
+            if not _of_no_gpu(target, matrix):
+                yield target
+
+
+def _of_no_gpu(target: Target, matrix: Matrix) -> bool:
+    """Return whether no GPU of these years is meant: 5.1 never was, 2.0 is older than all that the matrix knows."""
+    arch = target.arch
+    return arch is not None and matrix.arch(arch.capability) is None and arch.capability < max(matrix.architectures)
+
+
+def gpu_name(target: Target, facts: Facts) -> str | None:
+    """Return the name of the GPU here that has this compute capability."""
+    fitting = (gpu.name for gpu in gpus(facts) if target.arch and gpu.capability == target.arch.capability)
+    return next(fitting, None)
+
+
+def _spelled(message: Message, facts: Facts) -> str | None:
+    if message.kind == UNNAMED:
+        here = capabilities(facts)
+        return here[0].sm if here else ""
+    return message.values.get("arch") or message.values.get("cc")
+
+
+def _target(message: Message, spelled: str, facts: Facts, matrix: Matrix) -> Target:
+    capability = ComputeCapability.parse(spelled) if "." in spelled else None
+    arch = CodeArch.parse(capability.sm if capability else spelled) if spelled else None
+    known = matrix.arch(arch.capability) if arch else None
+    toolkit = used(facts)
+    by = {UNNAMED: "NVRTC", TORCH: "PyTorch's build helper"}.get(message.kind, "the compiler")
+    return Target(
+        spelled=spelled,
+        arch=arch,
+        first=toolkits.first_for(matrix, arch) if arch else None,
+        last=known.last_toolkit if known else None,
+        toolkit=message.values.get("cuda") or (toolkit.version if toolkit else None),
+        by=by,
+        because=(because_said(message), *([toolkit.because] if toolkit else [])),
+    )

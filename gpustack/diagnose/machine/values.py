@@ -1,0 +1,105 @@
+"""Facts read by type: what is missing or malformed is None or empty, so that rules stay short and never raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gpustack.model.facts import Facts, Status
+from gpustack.model.report import Because
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Component, Instance, JsonValue
+
+
+HERE = frozenset({Status.PRESENT, Status.FAILED})
+
+
+def at(held: JsonValue, *names: str) -> JsonValue:
+    """Return what stands below these names, or None."""
+    for name in names:
+        if not isinstance(held, Mapping):
+            return None
+        held = held.get(name)
+    return held
+
+
+def text(held: JsonValue, *names: str) -> str | None:
+    """Return a text that is not empty."""
+    value = at(held, *names)
+    return value if isinstance(value, str) and value else None
+
+
+def number(held: JsonValue, *names: str) -> int | None:
+    """Return a whole number."""
+    value = at(held, *names)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def flag(held: JsonValue, *names: str) -> bool | None:
+    """Return true or false, or None where nobody said either."""
+    value = at(held, *names)
+    return value if isinstance(value, bool) else None
+
+
+def items(held: JsonValue, *names: str) -> tuple[JsonValue, ...]:
+    """Return the members of a list."""
+    value = at(held, *names)
+    return value if isinstance(value, tuple) else ()
+
+
+def texts(held: JsonValue, *names: str) -> tuple[str, ...]:
+    """Return the texts of a list."""
+    return tuple(value for value in items(held, *names) if isinstance(value, str))
+
+
+def table(held: JsonValue, *names: str) -> Mapping[str, JsonValue]:
+    """Return what is held by name."""
+    value = at(held, *names)
+    return value if isinstance(value, Mapping) else {}
+
+
+def everything(copy: Instance | Component) -> Mapping[str, JsonValue]:
+    """Return version, build, path and facts of one copy, or of a component without copies."""
+    return {"version": copy.version, "build": copy.build, "path": copy.path, **copy.facts}
+
+
+def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:
+    """Return version, build, path and facts of the copy in use, or of the first that failed; nothing where none is."""
+    seen = facts.find(component)
+    if seen is None:
+        return {}
+    copy = next((copy for copy in seen.instances if copy.status is Status.PRESENT), None)
+    used = copy or next((copy for copy in seen.instances if copy.status is Status.FAILED), seen)
+    return everything(used)
+
+
+def status(facts: Facts, component: str) -> Status | None:
+    """Return what is known of a component; None: nobody asked after it."""
+    seen = facts.find(component)
+    return seen.status if seen else None
+
+
+def version(facts: Facts, component: str) -> str | None:
+    """Return the version of the copy in use, or of the first that failed."""
+    return text(told(facts, component), "version")
+
+
+def copies(facts: Facts, component: str) -> tuple[Instance, ...]:
+    """Return every copy that is there, well or not."""
+    seen = facts.find(component)
+    return tuple(copy for copy in seen.instances if copy.status in HERE) if seen else ()
+
+
+def because(facts: Facts, component: str, *names: str) -> Because:
+    """Return a fact of the copy in use, as the ground of a finding."""
+    seen = facts.find(component)
+    value = at(told(facts, component), *names)
+    return Because(component=component, fact=".".join(names), value=value, source=seen.source if seen else "")
+
+
+def because_of(facts: Facts, component: str, copy: Instance, *names: str) -> Because:
+    """Return a fact of one copy, as the ground of a finding."""
+    seen = facts.find(component)
+    value = at(everything(copy), *names)
+    return Because(component=component, fact=".".join(names), value=value, source=seen.source if seen else "")

@@ -1,0 +1,122 @@
+"""The machine as one Python sees it, and copies of one GPU as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine import exercised
+from gpustack.diagnose.machine.values import items, number, table, text, told
+from gpustack.model.command import PYTHON, for_python
+from gpustack.model.facts import Status
+from gpustack.model.versions import ComputeCapability
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component, Facts, Instance, JsonValue
+    from gpustack.model.report import Finding
+
+
+def alone(facts: Facts) -> Facts:
+    """Return the facts without what lies in a Python that was found by looking around; the same where none was."""
+    found = {one.python for one in facts.environments if one.found}
+    if not found:
+        return facts
+    return replace(
+        facts,
+        components=tuple(_without(component, found) for component in facts.components),
+        environments=tuple(one for one in facts.environments if not one.found),
+    )
+
+
+def each(facts: Facts) -> tuple[Facts, ...]:
+    """Return the machine once for each of its Pythons, the chosen one first, with what was said of that one alone."""
+    names = [one.python for one in facts.environments]
+    return tuple(_with(facts, name, {*names} - {name}) for name in names) if len(names) > 1 else (facts,)
+
+
+def inside(finding: Finding, python: str) -> Finding:
+    """Return a finding about a Python that is not the chosen one: it says which, and its commands are for that one."""
+    mark, fix = finding.instance or finding.component, finding.fix
+    if python in mark:
+        return finding
+    if fix:
+        own = partial(for_python, python=PYTHON(python))
+        fix = replace(fix, commands=tuple(map(own, fix.commands)), verify=fix.verify and own(fix.verify))
+    return replace(finding, instance=f"{mark}:{python}", title=f"{finding.title} (in {python})", fix=fix)
+
+
+def _with(facts: Facts, python: str, others: AbstractSet[str]) -> Facts:
+    elsewhere = tuple(f":{other}{exercised.RUN}" for other in others)
+    return replace(
+        facts,
+        components=tuple(_without(component, others) for component in facts.components),
+        environments=tuple(one for one in facts.environments if one.python == python),
+        messages=tuple(one for one in facts.messages if not one.origin.endswith(elsewhere)),
+    )
+
+
+def _without(component: Component, found: AbstractSet[str]) -> Component:
+    kept = tuple(copy for copy in component.instances if copy.environment not in found)
+    if len(kept) == len(component.instances):
+        return component
+    used = next((copy for copy in kept if copy.status is Status.PRESENT), None)
+    return replace(
+        component,
+        status=Status.PRESENT if used else kept[0].status if kept else Status.ABSENT,
+        version=used.version if used else None,
+        build=used.build if used else None,
+        path=used.path if used else None,
+        facts=used.facts if used else {},
+        instances=kept,
+    )
+
+
+PLAIN = frozenset({"fp32", "fp64"})  # done by the vector lanes as well, so no proof of tensor cores
+BOTH_EDGES = 2
+
+
+def whole(facts: Facts, matrix: Matrix) -> tuple[Component, ...]:
+    """Return the components, each GPU with all that is known of it; nothing that NVML said is changed."""
+    return tuple(_completed(one, facts, matrix) if one.id == "gpu" else one for one in facts.components)
+
+
+def _completed(component: Component, facts: Facts, matrix: Matrix) -> Component:
+    copies = tuple(replace(copy, facts={**_more(copy, facts, matrix), **copy.facts}) for copy in component.instances)
+    same = next(
+        (new.facts for old, new in zip(component.instances, copies, strict=True) if old.facts == component.facts), None
+    )
+    return replace(component, instances=copies, facts=same or component.facts)
+
+
+def _more(copy: Instance, facts: Facts, matrix: Matrix) -> dict[str, JsonValue]:
+    pci = text(copy.facts, "pci")
+    devices = items(told(facts, "libcuda"), "devices")
+    cuda = next((table(device, "attributes") for device in devices if pci and text(device, "pci") == pci), {})
+    events = [event for event in items(told(facts, "kernel-log"), "xids") if pci and text(event, "pci") == pci]
+    more: dict[str, JsonValue] = {
+        "cuda": cuda,
+        "tensor_cores": _tensor_cores(copy, matrix),
+        "memory_kind": _memory(copy, cuda, matrix),
+    }
+    return {**{name: held for name, held in more.items() if held}, "xids": tuple(events)}
+
+
+def _tensor_cores(copy: Instance, matrix: Matrix) -> Mapping[str, JsonValue]:
+    capability = ComputeCapability.parse(text(copy.facts, "cc"))
+    arch = matrix.arch(capability) if capability else None
+    if arch is None or arch.tensor_cores is None:
+        return {}
+    return {"generation": arch.tensor_cores, "dtypes": tuple(name for name in arch.rates if name not in PLAIN)}
+
+
+def _memory(copy: Instance, cuda: Mapping[str, JsonValue], matrix: Matrix) -> Mapping[str, JsonValue]:
+    """Give the kind of memory, and its bandwidth in GB/s as it follows from clock and bus (both edges of the clock)."""
+    clock, bits = number(cuda, "memory_clock_khz"), number(cuda, "bus_width_bits")
+    kind = matrix.memory_of(text(copy.facts, "name") or "")
+    known: dict[str, JsonValue] = {"type": kind} if kind else {}
+    return {**known, "bandwidth_gb_s": round(BOTH_EDGES * clock * bits / 8e6, 1)} if clock and bits else known

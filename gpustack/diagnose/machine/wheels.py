@@ -1,0 +1,248 @@
+"""Wheels as they are installed: whose files were overwritten, and which CUDA major they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.fixes import TORCH_INDEX, install_torch
+from gpustack.diagnose.machine.extensions import distribution_of, of_file, of_name, unfitting
+from gpustack.diagnose.machine.frameworks import torch_version
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.values import because_of, copies, flag, items, status, table, text
+from gpustack.matrix.subjects import torch as wheels
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    DISTRIBUTION,
+    MODULE,
+    NUMBER,
+    PYTHON,
+    SOME_PYTHON,
+    code,
+    either,
+    requirement,
+    sh,
+)
+from gpustack.model.report import Because, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.extensions import Extension
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.model.command import Command
+    from gpustack.model.facts import Facts, Instance, JsonValue
+
+
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwritten:
+    """Library files of one Python that the same wheels claim. ``wanted`` is the wheel that ``build`` requires."""
+
+    owners: tuple[str, ...]
+    fits: str | None
+    paths: tuple[str, ...]
+    there: bool
+    copy: Instance
+    build: Build | None
+    wanted: str | None
+
+    @property
+    def mark(self) -> str:
+        """Its name in findings: that of the framework that needs the files, else the Python."""
+        return self.build.mark if self.build else f"packages:{self.copy.environment or self.copy.key}"
+
+    @property
+    def file(self) -> str:
+        """The files in a few words."""
+        first = self.paths[0].rpartition("/")[2]
+        return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more"
+
+    @property
+    def whose(self) -> str:
+        """Whose file is on the disk, in words."""
+        if not self.there:
+            return "it is gone"
+        return f"it is the one of {self.fits}" if self.fits else "it fits neither"
+
+    @property
+    def severity(self) -> Severity:
+        """Weigh it: the right file is only a trap for the next removal; a wrong one breaks what needs it."""
+        if self.wanted is None:
+            return Severity.WARNING
+        if self.fits == self.wanted:
+            return Severity.INFO
+        return Severity.WARNING if (self.build and self.build.ran_on_gpu) or not self.told else Severity.ERROR
+
+    @property
+    def told(self) -> bool:
+        """Whether the disk says whose the file is, or that it is gone."""
+        return bool(self.fits) or not self.there
+
+    @property
+    def detail(self) -> str:
+        """Who needs which, and where the files lie."""
+        needs = f"{self.build.name} requires {self.wanted}. " if self.build and self.wanted else ""
+        return f"{needs}{', '.join(self.paths[:MOST_NAMED])}{' …' if len(self.paths) > MOST_NAMED else ''}"
+
+    @property
+    def because(self) -> tuple[Because, ...]:
+        """The grounds: each file, and what the wheels' records say of it."""
+        value = f"{', '.join(self.owners)}: {self.whose}"
+        return tuple(
+            Because(component="packages", fact="overwritten", value=value, source=path)
+            for path in self.paths[:MOST_NAMED]
+        )
+
+    @property
+    def fix(self) -> Fix:
+        """Remove all of them and install the one that is wanted: removing one alone deletes the file of the other."""
+        python = PYTHON(self.copy.environment)
+        kept = self.wanted or self.fits or self.owners[-1]
+        name, _, version = kept.partition(" ")
+        wanted = requirement(name, f"=={version}" if version else "")
+        owners = tuple(DISTRIBUTION(owner.partition(" ")[0]) for owner in self.owners)
+        return Fix(
+            text=f"Remove all of them, then install {kept} alone.",
+            commands=(
+                sh("{python} -m pip uninstall -y {owners}", python=python, owners=owners),
+                sh("{python} -m pip install --no-deps {wanted}", python=python, wanted=wanted),
+            ),
+            verify=sh("gpustack doctor"),
+        )
+
+    def named(self, begins: str) -> bool:
+        """Return whether one of the files bears this name."""
+        return any(path.rpartition("/")[2].startswith(begins) for path in self.paths)
+
+
+def overwritten(facts: Facts) -> Iterator[Overwritten]:
+    """Return the files that several wheels claim, those of the same wheels together, for each framework in need."""
+    for copy in copies(facts, "packages"):
+        groups: dict[tuple[tuple[str, ...], str | None, bool], list[str]] = {}
+        for one in items(copy.facts, "overwritten"):
+            owners, path = _owners(one), text(one, "path")
+            if path and len(owners) > 1:
+                key = (owners, _named(text(one, "fits"), owners), flag(one, "there") is not False)
+                groups.setdefault(key, []).append(path)
+        for (owners, fits, there), paths in groups.items():
+            for build, wanted in _needing(copy, owners, facts):
+                yield Overwritten(
+                    owners=owners, fits=fits, paths=tuple(paths), there=there, copy=copy, build=build, wanted=wanted
+                )
+
+
+def _needing(copy: Instance, owners: tuple[str, ...], facts: Facts) -> list[tuple[Build | None, str | None]]:
+    """Return each framework of this Python that requires one of the wheels, or nobody where none does."""
+    found: list[tuple[Build | None, str | None]] = []
+    for build in builds(facts):
+        required = {*table(build.copy.facts, "requires"), *table(build.copy.facts, "pins")}
+        wanted = [owner for owner in owners if owner.partition(" ")[0] in required]
+        if build.copy.environment == copy.environment and len(wanted) == 1:
+            found.append((build, wanted[0]))
+    return found or [(None, None)]
+
+
+def _owners(one: JsonValue) -> tuple[str, ...]:
+    said = [(text(owner, "name"), text(owner, "version")) for owner in items(one, "owners")]
+    return tuple(dict.fromkeys(" ".join(filter(None, pair)) for pair in said if pair[0]))
+
+
+def _named(name: str | None, owners: tuple[str, ...]) -> str | None:
+    return next((owner for owner in owners if owner.partition(" ")[0] == name), None)
+
+
+ASK = sh('python -c "import torch; print(torch.__version__, torch.version.cuda)"')
+
+
+def shows(name: str) -> Command:
+    """Return the command that shows that a wheel is imported beside torch, and for which CUDA that is."""
+    module = MODULE(name.replace("-", "_"))
+    return sh("python -c {code}", code=code("import torch, {module}; print(torch.version.cuda)", module=module))
+
+
+def torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]:
+    """Return the command that installs the torch of this CUDA major that a wheel asks for, where one is known."""
+    release = (wheel.torch or "").lstrip("=").partition("+")[0]
+    tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
+    return (install_torch(SOME_PYTHON, release, tags[-1].tag, force=False),) if tags else ()
+
+
+def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:
+    """Return the wheel for the CUDA of torch, or the torch for the CUDA of the wheel."""
+    release = (torch_version(facts) or "").partition("+")[0]
+    tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
+    name = wheel.name if wheel else "the wheel"
+    commands = []
+    wanted = distribution_of(wheel.name, facts) if wheel else None
+    if wheel and wanted:
+        pinned = requirement(wanted, f"=={wheel.version}" if wheel.version else "")
+        commands.append(
+            sh(
+                "python -m pip install --force-reinstall {pinned} --extra-index-url {index}/{tag}",
+                pinned=pinned,
+                index=ADDRESS(TORCH_INDEX),
+                tag=BUILD_TAG(f"cu{own.replace('.', '')}"),
+            )
+        )
+    if tags:
+        torch_command = install_torch(SOME_PYTHON, release, tags[-1].tag)
+        commands.append(sh("{install}  # torch for CUDA {major}", install=torch_command, major=NUMBER(major)))
+    return Fix(
+        text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
+        f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",
+        commands=either(*commands) or (ASK,),
+        verify=shows(name) if wheel else None,
+    )
+
+
+COMPONENT, RUNTIME = "torch-extensions", "cuda-runtime"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCuda:
+    """One package in one Python that is built for CUDA ``major``, the torch beside it, and the file that says so."""
+
+    extension: Extension
+    major: int
+    build: Build
+    file: Instance
+
+    @property
+    def mark(self) -> str:
+        """Its name in findings."""
+        return f"{self.extension.name}:{self.build.copy.environment}"
+
+    def because(self, facts: Facts) -> Iterator[Because]:
+        """Return the CUDA that the file is linked to, and that of the torch."""
+        yield because_of(facts, COMPONENT, self.file, "cuda")
+        yield because_of(facts, "pytorch", self.build.copy, "cuda")
+
+
+def other_cuda(facts: Facts, matrix: Matrix) -> Iterator[OtherCuda]:
+    """Return each package whose runtime was looked for, in its Python and on the system, and is not there."""
+    if status(facts, RUNTIME) is None:
+        return
+    known = {(one.environment, one.extension.name) for one in unfitting(facts, matrix)}  # told of already
+    torches = {build.copy.environment: build for build in builds(facts) if build.component == "pytorch"}
+    for file in copies(facts, COMPONENT):
+        build, cuda = torches.get(file.environment), text(file.facts, "cuda") or ""
+        if not build or not build.cuda or numbers(cuda)[:1] in {(), (build.cuda.major,)}:
+            continue
+        name = text(file.facts, "distribution") or of_file(file.path or "", facts, matrix).name
+        if (file.environment, name) not in known and not _there(cuda, file.environment, facts):
+            known.add((file.environment, name))
+            yield OtherCuda(extension=of_name(name, facts, matrix), major=numbers(cuda)[0], build=build, file=file)
+
+
+def _there(cuda: str, environment: str | None, facts: Facts) -> bool:
+    """Return whether a CUDA runtime of this major lies in the Python or on the system."""
+    names = [
+        text(one.facts, "soname") or "" for one in copies(facts, RUNTIME) if one.environment in {None, environment}
+    ]
+    return any(name.startswith(f"libcudart.so.{cuda}") for name in names)

@@ -1,0 +1,151 @@
+"""What fits what: the comparisons that requirements and rules share, and the edge that says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import DRIVER, capabilities, driver_cuda, driver_release, on_windows
+from gpustack.diagnose.machine.values import version
+from gpustack.matrix.subjects import drivers, toolkits
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.report import Kept
+from gpustack.model.versions import DriverRelease
+
+if TYPE_CHECKING:
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Row
+    from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How one thing fits another: what it needs, what it found, and the row that says so."""
+
+    kept: Kept
+    needs: str
+    found: str
+    row: Row | None = None
+
+
+def driver_fit(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Fit:
+    """Tell how a build for this CUDA version fits the driver: natively, by minor version with limits, or not.
+
+    A driver that the matrix does not know is never too old: only its own word or a row can say so. Releases of the
+    Windows driver are compared with Windows' own numbers.
+    """
+    release, highest = driver_release(facts) or windows_release(facts), _highest(facts, matrix)
+    names = (f"driver {release}" if release else "", f"CUDA {highest}" if highest else "")
+    found = " with ".join(name for name in names if name) or "no driver seen"
+    floor, native, row = _drivers(cuda, facts, matrix)
+    if highest and highest >= cuda:
+        return Fit(kept=Kept.OK, needs=f"a driver of CUDA {cuda}", found=found, row=row)
+    known = highest is not None or on_windows(facts)
+    if release and native and release >= native and known:
+        return Fit(kept=Kept.OK, needs=f"driver {native} or newer", found=found, row=row)
+    if floor is None:
+        needs = f"driver {native} or newer" if native else f"a driver of CUDA {cuda}"
+        old = release < native if release and native else highest is not None and release is None
+        return Fit(kept=Kept.BROKEN if old else Kept.UNKNOWN, needs=needs, found=found, row=row)
+    if release is not None:
+        kept = (Kept.LIMITED if release >= floor else Kept.BROKEN) if known else Kept.UNKNOWN
+    elif highest is not None:
+        kept = Kept.LIMITED if highest.major == cuda.major else Kept.BROKEN
+    else:
+        kept = Kept.UNKNOWN
+    needs = f"driver {floor} or newer (CUDA {cuda})"
+    return Fit(kept=kept, needs=needs, found=found, row=matrix.families[cuda.major].row)
+
+
+def _drivers(
+    cuda: CudaVersion, facts: Facts, matrix: Matrix
+) -> tuple[DriverRelease | None, DriverRelease | None, Row | None]:
+    """Return the floor of a CUDA family, the oldest driver of the minor version, and its row, on this system."""
+    floor, native = toolkits.floor_of(matrix, cuda), matrix.native(cuda)
+    row = native.row if native else None
+    if not on_windows(facts):
+        return (floor.linux if floor else None), (native.driver if native else None), row
+    ours = [one.windows or DriverRelease(one.branch) for one in toolkits.releases(matrix) if one.cuda == cuda]
+    lowest = (floor.windows or DriverRelease(floor.linux.branch)) if floor else None
+    return lowest, min(ours, default=None), row
+
+
+def windows_release(facts: Facts) -> DriverRelease | None:
+    """Return the release of the Windows driver, here or under WSL; None elsewhere."""
+    if not on_windows(facts):
+        return None
+    return DriverRelease.parse(version(facts, "nvml")) or DriverRelease.parse(version(facts, DRIVER))
+
+
+def _highest(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Return the highest CUDA version of the driver: by its own word, else by the row of its branch on this system."""
+    said, windows = driver_cuda(facts, matrix), windows_release(facts)
+    if said or windows is None:
+        return said
+    branch = drivers.for_windows(matrix, windows.branch)
+    return branch.cuda if branch else None
+
+
+def arch_fit(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Fit:
+    """Tell how the GPU code of a build fits a GPU: machine code, PTX that the driver can compile, or none."""
+    found = f"code for {' '.join(_name(arch) for arch in build.archs)}" if build.archs else "code list not seen"
+    row = architecture.row if (architecture := matrix.arch(gpu)) else None
+    fitting = {arch.kind for arch in build.archs if arch.runs_on(gpu)}
+    if not build.archs:
+        kept = Kept.UNKNOWN
+    elif "sm" in fitting:
+        kept = Kept.OK
+    elif "compute" in fitting:
+        kept = Kept.BROKEN if ptx_too_new(build, facts, matrix) else Kept.LIMITED
+    else:
+        kept = Kept.BROKEN
+    return Fit(kept=kept, needs=f"code for {gpu.sm}", found=found, row=row)
+
+
+def ptx_too_new(build: Build, facts: Facts, matrix: Matrix) -> bool:
+    """Return whether the build's PTX is of a CUDA version above the driver's, which its compiler cannot read."""
+    highest = driver_cuda(facts, matrix)
+    return bool(build.cuda and highest and highest < build.cuda)
+
+
+def by_ptx(build: Build, gpu: ComputeCapability) -> bool:
+    """Return whether the build has PTX for a GPU and no machine code."""
+    fitting = {arch.kind for arch in build.archs if arch.runs_on(gpu)}
+    return "compute" in fitting and "sm" not in fitting
+
+
+def usable_tags(torch: str, facts: Facts, matrix: Matrix, *kept: Kept) -> tuple[str, ...]:
+    """Return the builds of this minor release of PyTorch that have code for these GPUs and fit the driver like this.
+
+    Newest CUDA first for builds that fit natively; where a driver runs them with limits, oldest first.
+    """
+    here = capabilities(facts)
+    fitting = [
+        (build, driver_fit(build.cuda, facts, matrix).kept)
+        for build in matrix.torch_builds
+        if build.torch == torch and all(_has_code(build.archs, gpu) for gpu in here)
+    ]
+    native = [build.tag for build, how in fitting if how is Kept.OK and how in kept]
+    limited = [build.tag for build, how in fitting if how is Kept.LIMITED and how in kept]
+    return (*reversed(native), *limited)
+
+
+def newest_torch(facts: Facts, matrix: Matrix, python: str | None) -> tuple[str, str] | None:
+    """Give minor release and tag of the newest PyTorch for these GPUs and this Python, native on the driver if any."""
+    releases = sorted(matrix.torch_releases.values(), key=lambda one: numbers(one.torch), reverse=True)
+    for kept in (Kept.OK, Kept.LIMITED):
+        for release in releases:
+            tags = usable_tags(release.torch, facts, matrix, kept)
+            if tags and (python is None or python in release.pythons):
+                return release.torch, tags[0]
+    return None
+
+
+def _has_code(archs: tuple[CodeArch, ...], gpu: ComputeCapability) -> bool:
+    return any(arch.kind == "sm" and arch.runs_on(gpu) for arch in archs)
+
+
+def _name(arch: CodeArch) -> str:
+    return f"{arch.kind}_{arch.capability.major}{arch.capability.minor}{arch.suffix}"

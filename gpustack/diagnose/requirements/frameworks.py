@@ -1,0 +1,212 @@
+"""The frameworks' contracts: each build with the driver, with the GPUs and with the libraries it was made for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine import amd
+from gpustack.diagnose.machine.inventory import Build, builds, capabilities, nvidia_here, on_windows
+from gpustack.diagnose.machine.libraries import copy_at, pinned, used
+from gpustack.diagnose.machine.values import copies, text, texts
+from gpustack.diagnose.requirements.edges import asked, edge, floor_fit, release, same_major, spoken
+from gpustack.diagnose.requirements.fits import Fit, arch_fit, driver_fit
+from gpustack.matrix.subjects import amd_intel, frameworks, ranges, torch
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.report import Kept
+from gpustack.model.versions import CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract, Row
+    from gpustack.model.versions import ComputeCapability
+
+
+LIBRARIES = (
+    ("libcudnn", "cudnn", "nvidia-cudnn"),
+    ("libnccl", "nccl", "nvidia-nccl"),
+    ("libcublas", "cublas", "nvidia-cublas"),
+)
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return the contracts of every framework that is installed."""
+    for build in (*builds(facts), *_tensorflows(facts, matrix)):
+        where = build.copy.environment
+        if build.cuda and nvidia_here(facts):
+            yield edge(build.component, "nvidia-driver", "cuda", driver_fit(build.cuda, facts, matrix), where)
+        yield from _gpus(build, facts, matrix)
+        yield from _libraries(build, facts)
+        yield from _named(build, facts, matrix)
+    yield from _windows(facts, matrix)
+
+
+def _tensorflows(facts: Facts, matrix: Matrix) -> Iterator[Build]:
+    """Return the copies of TensorFlow whose release is known, as builds; none where it uses no GPU at all."""
+    for copy in copies(facts, "tensorflow"):
+        known = frameworks.tensorflow_of(matrix, copy.version or "") if release(copy) else None
+        built_for = text(copy.facts, "accelerator") or "cuda"
+        if known and built_for == "cuda" and not _no_windows(copy.version or "", facts, matrix):
+            yield Build(component="tensorflow", copy=copy, accelerator="cuda", cuda=known.cuda, archs=known.archs)
+
+
+def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how a build goes with each kind of GPU: by its code, or by the maker that it is for."""
+    where = build.copy.environment
+    for gpu in capabilities(facts):
+        if build.accelerator == "cuda" and build.component in {"pytorch", "tensorflow"}:
+            behind = None if build.archs else _too_old(build, gpu, matrix)
+            if behind:
+                yield edge(build.component, "gpu", "accelerator", behind, where)
+            else:
+                yield edge(build.component, "gpu", "architecture", arch_fit(build, gpu, facts, matrix), where)
+        elif build.accelerator == "cuda" and build.component == "onnxruntime" and asked(build.copy):
+            fit = _ort_gpu(build, gpu, facts, matrix)
+            yield from (edge("onnxruntime", "gpu", "architecture", one, where) for one in fit)
+        elif build.accelerator == "cuda" and build.component == "jax":
+            fit = _jax_gpu(build, facts, matrix)
+            yield from (edge("jax", "gpu", "architecture", one, where) for one in fit)
+        elif build.accelerator and build.accelerator != "cuda" and asked(build.copy):
+            fit_ = Fit(kept=Kept.BROKEN, needs=f"a CUDA build for {gpu.sm}", found=f"a build for {build.accelerator}")
+            yield edge(build.component, "gpu", "accelerator", fit_, where)
+    if build.component == "pytorch":
+        yield from _amd(build, facts, matrix)
+
+
+def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how a PyTorch goes with AMD's GPUs, where no NVIDIA GPU is here as well."""
+    targets = [name for copy in copies(facts, "amd-gpu") if (name := text(copy.facts, "gfx"))]
+    if capabilities(facts) or build.accelerator is None:
+        return
+    for gfx in dict.fromkeys(targets):
+        where, tag = build.copy.environment, (build.copy.build or "").removeprefix("rocm")
+        if build.accelerator != "rocm":
+            fit = Fit(kept=Kept.BROKEN, needs=f"a ROCm build for {gfx}", found=f"a build for {build.accelerator}")
+            yield edge("pytorch", "amd-gpu", "accelerator", fit, where)
+            continue
+        known = amd_intel.torch_build_of(matrix, build.copy.version or "", tag)
+        archs = texts(build.copy.facts, "archs") or (known.archs if known else ())
+        kept = (Kept.OK if gfx in archs else _otherwise(facts, gfx, archs)) if archs else Kept.UNKNOWN
+        found = f"code for {' '.join(archs)}" if archs else "code list not seen"
+        fit = Fit(kept=kept, needs=f"code for {gfx}", found=found, row=known.row if known else None)
+        yield edge("pytorch", "amd-gpu", "architecture", fit, where)
+
+
+def _otherwise(facts: Facts, gfx: str, archs: tuple[str, ...]) -> Kept:
+    """Tell what becomes of a GPU without code: it may be taken for a relative, or be beside the one that computes."""
+    if amd.override(facts) in archs:
+        return Kept.LIMITED
+    beside = any(one.gfx in archs for one in amd.computing(facts))
+    return Kept.LIMITED if beside and all(one.integrated for one in amd.gpus(facts) if one.gfx == gfx) else Kept.BROKEN
+
+
+def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None:
+    """Give that a build whose code was not read cannot have any for a GPU: its CUDA makes none, and its like no PTX."""
+    arch, cuda = matrix.arch(gpu), build.cuda
+    if arch is None or cuda is None:
+        return None
+    alike = [one for one in matrix.torch_builds if one.cuda == cuda]
+    newer = arch.first_toolkit is not None and cuda < arch.first_toolkit
+    without_ptx = bool(alike) and not any(code.kind == "compute" for one in alike for code in one.archs)
+    if not (newer and without_ptx) and not (arch.last_toolkit and cuda > arch.last_toolkit):
+        return None
+    ends = (
+        f"from {arch.first_toolkit}" if arch.first_toolkit else "",
+        f"to {arch.last_toolkit}" if arch.last_toolkit else "",
+    )
+    needs = f"a build with CUDA {' '.join(end for end in ends if end)} for {gpu.sm}"
+    return Fit(kept=Kept.BROKEN, needs=needs, found=f"a build with CUDA {cuda}", row=arch.row)
+
+
+def _ort_gpu(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
+    """Return how the wheel of the package index goes with a GPU; nothing where its code was not read."""
+    known = frameworks.onnxruntime_of(matrix, build.copy.version or "") if _known(build) else None
+    if known and known.archs:
+        yield replace(arch_fit(replace(build, archs=known.archs), gpu, facts, matrix), row=known.row)
+
+
+def _jax_gpu(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
+    """Return how JAX goes with the GPUs: its lowest one, and the code inside; nothing where its row states neither."""
+    known = (
+        frameworks.jax_build(matrix, build.copy.version or "", build.cuda.major)
+        if build.cuda and _known(build)
+        else None
+    )
+    for gpu in capabilities(facts) if known else ():
+        if known and known.oldest_gpu and gpu < known.oldest_gpu:
+            yield floor_fit(gpu, known.oldest_gpu, known.row)
+        elif known and known.archs:
+            yield replace(arch_fit(replace(build, archs=known.archs), gpu, facts, matrix), row=known.row)
+
+
+def _libraries(build: Build, facts: Facts) -> Iterator[Contract]:
+    """Return how the libraries that a framework uses go with those it was built with: the same minor or newer."""
+    for library, component, wheel in LIBRARIES:
+        one, wanted = used(build, library, component, facts), pinned(build, wheel)
+        copy = copy_at(one.path, component, facts) if one else None
+        if not wanted or not copy or not copy.version:
+            continue
+        found, needs = numbers(copy.version), numbers(wanted)
+        kept = Kept.OK if found[:1] == needs[:1] and found[:2] >= needs[:2] else Kept.BROKEN
+        least = ".".join(str(number) for number in needs[:2])
+        fit = Fit(kept=kept, needs=f"{component} {least} or newer", found=f"{component} {copy.version}")
+        yield edge(build.component, component, "library", fit, build.copy.environment)
+
+
+def _named(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how a build goes with the cuDNN that somebody says is in use."""
+    for found in spoken(facts, "cudnn") if build.accelerator == "cuda" and _known(build) else ():
+        fit = _cudnn_fit(build, found, matrix)
+        if fit:
+            yield edge(build.component, "cudnn", "library", fit, build.copy.environment)
+
+
+def _cudnn_fit(build: Build, found: str, matrix: Matrix) -> Fit | None:
+    wanted, row = _cudnn(build, matrix)
+    if not wanted:
+        return None
+    if wanted[0].isdecimal():
+        return same_major("cuDNN", wanted, found, row)
+    span = ranges.VersionRange.parse(wanted)
+    alone = len(numbers(found)) == 1
+    kept = Kept.OK if span.holds(f"{found}.999" if alone else found) else Kept.BROKEN
+    return Fit(kept=kept, needs=f"cuDNN {wanted}", found=f"cuDNN {found}", row=row)
+
+
+def _cudnn(build: Build, matrix: Matrix) -> tuple[str | None, Row | None]:
+    """Return the cuDNN that a build was made with, or the range that it takes, and the row that says so."""
+    version = build.copy.version or ""
+    if build.component == "pytorch":
+        made = torch.build_of(matrix, version, build.copy.build or "")
+        return (made.libraries.get("cudnn"), made.row) if made else (None, None)
+    if build.component == "onnxruntime":
+        known_ort = frameworks.onnxruntime_of(matrix, version)
+        return (str(known_ort.cudnn), known_ort.row) if known_ort else (None, None)
+    if build.component == "tensorflow":
+        made_with = frameworks.tensorflow_of(matrix, version)
+        return (made_with.cudnn, made_with.row) if made_with else (None, None)
+    known = frameworks.jax_build(matrix, version, (build.cuda or CudaVersion(0)).major)
+    return (known.cudnn or known.built_cudnn, known.row) if known else (None, None)
+
+
+def _known(build: Build) -> bool:
+    return release(build.copy) is not None
+
+
+def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return that a TensorFlow uses no GPU on the Windows that is here."""
+    for copy in copies(facts, "tensorflow"):
+        if release(copy) and _no_windows(copy.version or "", facts, matrix):
+            known = frameworks.tensorflow_of(matrix, copy.version or "")
+            needs = "Linux or WSL 2: on Windows itself it has used no GPU since 2.11"
+            fit = Fit(kept=Kept.BROKEN, needs=needs, found="Windows", row=known.row if known else None)
+            yield edge("tensorflow", "windows", "system", fit, copy.environment)
+
+
+def _no_windows(version: str, facts: Facts, matrix: Matrix) -> bool:
+    """Return whether this TensorFlow uses no GPU on the Windows that is here; WSL is Linux."""
+    native = on_windows(facts) and not facts.host.wsl
+    return native and frameworks.tensorflow_gpu_on(matrix, version, "windows") is False

@@ -1,0 +1,172 @@
+"""What GPU, kernel, kernel module and driver need of each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpustack.diagnose.machine.inventory import arch_on_bus, driver_release, gpus, loaded_release, on_windows, ours
+from gpustack.diagnose.machine.values import copies, number, status, text, told, version
+from gpustack.diagnose.requirements.edges import asked, edge, kernel_of, loaded
+from gpustack.diagnose.requirements.fits import Fit, windows_release
+from gpustack.matrix.subjects import drivers
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.facts import Status
+from gpustack.model.report import Kept
+from gpustack.model.versions import DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Contract
+    from gpustack.model.rows import Flavour
+    from gpustack.model.versions import ComputeCapability
+
+
+def kernel_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return the contracts with the running kernel."""
+    running = kernel_of(facts)
+    if not running:
+        return
+    yield from _headers(running, facts)
+    made_for = (text(told(facts, "nvidia.ko"), "vermagic") or "").partition(" ")[0]
+    if made_for:
+        kept = Kept.OK if made_for == running else Kept.BROKEN
+        yield edge("nvidia.ko", "linux-kernel", "vermagic", Fit(kept=kept, needs=made_for, found=running))
+    yield from _reach(running, facts, matrix)
+
+
+def _headers(running: str, facts: Facts) -> Iterator[Contract]:
+    headers = status(facts, "kernel-headers")
+    if headers in {Status.PRESENT, Status.ABSENT} and copies(facts, "dkms"):
+        found = (version(facts, "kernel-headers") if headers is Status.PRESENT else None) or "none"
+        kept = Kept.OK if found == running else Kept.BROKEN
+        yield edge("dkms", "kernel-headers", "headers", Fit(kept=kept, needs=running, found=found))
+
+
+def _reach(running: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether a driver that is not in memory can be built for this kernel; nothing where no row speaks of it."""
+    release = driver_release(facts)
+    plain = numbers(running.partition("-")[0])
+    if release is None or not plain or loaded(facts, "nvidia.ko"):
+        return
+    found = f"Linux {running}"
+    fails, branch = (
+        drivers.fails_with(matrix, release, ".".join(map(str, plain))),
+        drivers.branch_of(matrix, release.branch),
+    )
+    if fails:
+        fit = Fit(kept=Kept.BROKEN, needs=f"a kernel before Linux {fails.kernel}", found=found, row=fails.row)
+        yield edge("nvidia-driver", "linux-kernel", "kernel", fit)
+    elif branch and branch.kernel:
+        least = ".".join(str(number) for number in branch.kernel)
+        kept = Kept.OK if plain >= branch.kernel else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"Linux {least} or newer", found=found, row=branch.row)
+        yield edge("nvidia-driver", "linux-kernel", "kernel", fit)
+
+
+MODULES = ("nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko", "nvidia-peermem.ko")
+
+
+def driver_draw(facts: Facts, _matrix: Matrix) -> Iterator[Contract]:
+    """Return how modules and libraries go with nvidia.ko."""
+    loaded = loaded_release(facts)
+    if loaded is None:
+        return
+    for module in MODULES:
+        release = DriverRelease.parse(text(told(facts, module), "version_loaded"))
+        if release:
+            yield edge(module, "nvidia.ko", "release", _same(release, loaded))
+    driver = told(facts, "nvidia-driver")
+    works = number(told(facts, "nvml"), "code") == 0
+    for library, name in (("libcuda", "libcuda"), ("libnvidia-ml", "libnvidia_ml")):
+        release = DriverRelease.parse(text(driver, name))
+        if release and not facts.host.wsl:
+            same = _same(release, loaded)
+            yield edge(library, "nvidia.ko", "release", replace(same, kept=Kept.OK) if works else same)
+
+
+def _same(needs: DriverRelease, found: DriverRelease) -> Fit:
+    return Fit(kept=Kept.OK if needs == found else Kept.BROKEN, needs=str(needs), found=str(found))
+
+
+class Kind(NamedTuple):
+    """GPUs of one architecture, by its first word; ``product`` is the name of one that is merely asked about.
+
+    ``chip`` is the compute capability where that is known: Blackwell Ultra is younger than Blackwell.
+    """
+
+    arch: str
+    product: str | None = None
+    chip: ComputeCapability | None = None
+
+
+def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how the GPUs go with driver and module, one contract a kind; Jetsons have drivers of their own."""
+    release = loaded_release(facts) or (driver_release(facts) if not ours(facts) else None)
+    branch = _branch(release, facts, matrix)
+    flavour = text(told(facts, "nvidia.ko"), "flavour")
+    kinds = tuple(_kinds(facts, matrix))
+    for arch in dict.fromkeys(kind.arch for kind in kinds):
+        if branch:
+            yield from _branches([kind for kind in kinds if kind.arch == arch], branch, matrix)
+        rule = matrix.flavour(arch)
+        if rule and flavour in {"open", "proprietary"}:
+            yield _module(rule, arch, flavour)
+    for product in dict.fromkeys(kind.product for kind in kinds if kind.product):
+        if release and not on_windows(facts):
+            yield from _listed(product, release, matrix)
+
+
+def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
+    """Return the kinds of GPUs, of those on the bus and of those that the driver lists; a listed one is known to it."""
+    for copy in ours(facts):
+        arch = arch_on_bus(copy, matrix)
+        if arch:
+            yield Kind(arch.partition(" ")[0])
+    for gpu in gpus(facts):
+        known = matrix.arch(gpu.capability) if gpu.capability else None
+        if known and not known.embedded:
+            product = text(gpu.copy.facts, "name") if asked(gpu.copy) else None
+            yield Kind(known.name.partition(" ")[0], product, gpu.capability)
+
+
+def _branch(release: DriverRelease | None, facts: Facts, matrix: Matrix) -> int | None:
+    """Return the branch of the driver; that of Windows is numbered otherwise and has a row of which it is."""
+    on_host = windows_release(facts)
+    known = drivers.for_windows(matrix, on_host.branch) if on_host else None
+    return known.number if known else release.branch if release and not on_windows(facts) else None
+
+
+def _branches(kinds: Sequence[Kind], branch: int, matrix: Matrix) -> Iterator[Contract]:
+    """Return how GPUs of one architecture go with the driver: each chip by its own row where that states more."""
+    span = matrix.span(kinds[0].arch)
+    for chip in dict.fromkeys(kind.chip for kind in kinds if kind.chip) or (None,):
+        first, last, row = (span.first or 0, span.last, span.row) if span else (0, None, None)
+        own = matrix.arch(chip) if chip else None
+        if own and (own.first_branch or 0) > first:
+            first, row = own.first_branch or 0, own.row
+        if row:
+            ends = (f"from {first}" if first else "", f"up to {last}" if last else "")
+            needs = f"a driver branch {' '.join(end for end in ends if end)}"
+            kept = Kept.OK if first <= branch <= (last or branch) else Kept.BROKEN
+            fit = Fit(kept=kept, needs=needs, found=f"branch {branch}", row=row)
+            yield edge("gpu", "nvidia-driver", "branch", fit)
+
+
+def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Contract]:
+    """Return that a driver is older than the first that lists the product: it may know the chip all the same."""
+    since = drivers.listed_since(matrix, product)
+    if since and release < since.driver:
+        needs = f"driver {since.driver} or newer to be listed"
+        fit = Fit(kept=Kept.UNKNOWN, needs=needs, found=f"driver {release}", row=since.row)
+        yield edge("gpu", "nvidia-driver", "listed", fit)
+
+
+def _module(rule: Flavour, arch: str, flavour: str) -> Contract:
+    allowed = rule.open if flavour == "open" else rule.closed
+    needs = f"a kernel module for {arch}: open {rule.open}, proprietary {rule.closed}"
+    kept = Kept.BROKEN if allowed == "impossible" else Kept.OK
+    return edge("gpu", "nvidia.ko", "flavour", Fit(kept=kept, needs=needs, found=flavour, row=rule.row))

@@ -1,0 +1,137 @@
+"""The contracts of Intel's GPUs: with the kernel's module, the runtime above it, and what frameworks bring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.intel import (
+    INTEL_GPU,
+    LEVEL_ZERO,
+    MODULES,
+    RUNTIME,
+    cards,
+    device_of,
+    listed,
+    starts,
+    xpu_builds,
+)
+from gpustack.diagnose.machine.values import copies, flag, items, number, table, text
+from gpustack.diagnose.requirements.edges import edge
+from gpustack.diagnose.requirements.fits import Fit
+from gpustack.matrix.subjects import amd_intel
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.amd_intel import IntelPlatform
+    from gpustack.model.facts import Facts, Instance
+    from gpustack.model.report import Contract, Row
+
+
+GIB = 1 << 30
+SYCL = "libsycl.so."
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how each GPU goes with its module and runtime, and each build for them with GPU and SYCL runtime."""
+    for copy in copies(facts, INTEL_GPU):
+        platform = _platform(copy, matrix)
+        if platform:
+            yield from _module(copy, platform)
+        yield from _window(copy, matrix)
+    for platform in {one.name: one for copy in cards(facts) if (one := _platform(copy, matrix))}.values():
+        yield from _runtime(platform, facts)
+    for build in xpu_builds(facts):
+        yield from _sycl(build, matrix)
+        yield from _reached(build, facts, matrix)
+
+
+def _platform(copy: Instance, matrix: Matrix) -> IntelPlatform | None:
+    device = device_of(copy)
+    return amd_intel.platform_of(matrix, device) if device is not None else None
+
+
+def _module(copy: Instance, platform: IntelPlatform) -> Iterator[Contract]:
+    """Return who drives the GPU: xe takes some by itself, the others belong to i915 or were given to it by force."""
+    driver = text(copy.facts, "driver")
+    if driver not in MODULES:
+        return
+    kept = Kept.BROKEN if platform.xe and driver == "i915" else Kept.OK
+    needs = f"{'xe' if platform.xe else 'i915, or xe by force_probe'} for {platform.name}"
+    yield edge(INTEL_GPU, f"{driver}.ko", "module", Fit(kept=kept, needs=needs, found=driver, row=platform.row))
+
+
+def _window(copy: Instance, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether the window onto a card's memory is as large as it, which xe's runtime needs (Resizable BAR)."""
+    memory, window = number(copy.facts, "memory_bytes"), number(copy.facts, "memory_window_bytes")
+    driver = text(copy.facts, "driver")
+    if not memory or not window or flag(copy.facts, "integrated") or driver not in MODULES:
+        return
+    whole = window >= memory // 2  # a few hundred MiB are the card's own, and the window is a power of two
+    small = Kept.BROKEN if driver == "xe" else Kept.LIMITED
+    fit = Fit(
+        kept=Kept.OK if whole else small,
+        needs=f"Resizable BAR: a window onto all of {memory / GIB:.0f} GiB",
+        found=f"a window of {window / GIB:.2f} GiB",
+        row=amd_intel.window_rule(matrix),
+    )
+    yield edge(INTEL_GPU, f"{driver}.ko", "window", fit)
+
+
+def _runtime(platform: IntelPlatform, facts: Facts) -> Iterator[Contract]:
+    """Return whether the half of the compute runtime for this platform is here: old ones have packages of their own."""
+    halves = [copy for copy in copies(facts, RUNTIME) if text(copy.facts, "kind") == "level-zero"]
+    if not halves or platform.level_zero is None:
+        return
+    fitting = [copy for copy in halves if flag(copy.facts, "legacy") is platform.legacy]
+    which = "the legacy1 packages" if platform.legacy else "the regular packages"
+    found = ", ".join(copy.version or f"build {copy.build or 'unknown'}" for copy in fitting or halves)
+    fit = Fit(
+        kept=Kept.OK if fitting else Kept.BROKEN,
+        needs=f"the compute runtime of {which} for {platform.name}",
+        found=f"compute runtime {found}",
+        row=platform.row,
+    )
+    yield edge(RUNTIME, INTEL_GPU, "platform", fit)
+
+
+def _sycl(build: Build, matrix: Matrix) -> Iterator[Contract]:
+    """Return which SYCL runtime a build would load, against the one that it pins."""
+    held = build.copy
+    known = amd_intel.xpu_build_of(matrix, held.version or "") if build.component == "pytorch" else None
+    pinned = text(held.facts, "pins", "intel-sycl-rt") or (known.runtime if known else None)
+    found = text(held.facts, "installed", "intel-sycl-rt")
+    row: Row | None = known.row if known else None
+    if pinned and found:
+        fits = numbers(pinned)[:2] == numbers(found)[:2]
+        fit = Fit(
+            kept=Kept.OK if fits else Kept.BROKEN,
+            needs=f"oneAPI runtime {pinned}",
+            found=f"intel-sycl-rt {found}",
+            row=row,
+        )
+        yield edge(build.component, "sycl", "library", fit, held.environment)
+    search = table(held.facts, "search")
+    for name in (one for one in search if one.startswith(SYCL)):
+        first = next(iter(items(search, name)), None)
+        fit = Fit(
+            kept=Kept.OK if first else Kept.BROKEN, needs=name, found=text(first, "path") or "no such file", row=row
+        )
+        yield edge(build.component, "sycl", "loader", fit, held.environment)
+
+
+def _reached(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether the build's GPUs are shown by Level Zero, the only way on which torch reaches them."""
+    if starts(facts) is None:
+        return
+    names = [text(device, "name") or "a GPU without a name" for device in listed(facts)]
+    platforms = [one for copy in cards(facts) if (one := _platform(copy, matrix))]
+    row = next((one.row for one in platforms), None)
+    kept = Kept.OK if names else Kept.BROKEN
+    found = ", ".join(names) or "no GPU that Level Zero lists"
+    fit = Fit(kept=kept, needs="an Intel GPU that Level Zero lists", found=found, row=row)
+    yield edge(build.component, LEVEL_ZERO, "architecture", fit, build.copy.environment)

@@ -1,0 +1,196 @@
+"""The contracts of wheels with the Python and the C library that they are installed into."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.values import copies, flag, text
+from gpustack.diagnose.requirements.edges import asked, edge, release
+from gpustack.diagnose.requirements.fits import Fit
+from gpustack.matrix.subjects import frameworks, ranges, serving, torch, training, wheel_tags
+from gpustack.matrix.subjects.ranges import minor, numbers
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.wheel_tags import WheelTags
+    from gpustack.model.facts import Facts, Instance
+    from gpustack.model.report import Contract, Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheels:
+    """The Pythons that a release has wheels for on Linux x86-64 as minors, and the range that it states; its glibc.
+
+    ``free_threaded`` are those without the GIL, None where the row does not speak of them.
+    """
+
+    row: Row
+    pythons: tuple[str, ...] = ()
+    free_threaded: tuple[str, ...] | None = None
+    span: str | None = None
+    glibc: str | None = None
+
+    def takes(self, python: str) -> bool | None:
+        """Return whether there is a wheel for a Python such as 3.13 or 3.13t; None where the row does not say."""
+        if python.endswith("t"):
+            return None if self.free_threaded is None else python[:-1] in self.free_threaded
+        return python in self.pythons if self.pythons else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """One copy of a component with what its own row says of its wheels; ``system`` is that of the machine."""
+
+    component: str
+    copy: Instance
+    system: str
+    wheels: Wheels | None = None
+
+
+# The distribution whose wheels a component is; a JAX for CUDA takes its plugin as well.
+PACKAGES: Mapping[str, str] = {
+    "pytorch": "torch",
+    "tensorflow": "tensorflow",
+    "jax": "jaxlib",
+    "onnxruntime": "onnxruntime-gpu",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "xformers": "xformers",
+    "bitsandbytes": "bitsandbytes",
+    "flash-attention": "flash-attn",
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+}
+ON_ARM = "linux-aarch64"
+COMPILED = frozenset({"flash-attention"})  # pip compiles it where no wheel is ready
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how each component that has wheels goes with the Python that it is in, and with that one's glibc."""
+    system = platform(facts) or ""
+    for component in dict.fromkeys((*WHEELS, *PACKAGES)):
+        for copy in copies(facts, component):
+            python = next((one for one in copies(facts, "python") if one.environment == copy.environment), None)
+            if python and release(copy):
+                find = WHEELS.get(component)
+                wheels = find(copy, matrix) if find else None
+                held = Installed(component=component, copy=copy, system=system, wheels=wheels)
+                yield from _python(held, python, matrix)
+                yield from _glibc(component, copy, wheels, python) if wheels else ()
+
+
+def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
+    """Return the wheels of a release that were listed: of each distribution that it takes, by processor."""
+    if component not in PACKAGES or (component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu"):
+        return ()
+    plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
+    names = (PACKAGES[component], *([f"jax-cuda{plugin[1]}-plugin"] if plugin else []))
+    return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in names)
+
+
+def free_threaded(python: Instance) -> bool:
+    """Return whether a Python is one without the GIL, which takes other wheels."""
+    return flag(python.facts, "gil") is False or bool(re.match(r"[\d.]+t$", python.version or ""))
+
+
+def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contract]:
+    """Return how a release goes with a Python; one without a wheel may have come from elsewhere, if it is here."""
+    if not python.version:
+        return
+    version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
+    for fits, needs, row in sorted(_fits(held, version, t, matrix), key=lambda one: one[0])[:1]:
+        without = Kept.LIMITED if held.component in COMPILED else Kept.BROKEN
+        kept = Kept.OK if fits else without if asked(held.copy) else Kept.UNKNOWN
+        fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
+        yield edge(held.component, "python", "python", fit, held.copy.environment)
+
+
+def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tuple[bool, str, Row]]:
+    """Give whether a Python is in the range that a release states, and whether there is a wheel, as far as rows say."""
+    wheels, name = held.wheels, f"{minor(version)}{t}"
+    span = ranges.VersionRange.parse(wheels.span) if wheels and wheels.span else None
+    inside = span is None or span.holds(version)
+    own = wheels.takes(name) if wheels and held.system != ON_ARM else None
+    if wheels and span and (not inside or span.text.startswith("==") or not asked(held.copy)):
+        yield inside, f"Python {span}", wheels.row
+    if wheels and own is not None:
+        ends = (wheels.free_threaded or ()) if t else wheels.pythons
+        said = f"Python {ends[0]} to {ends[-1]}{' without the GIL' if t else ''}" if ends else "a Python with the GIL"
+        yield own, said, wheels.row
+        return
+    for listed in tagged(held.component, held.copy, matrix):
+        here = [one for one in listed if held.system.removeprefix("linux-") in one.machines and one.pythons]
+        if here:
+            said = f"Python {' '.join(one.words for one in here)}"
+            yield any(one.takes(name) for one in here), said, here[0].row
+
+
+def _glibc(component: str, copy: Instance, wheels: Wheels, python: Instance) -> Iterator[Contract]:
+    glibc = text(python.facts, "glibc")
+    if glibc and wheels.glibc and numbers(glibc):
+        kept = Kept.OK if numbers(glibc) >= numbers(wheels.glibc) else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"glibc {wheels.glibc} or newer", found=f"glibc {glibc}", row=wheels.row)
+        yield edge(component, "python", "glibc", fit, copy.environment)
+
+
+def _torch(copy: Instance, matrix: Matrix) -> Wheels | None:
+    known = torch.release_of(matrix, copy.version or "")
+    rough = matrix.torch_releases.get(minor(copy.version))
+    if known and (known.glibc or rough is None):
+        free = known.free_threaded
+        return Wheels(pythons=known.pythons, free_threaded=free, glibc=known.glibc, row=known.row)
+    return Wheels(pythons=rough.pythons, glibc=rough.glibc, row=rough.row) if rough else None
+
+
+def _onnxruntime(copy: Instance, matrix: Matrix) -> Wheels | None:
+    known = frameworks.onnxruntime_of(matrix, copy.version or "")
+    return Wheels(pythons=known.pythons, glibc=known.glibc, row=known.row) if known else None
+
+
+def _tensorflow(copy: Instance, matrix: Matrix) -> Wheels | None:
+    known = frameworks.tensorflow_of(matrix, copy.version or "")
+    return Wheels(pythons=known.pythons, glibc=known.glibc, row=known.row) if known else None
+
+
+def _jax(copy: Instance, matrix: Matrix) -> Wheels | None:
+    known = frameworks.jax_of(matrix, copy.version or "")
+    if known is None:
+        return None
+    return Wheels(pythons=known.pythons, span=known.requires_python, glibc=known.glibc, row=known.row)
+
+
+def _vllm(copy: Instance, matrix: Matrix) -> Wheels | None:
+    known = serving.vllm_of(matrix, copy.version or "")
+    return Wheels(span=str(known.python), glibc=known.glibc, row=known.row) if known and known.python.text else None
+
+
+def _xformers(copy: Instance, matrix: Matrix) -> Wheels | None:
+    known = training.xformers_of(matrix, copy.version or "")
+    return Wheels(span=known.python.text, row=known.row) if known and known.python.text else None
+
+
+def _server(component: str) -> Callable[[Instance, Matrix], Wheels | None]:
+    def find(copy: Instance, matrix: Matrix) -> Wheels | None:
+        known = serving.release_of(matrix, component, copy.version or "")
+        return Wheels(span=known.python.text, row=known.row) if known and known.python.text else None
+
+    return find
+
+
+WHEELS: Mapping[str, Callable[[Instance, Matrix], Wheels | None]] = {
+    "pytorch": _torch,
+    "tensorflow": _tensorflow,
+    "jax": _jax,
+    "onnxruntime": _onnxruntime,
+    "vllm": _vllm,
+    "xformers": _xformers,
+    "sglang": _server("sglang"),
+    "tgi": _server("tgi"),
+    "tensorrt-llm": _server("tensorrt-llm"),
+}

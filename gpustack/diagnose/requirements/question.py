@@ -1,0 +1,228 @@
+"""The contracts that are drawn of what somebody asks about alone: the maker of the GPUs, and the CUDA of a toolkit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.inventory import builds, gpus, ours
+from gpustack.diagnose.machine.values import copies, items, number, text, told, version
+from gpustack.diagnose.requirements.edges import asked, edge, release
+from gpustack.diagnose.requirements.fits import Fit
+from gpustack.diagnose.requirements.python import COMPILED, ON_ARM, tagged
+from gpustack.matrix.subjects import frameworks, libraries, terms, torch
+from gpustack.matrix.subjects.ranges import minor, numbers
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.terms import System
+    from gpustack.model.facts import Component, Facts, Instance
+    from gpustack.model.report import Contract, Row
+
+
+TOOLKIT = "cuda-toolkit"
+MAKERS: Mapping[str, str] = {"cuda": "nvidia", "rocm": "amd", "xpu": "intel"}
+WORDS: Mapping[str, str] = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+DEVICES: Mapping[str, str] = {"nvidia": "gpu", "amd": "amd-gpu", "intel": "intel-gpu"}
+# What the package index serves as a CUDA build alone; beside a PyTorch of another maker it is a build of one's own.
+CUDA_ALONE = frozenset({"tensorflow", "vllm", "xformers", "transformer-engine", "tensorrt-llm"})
+BEFORE_MAJORS = 11  # until then one build of a library served one minor of CUDA
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how each thing that is asked about goes with the maker of the GPUs, and with the toolkit beside it."""
+    here = tuple(_makers_here(facts))
+    for one in facts.components if here else ():
+        if any(asked(copy) for copy in one.instances):
+            yield from _maker(one, here, facts, matrix)
+    yield from _platforms(facts, matrix)
+    toolkit = version(facts, TOOLKIT)
+    if toolkit and numbers(toolkit) and any(asked(copy) for copy in copies(facts, TOOLKIT)):
+        yield from _libraries(toolkit, facts, matrix)
+        yield from _frameworks(toolkit, facts, matrix)
+
+
+def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether there are wheels for the processor, where one was named or goes with the GPU."""
+    system = platform(facts) or ""
+    if not system.startswith("linux-") or not (facts.host.machine or system == ON_ARM):
+        return
+    machine = system.removeprefix("linux-")
+    for one in facts.components:
+        for copy in one.instances if any(map(asked, one.instances)) else ():
+            machines, row = _machines(one.id, copy, machine, matrix)
+            if row:
+                kept = Kept.OK if machine in machines else Kept.LIMITED if one.id in COMPILED else Kept.BROKEN
+                fit = Fit(kept=kept, needs=f"Linux on {' or '.join(machines)}", found=machine, row=row)
+                yield edge(one.id, "machine", "platform", fit, copy.environment)
+
+
+def _machines(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
+    """Return the processors that a release has wheels for, where a row says so."""
+    if component == "pytorch":
+        known = torch.release_of(matrix, copy.version or "")
+        offered = (one.partition("-") for one in (known.wheels if known else ()))
+        return tuple(name for system, _, name in offered if system == "linux"), known.row if known else None
+    listed = tagged(component, copy, matrix)
+    if not listed or not all(listed):
+        return (), None
+    machines = [tuple(name for one in wheels for name in one.machines) for wheels in listed]
+    row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
+    return tuple(name for name in machines[0] if all(name in held for held in machines)), row
+
+
+def _makers_here(facts: Facts) -> Iterator[str]:
+    if gpus(facts) or ours(facts) or items(told(facts, "libcuda"), "devices"):
+        yield "nvidia"
+    for maker in ("amd", "intel"):
+        if copies(facts, DEVICES[maker]):
+            yield maker
+
+
+def _maker(one: Component, here: tuple[str, ...], facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return that a thing is for GPUs of a maker of whom none is here; which build a PyTorch is says framework.py."""
+    build = next((build for build in builds(facts) if build.component == one.id), None)
+    maker = MAKERS.get(build.accelerator or "") if build else _alone(one.id, facts, matrix)
+    on_cpu = build is not None and build.accelerator == "cpu" and build.component != "pytorch"
+    if one.id == "pytorch" and here != ("intel",):
+        return
+    if on_cpu and "nvidia" not in here:
+        fit = Fit(kept=Kept.BROKEN, needs=f"a build for GPUs of {WORDS[here[0]]}", found="a build for cpu")
+        yield edge(one.id, DEVICES[here[0]], "accelerator", fit, one.instances[0].environment)
+    elif maker and maker not in here:
+        what = "a GPU of NVIDIA" if maker == "nvidia" else f"a GPU of {WORDS[maker]}"
+        built = one.id in CUDA_ALONE or build is not None
+        needs = f"{what}, since it is a {_platform(maker)} build" if built else what
+        known = None if built else _system(one.id, matrix)
+        fit = Fit(kept=Kept.BROKEN, needs=needs, found=_name(here[0], facts), row=known.row if known else None)
+        yield edge(one.id, DEVICES[here[0]], "maker", fit, one.instances[0].environment)
+
+
+def _platform(maker: str) -> str:
+    return {"nvidia": "CUDA", "amd": "ROCm", "intel": "SYCL"}[maker]
+
+
+def _alone(component: str, facts: Facts, matrix: Matrix) -> str | None:
+    """Return the maker whose GPUs alone a component is for; None for what is a maker's own GPU, or for anybody's."""
+    if component in DEVICES.values():
+        return None
+    if component in CUDA_ALONE:
+        beside = next((build.accelerator for build in builds(facts) if build.component == "pytorch"), None)
+        return "nvidia" if beside in {None, "cuda"} else None
+    known = _system(component, matrix)
+    return known.vendor if known and known.vendor in DEVICES else None
+
+
+def _system(component: str, matrix: Matrix) -> System | None:
+    return next((one for one in terms.systems(matrix) if one.id == component), None)
+
+
+def _name(maker: str, facts: Facts) -> str:
+    copy = next(iter(copies(facts, DEVICES[maker])), None)
+    name = (text(copy.facts, "name") or text(copy.facts, "gfx")) if copy else None
+    return f"{name}, a GPU of {WORDS[maker]}" if name else f"a GPU of {WORDS[maker]}"
+
+
+def _libraries(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Give for which CUDA the libraries that come apart from the toolkit are built: one build serves all of a major."""
+    for component in ("cudnn", "nccl", "tensorrt"):
+        for copy in copies(facts, component):
+            known = _built(component, copy, matrix) if asked(copy) and release(copy) else None
+            if known and known[0]:
+                yield edge(component, TOOLKIT, "cuda", _library_fit(toolkit, copy, *known))
+
+
+def _built(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[str, ...], Row] | None:
+    held = copy.version or ""
+    if component == "cudnn":
+        known = libraries.cudnn_of(matrix, held)
+        return (known.cuda, known.row) if known else None
+    if component == "tensorrt":
+        made = libraries.tensorrt_of(matrix, held)
+        return (made.cuda, made.row) if made else None
+    wheel = libraries.nccl_of(matrix, held)
+    return (tuple(map(str, wheel.built)), wheel.row) if wheel else None
+
+
+def _library_fit(toolkit: str, copy: Instance, cudas: tuple[str, ...], row: Row) -> Fit:
+    major, tagged = numbers(toolkit)[0], number(copy.facts, "cuda_major")
+    old = major < BEFORE_MAJORS
+    fits = minor(toolkit) in cudas if old else str(major) in {one.partition(".")[0] for one in cudas}
+    kept = Kept.OK if fits and tagged in {None, major} else Kept.BROKEN
+    needs = f"CUDA {tagged}" if tagged else f"CUDA {' or '.join(cudas)}"
+    return Fit(kept=kept, needs=needs, found=f"CUDA {toolkit}", row=row)
+
+
+def _frameworks(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Give how CUDA builds go with a toolkit beside them: wheels bring their own CUDA, ONNX Runtime takes this one."""
+    major = numbers(toolkit)[0]
+    for component, wanted, copy, row in _cudas(facts, matrix):
+        if component == "jax":
+            yield from _local(toolkit, wanted, copy, matrix)
+            continue
+        kept = Kept.OK if wanted == major else OTHERWISE.get(component, Kept.UNKNOWN)
+        needs = "nvcc" if component == "pytorch" else "libraries"
+        why = " to compile extensions" if component == "pytorch" else ""
+        fit = Fit(kept=kept, needs=f"{needs} of CUDA {wanted}{why}", found=f"CUDA {toolkit}", row=row)
+        yield edge(component, TOOLKIT, "toolkit", fit, copy.environment)
+
+
+TOLD = ("nvcc", "cudart")  # of many parts that are too old these are named first
+
+
+def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether a JAX could take the libraries and the compiler of this toolkit instead of those of its wheels."""
+    plugin, build = (
+        frameworks.jax_plugin(matrix, copy.version or "", major),
+        frameworks.jax_build(matrix, copy.version or "", major),
+    )
+    known = [one for one in libraries.toolkits(matrix) if numbers(one.toolkit)[:2] == numbers(toolkit)[:2]]
+    parts = next((one.parts for one in known if one.toolkit == toolkit), known[-1].parts if known else {})
+    instead = "instead of those of its own wheels"
+    fit = None
+    if plugin and numbers(toolkit)[0] != major:
+        fit = Fit(kept=Kept.LIMITED, needs=f"a toolkit of CUDA {major} to take its libraries {instead}", found="")
+    elif plugin and parts:
+        old = [name for name, span in plugin.requires.items() if name in parts and not span.holds(parts[name])]
+        old = sorted(old, key=lambda name: name not in TOLD)[: len(TOLD)]
+        needs = " and ".join(f"{name} {plugin.requires[name]}" for name in old) or f"parts of CUDA {major}"
+        has = f" with {' and '.join(f'{name} {parts[name]}' for name in old)}" if old else ""
+        kept = Kept.LIMITED if old else Kept.OK
+        fit = Fit(kept=kept, needs=f"{needs} to take a toolkit's libraries {instead}", found=has, row=plugin.row)
+    elif build and build.oldest_cuda and numbers(toolkit)[:2] < (build.oldest_cuda.major, build.oldest_cuda.minor):
+        needs = f"CUDA {build.oldest_cuda} or newer to take a toolkit's libraries {instead}"
+        fit = Fit(kept=Kept.LIMITED, needs=needs, found="", row=build.row)
+    if fit:
+        yield edge("jax", TOOLKIT, "toolkit", replace(fit, found=f"CUDA {toolkit}{fit.found}"), copy.environment)
+
+
+# What a toolkit of another CUDA major is; for others no row says whether their wheels brought their own.
+OTHERWISE: Mapping[str, Kept] = {"pytorch": Kept.LIMITED, "onnxruntime": Kept.BROKEN}
+
+
+def _cudas(facts: Facts, matrix: Matrix) -> Iterator[tuple[str, int, Instance, Row | None]]:
+    """Return the CUDA majors that builds were made for, each with the row that says so."""
+    for build in builds(facts):
+        if build.cuda and build.accelerator == "cuda" and asked(build.copy):
+            yield build.component, build.cuda.major, build.copy, _made_for(build, matrix)
+    for copy in copies(facts, "tensorflow"):
+        known = frameworks.tensorflow_of(matrix, copy.version or "") if asked(copy) and release(copy) else None
+        if known:
+            yield "tensorflow", known.cuda.major, copy, known.row
+
+
+def _made_for(build: Build, matrix: Matrix) -> Row | None:
+    held = build.copy.version or ""
+    if build.component == "onnxruntime":
+        known = frameworks.onnxruntime_of(matrix, held)
+        return known.row if known else None
+    if build.component == "pytorch":
+        made = torch.build_of(matrix, held, build.copy.build or "")
+        return made.row if made else None
+    plugin = frameworks.jax_build(matrix, held, build.cuda.major) if build.cuda else None
+    return plugin.row if plugin else None

@@ -1,0 +1,116 @@
+"""What serving programs need of the GPU for the techniques that they use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import capabilities, gpus
+from gpustack.diagnose.machine.values import copies, text
+from gpustack.diagnose.requirements.edges import asked, edge
+from gpustack.diagnose.requirements.fits import Fit
+from gpustack.matrix.subjects import serving
+from gpustack.matrix.subjects.ranges import is_version
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.serving import Technique
+    from gpustack.model.facts import Facts, Instance
+    from gpustack.model.report import Contract
+    from gpustack.model.versions import ComputeCapability
+
+
+SERVERS = ("vllm", "sglang", "tensorrt-llm", "tgi")
+EXTENSIONS = "torch-extensions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ability:
+    """One technique of one server in one Python, and whether it can be used here.
+
+    ``ok``: it can; ``limited``: the server runs without it; ``unknown``: no GPU was seen.
+    ``parallel``: it is one that spreads a model over several GPUs.
+    """
+
+    component: str
+    name: str
+    fit: Fit
+    environment: str | None
+    parallel: bool = False
+
+
+def abilities(facts: Facts, matrix: Matrix) -> Iterator[Ability]:
+    """Return every technique of every server whose release has rows, in the order of the rows."""
+    for server in SERVERS:
+        known: set[str | None] = set()
+        for copy in copies(facts, server):
+            if copy.environment not in known and is_version(copy.version or ""):
+                known.add(copy.environment)
+                for one in serving.techniques_of(matrix, server, copy.version or ""):
+                    fit = _fit(one, copy, facts)
+                    yield Ability(
+                        component=server,
+                        name=one.name,
+                        fit=fit,
+                        environment=copy.environment,
+                        parallel=bool(one.parallel),
+                    )
+
+
+def _fit(one: Technique, copy: Instance, facts: Facts) -> Fit:
+    """Return whether the GPUs, the build and the packages beside it have what a technique takes."""
+    if one.parallel:
+        return _parallel(one, facts)
+    here = capabilities(facts)
+    needs, note = f"{one.name}: {one.span}", f" ({one.note})" if one.note else ""
+    lacking = _lacking(one, copy, facts)
+    if lacking:
+        return Fit(kept=Kept.LIMITED, needs=needs, found=f"{lacking}: not usable", row=one.row)
+    if not here:
+        return Fit(kept=Kept.UNKNOWN, needs=needs, found="no GPU that was seen", row=one.row)
+    unfit = [gpu for gpu in here if not one.takes(gpu)]
+    if unfit:
+        return Fit(kept=Kept.LIMITED, needs=needs, found=f"{_names(unfit)}: not usable there", row=one.row)
+    return Fit(kept=Kept.OK, needs=needs, found=f"{_names(here)}{note}", row=one.row)
+
+
+def _names(here: list[ComputeCapability] | tuple[ComputeCapability, ...]) -> str:
+    return "a GPU of " + " and ".join(gpu.sm for gpu in here)
+
+
+def _lacking(one: Technique, copy: Instance, facts: Facts) -> str | None:
+    """Return what this build or this Python does not have of what a technique needs; nothing where nobody listed it."""
+    if one.needs:
+        lists = [listed for listed in copies(facts, "packages") if listed.environment == copy.environment]
+        if lists and not any(text(listed.facts, "distributions", one.needs) for listed in lists):
+            return f"{one.needs} is not installed"
+    if one.file:
+        files = [other.path or "" for other in copies(facts, EXTENSIONS) if other.environment == copy.environment]
+        own = [path for path in files if f"/{one.component}/" in path]
+        if own and not any(one.file in path for path in own):
+            return f"no {one.file} in this build"
+    return None
+
+
+def _parallel(one: Technique, facts: Facts) -> Fit:
+    """Tell how many GPUs a model can be spread over: each size up to their number that divides it evenly."""
+    count = len(gpus(facts))
+    needs = f"{one.name}: {one.span}"
+    if not count:
+        return Fit(kept=Kept.UNKNOWN, needs=needs, found="no GPU that was seen", row=one.row)
+    if count == 1:
+        return Fit(kept=Kept.LIMITED, needs=needs, found="one GPU", row=one.row)
+    alike = len(set(capabilities(facts))) <= 1
+    found = f"{count} GPUs{'' if alike else ' that are not alike'}"
+    return Fit(kept=Kept.OK if alike else Kept.LIMITED, needs=needs, found=found, row=one.row)
+
+
+def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether each technique of each installed server can be used here."""
+    named = any(asked(copy) for copy in copies(facts, "gpu"))
+    for one in abilities(facts, matrix):
+        if not (one.parallel and named):  # how many there are, nobody said
+            yield edge(one.component, "gpu", "technique", one.fit, one.environment)

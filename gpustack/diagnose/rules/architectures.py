@@ -1,0 +1,406 @@
+"""Builds without code for the GPU."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.frameworks import (
+    because_torch,
+    capability,
+    embedded,
+    gpu_name,
+    gpu_words,
+    named_gpus,
+    torch,
+    torch_cuda,
+    torch_version,
+)
+from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cuda, from_text, gpus
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.toolchain import toolchain_toolkits
+from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, told, version
+from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import frameworks, serving
+from gpustack.matrix.subjects import torch as wheels
+from gpustack.model.command import ARCH, DISTRIBUTION, GPU, NUMBER, PYTHON, Command, either, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.versions import ComputeCapability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Because
+    from gpustack.model.rows import Architecture
+    from gpustack.model.versions import CudaVersion
+
+
+NAMED = (
+    "arch-not-compatible",
+    "arch-too-old",
+    "arch-needs-cuda",
+    "tf-ignores-gpu",
+    "tf-no-binary",
+    "container-gpu-unsupported",
+)
+BARE = ("no-kernel-image", "invalid-device-function")
+# Programs that are no PyTorch: how each is called, and the command that helps.
+CUDA_BUILD = "cmake -B build -DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES={arch} && cmake --build build --config Release"
+ARCH_LIST = "export TORCH_CUDA_ARCH_LIST={arch}"
+ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
+OTHERS = {
+    "ggml-arch": ("This build of llama.cpp (ggml-cuda)", CUDA_BUILD),
+    "trt-sm-unsupported": ("TensorRT here", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
+    "paddle-arch": (
+        "This build of PaddlePaddle",
+        "# its wheels by CUDA: https://www.paddlepaddle.org.cn/en/install/quick",
+    ),
+}
+LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
+RANGES = ("arch-supported", "arch-range", "arch-minimum", "torch-advises")
+INVALID, ASKED = "kernel-image-invalid", "TORCH_CUDA_ARCH_LIST"
+COMPLAINTS = (*NAMED, *BARE, *OTHERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What programs say of one GPU: its name and compute capability, as far as they or the facts tell."""
+
+    name: str | None
+    digits: str | None
+    sure: bool
+
+
+def finding(facts: Facts, matrix: Matrix) -> Finding | None:
+    """Return the finding that programs' words lead to, or None where they complain of nothing."""
+    if not (_complaints(facts) or _of_older_cuda(facts, matrix)) or _runs_all_the_same(facts):
+        return None
+    gpu = _words_gpu(facts)
+    cc = ComputeCapability.parse(gpu.digits)
+    what = _what(facts, cc)
+    known = matrix.arch(cc) if cc else None
+    return arch_not_in_build.finding(
+        instance="pytorch" if torch(facts) else None,
+        component="pytorch" if what.startswith("PyTorch") else "cuda-runtime",
+        title=f"{what} has no code for {gpu_words(gpu.name, gpu.digits)}",
+        detail=" ".join(filter(None, _details(facts, matrix, cc))),
+        because=(
+            *grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6),
+            *because_torch(facts),
+            *_gpu_ground(facts),
+            *_toolkit_ground(facts),
+        ),
+        row=known.row if known else None,
+        confidence=Confidence.CERTAIN if gpu.sure else Confidence.LIKELY,
+        fix=_words_fix(facts, matrix, cc),
+    )
+
+
+def _complaints(facts: Facts) -> bool:
+    """Return whether programs complain of an NVIDIA GPU: HIP uses some of the same words.
+
+    PyTorch prints what it has code for only where the GPU needs other code, so that list alone is a complaint as well.
+    """
+    named = [one.line for one in said(facts, "ggml-kernel-needs")]  # the build has code for this GPU, that kernel none
+    return any("HIP" not in one.line and one.line not in named for one in said(facts, *COMPLAINTS)) or _lists_others(
+        facts
+    )
+
+
+def _lists_others(facts: Facts) -> bool:
+    """Return whether PyTorch lists what it has code for, and the GPUs that are known here are not among it."""
+    listed = value(facts, "arch-supported", "archs")
+    found = {gpu.sm for gpu in capabilities(facts)}
+    return bool(listed and found) and not found & set(re.findall(r"sm_\d+", listed or ""))
+
+
+def _has_code(facts: Facts, cc: ComputeCapability | None) -> bool:
+    """Return whether PyTorch itself has code for a GPU, so that something compiled beside it has not."""
+    build = torch(facts)
+    named = heard(facts, *NAMED, "arch-minimum", "arch-supported")
+    return bool(cc and build and not named and any(one.kind == "sm" and one.runs_on(cc) for one in build.archs))
+
+
+def _of_older_cuda(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether CUDA takes the code of a TensorFlow for invalid whose CUDA did not know the GPU that is here."""
+    if not heard(facts, INVALID):
+        return False
+    cuda = _tensorflow_cuda(facts, matrix)
+    known = [matrix.arch(gpu.capability) for gpu in named_gpus(facts) if gpu.capability]
+    firsts = [one.first_toolkit for one in known if one and one.first_toolkit]
+    return cuda is not None and bool(firsts) and cuda < min(firsts)
+
+
+def _tensorflow_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Return the CUDA version that TensorFlow here was built with, where no PyTorch is mentioned."""
+    made = frameworks.tensorflow_of(matrix, version(facts, "tensorflow") or "0")
+    return made.cuda if made and torch(facts) is None else None
+
+
+def _runs_all_the_same(facts: Facts) -> bool:
+    """Return whether PyTorch only warns of a GPU that is newer than its newest, and of the same generation."""
+    if heard(facts, *BARE, *OTHERS, "arch-not-compatible", "tf-ignores-gpu"):
+        return False
+    high = ComputeCapability.parse(value(facts, "arch-range", "high"))
+    found = ComputeCapability.parse(value(facts, "arch-too-old", "cc"))
+    return bool(high and found and found.major == high.major and found >= high)
+
+
+def _words_gpu(facts: Facts) -> Complaint:
+    """Return the GPU that is complained of: as a message names it, else the only kind that is mentioned."""
+    for one in said(facts, *NAMED):
+        digits = capability(one.values.get("cc") or one.values.get("arch"))
+        name = (one.values.get("gpu") or "").rpartition("Warning: ")[2].strip()
+        found = next((gpu for gpu in named_gpus(facts) if name and (name in gpu.name or gpu.name in name)), None)
+        if digits or name:
+            return Complaint(name=name or None, digits=digits or (str(found.capability) if found else None), sure=True)
+    for one in said(facts, *OTHERS):
+        values = one.values
+        digits = capability(values.get("cc") or values.get("arch") or values.get("arch2") or _hex(values.get("hex")))
+        if digits:
+            return Complaint(name=None, digits=_short(digits), sure=True)
+    gpus = named_gpus(facts)
+    if gpus:
+        return Complaint(name=gpus[0].name, digits=str(gpus[0].capability), sure=len(gpus) == 1)
+    return Complaint(name=gpu_name(facts), digits=None, sure=False)
+
+
+def _hex(digits: str | None) -> str | None:
+    """Return 601 for 0x601, which is how TensorRT writes compute capability 6.1."""
+    whole = digits and re.fullmatch("[0-9a-fA-F]{3,4}", digits)
+    return f"{int(digits[:-2], 16)}.{int(digits[-2:], 16)}" if digits and whole else None
+
+
+def _short(digits: str) -> str:
+    """Return 6.0 for 60.0, since llama.cpp writes ten times the number."""
+    major, _, rest = digits.partition(".")
+    return f"{major[:-1]}.{major[-1]}" if rest == "0" and len(major) > 1 and int(major) >= 30 else digits  # noqa: PLR2004
+
+
+def _what(facts: Facts, cc: ComputeCapability | None) -> str:
+    release, server = torch_version(facts), version(facts, "vllm")
+    if heard(facts, "tf-ignores-gpu", "tf-no-binary") or (heard(facts, INVALID) and not release):
+        return f"TensorFlow {version(facts, 'tensorflow') or ''}".strip()
+    if heard(facts, "container-gpu-unsupported"):
+        return "This image"
+    other = said(facts, *OTHERS)
+    if other:
+        return OTHERS[other[0].kind][0]
+    if _has_code(facts, cc) and not embedded(facts):
+        return f"The vLLM wheel {server}" if server else "A compiled extension beside PyTorch"
+    if release or heard(facts, *NAMED):
+        return f"PyTorch {release}" if release else "PyTorch here"
+    return "A compiled part of the program"
+
+
+def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Iterator[str]:
+    """Return what the build does have, and which CUDA knows the GPU."""
+    listed = next((found for kind in LISTS if (found := value(facts, kind, "archs"))), None)
+    asked = text(table(told(facts, "environment"), "variables"), ASKED)
+    if asked:
+        yield f"{ASKED} asked for {asked} when it was built."
+    low, high = value(facts, "arch-range", "low"), value(facts, "arch-range", "high")
+    least = value(facts, "arch-minimum", "low") or value(facts, "tf-ignores-gpu", "needs")
+    build = torch(facts)
+    if listed:
+        yield f"It has code for {listed.strip(' .,')}."
+    elif build and build.archs:
+        yield f"It has code for {' '.join(_arch(one.kind, one.capability.sm) for one in build.archs)}."
+    if low and high:
+        yield f"It supports compute capability {low} to {high}."
+    elif least:
+        yield f"The oldest that it supports is compute capability {least}."
+    cuda = torch_cuda(facts) or _tensorflow_cuda(facts, matrix)
+    yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
+    yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
+    floor = serving.vllm_floor(matrix, version(facts, "vllm") or "0")
+    if _has_code(facts, cc):
+        yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."
+    if floor and cc and cc < floor.capability:
+        yield f"Wheels of this vLLM run from compute capability {floor.capability} on."
+    if embedded(facts):
+        yield "It is a Jetson: generic wheels are made for other GPUs."
+
+
+def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[str]:
+    """Return which CUDA knows a GPU, where that is what hinders."""
+    if known and known.first_toolkit and (cuda is None or cuda < known.first_toolkit) and known.last_toolkit is None:
+        yield f"CUDA {known.first_toolkit} is the first that can compile for it."
+    elif known and known.last_toolkit and (cuda is None or cuda > known.last_toolkit):
+        yield f"CUDA {known.last_toolkit} was the last that compiles for it."
+
+
+def _arch(kind: str, sm: str) -> str:
+    return f"{kind}_{sm.removeprefix('sm_')}"
+
+
+def _toolkit_ground(facts: Facts) -> Iterator[Because]:
+    """Return the toolkit that a program which is no PyTorch was built with."""
+    if torch(facts) is None:
+        yield from (one.because for one in toolchain_toolkits(facts)[:1])
+
+
+def _gpu_ground(facts: Facts) -> Iterator[Because]:
+    if named_gpus(facts):
+        yield because(facts, "gpu", "name")
+        yield because(facts, "gpu", "cc")
+
+
+def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
+    build, advised = torch(facts), value(facts, "torch-advises", "cuda")
+    if embedded(facts) and build:
+        return fixes.jetson(build)
+    if advised:
+        tag = f"cu{advised.split()[-1].replace('.', '')}"
+        return Fix(
+            text=f"Install the build for CUDA {advised.strip()} ({tag}), as PyTorch itself advises.",
+            commands=(fixes.install_torch(PYTHON(None), None, tag, DISTRIBUTION("torchvision")),),
+            verify=fixes.TORCH_SEES,
+        )
+    wheel = _wheel(facts, matrix, cc)
+    if wheel:
+        return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+    other = said(facts, *OTHERS)
+    command = OTHERS[other[0].kind][1] if other else ARCH_LIST
+    arch = NUMBER(cc.sm.removeprefix("sm_")) if cc and other else ARCH(cc)
+    return Fix(
+        text="Install a build that has code for this GPU, or build it from source for it"
+        + (f" ({cc.sm})." if cc else "."),
+        commands=(sh(command, arch=arch),) if cc else (ASK,),
+        verify=ASK,
+    )
+
+
+def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[str, tuple[Command, ...]] | None:
+    """Return a PyTorch of the index with code for a GPU: fit for the driver, else the newest, smallest CUDA first."""
+    build = torch(facts)
+    if cc is None or _has_code(facts, cc) or not (build or heard(facts, *NAMED, *BARE)):
+        return None
+    fitting = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
+    if fitting and cc in capabilities(facts) and driver_cuda(facts, matrix):
+        return fitting
+    current = (torch_version(facts) or "").partition("+")[0], build.copy.build if build else None
+    found = [one for one in wheels.builds_for_arch(matrix, cc) if one.cuda and (one.version, one.tag) != current]
+    same = [one for one in found if one.version == current[0]]
+    if not found:
+        return None
+    last = (same or found)[-1].version
+    one = next(one for one in found if one.version == last)
+    words = f"Install PyTorch {one.version}, build {one.tag} (CUDA {one.cuda}) or newer, which has code for {cc.sm}."
+    return words, (fixes.install_torch(PYTHON(None), one.version, one.tag),)
+
+
+@rule("arch-not-in-build", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR, in_one_python=True)
+def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A build has no code for this GPU.
+
+    Machine code runs on its own architecture generation alone, and a build carries code for some of them: a GPU that is
+    newer than the build, or one that the build has dropped, gets "no kernel image is available" (error 209) or "not
+    compatible with the current PyTorch installation". Take a build that lists the GPU's architecture.
+    """
+    complaint = finding(facts, matrix)
+    if complaint:
+        yield complaint
+        return
+    here = capabilities(facts)
+    for build in builds(facts):
+        if from_text(facts) and (heard(facts, "ran-on-gpu") or build.accelerator != "cuda" or _guessed(build)):
+            continue  # it was seen at work, or nobody knows what it is
+        without = [gpu for gpu in here if not any(arch.runs_on(gpu) for arch in build.archs)]
+        if build.archs and without and not any(by_ptx(build, gpu) for gpu in without):
+            yield _finding(build, without, facts, matrix, some=len(without) < len(here))
+
+
+def _guessed(build: Build) -> bool:
+    return text(build.copy.facts, "build_from") is not None
+
+
+def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix, *, some: bool) -> Finding:
+    fit = arch_fit(build, without[0], facts, matrix)
+    known = matrix.arch(without[0])
+    name = f"{without[0].sm} ({known.name})" if known else without[0].sm
+    since = (
+        f" CUDA {known.first_toolkit} is the first that can compile for it." if known and known.first_toolkit else ""
+    )
+    return arch_not_in_build.finding(
+        instance=build.mark,
+        severity=Severity.WARNING if some else Severity.ERROR,
+        component=build.component,
+        title=f"{build.name} has no code for {_product(facts, without[0])}, {name}",
+        detail=f"The build has {fit.found}.{since}",
+        because=(
+            because_of(facts, build.component, build.copy, "version"),
+            because_of(facts, build.component, build.copy, "archs"),
+            *_build_gpu(facts, without[0]),
+        ),
+        row=fit.row,
+        fix=_build_fix(build, without, facts, matrix),
+    )
+
+
+def _build_fix(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
+    """Return how to get code for the GPUs; where there is code for some, how to use those alone."""
+    wheel = fixes.torch_wheel(build, facts, matrix)
+    text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
+    commands = wheel[1] if wheel else (sh("export TORCH_CUDA_ARCH_LIST={arch}", arch=ARCH(without[0])),)
+    devices = items(told(facts, "libcuda"), "devices")
+    fit = [
+        str(number(one, "ordinal"))
+        for one in devices
+        if ComputeCapability.parse(text(one, "cc")) not in {None, *without}
+    ]
+    if fit and len(fit) < len(devices):
+        text_ = f"Show programs only the GPUs that it has code for. Or for all: {text_}"
+        commands = either(sh("export CUDA_VISIBLE_DEVICES={gpus}", gpus=GPU(",".join(fit))), *commands)
+    return Fix(text=text_, commands=commands, verify=fixes.verify(build))
+
+
+def _product(facts: Facts, wanted: ComputeCapability) -> str:
+    """Return the GPU's name as texts tell it; on a live machine its architecture is enough."""
+    return next((gpu.name for gpu in gpus(facts) if from_text(facts) and gpu.capability == wanted), "this GPU")
+
+
+def _build_gpu(facts: Facts, wanted: ComputeCapability) -> Iterator[Because]:
+    """Return the GPU that the code is missing for, as the driver names it."""
+    for gpu in gpus(facts):
+        if gpu.capability == wanted:
+            yield because_of(facts, "gpu", gpu.copy, "name")
+            yield because_of(facts, "gpu", gpu.copy, "cc")
+            return
+    yield because(facts, "libcuda", "devices")
+
+
+@rule("arch-by-ptx-only", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.WARNING)
+def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A build reaches this GPU only by PTX, which the driver must compile at the first start.
+
+    It works, but the first start takes minutes while the driver compiles every kernel, and the result is slower than
+    code made for the GPU. The driver keeps what it compiled (in ~/.nv/ComputeCache) until build or driver changes. Take
+    a build with machine code for this GPU where there is one.
+    """
+    for build in builds(facts):
+        gpus = [gpu for gpu in capabilities(facts) if by_ptx(build, gpu)]
+        if not gpus or ptx_too_new(build, facts, matrix):
+            continue
+        wheel = fixes.torch_wheel(build, facts, matrix)
+        yield arch_by_ptx_only.finding(
+            instance=build.mark,
+            component=build.component,
+            title=f"{build.name} reaches {gpus[0].sm} only by PTX: its first start is slow",
+            because=(because_of(facts, build.component, build.copy, "archs"),),
+            row=arch_fit(build, gpus[0], facts, matrix).row,
+            fix=Fix(
+                text=wheel[0]
+                if wheel
+                else "Give the driver room to keep what it compiles, and the first start its time.",
+                commands=wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),),
+                verify=fixes.verify(build),
+            ),
+        )

@@ -1,0 +1,393 @@
+"""What could not be judged, or is only worth a remark."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.inventory import (
+    FRAMEWORKS,
+    MAKERS,
+    any_gpu,
+    builds,
+    capabilities,
+    driver_release,
+    from_text,
+    gpus,
+    nvidia_here,
+    on_bus,
+    starts,
+    unasked,
+    user_release,
+)
+from gpustack.diagnose.machine.values import because, because_of, copies, items, status, table, text, told
+from gpustack.diagnose.machine.views import each, inside
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import known_bad
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.known_bad import KnownBad
+    from gpustack.model.facts import Component, Facts, JsonValue
+
+
+OTHER = ("i386", "i486", "i586", "i686", "x86_32")  # words in the names of files for 32-bit programs
+ICD_MAKERS = {"nvidia": ("nvidia",), "amd": ("amd",), "intel": ("intel", "igdrcl")}
+HERE = frozenset({Status.PRESENT, Status.FAILED})
+
+
+def broken(facts: Facts, component: str, finding: str, verify: Command) -> Iterator[Finding]:
+    """Return each registered driver whose library is not there, where there is a loader that programs would ask."""
+    if status(facts, component) not in HERE:
+        return
+    seen = facts.find(component)
+    for icd in items(told(facts, component), "icds"):
+        library, file, by = text(icd, "library"), text(icd, "file"), text(icd, "by")
+        if library is None or text(icd, "path") or text(icd, "error") or _for_32_bits(icd):
+            continue
+        where = file or "OCL_ICD_FILENAMES"
+        yield Finding(
+            id=finding,
+            instance=where if file else library,
+            severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
+            layer=Layer.RUNTIME,
+            component=component,
+            title=f"{where} registers the {NAMES[component]} driver {library}, which is not there",
+            detail="The loader passes over it: the devices of that driver are missing from every list."
+            + (f" The file was named by {by}." if by and by != "folder" else ""),
+            because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
+            fix=Fix(
+                text="Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
+                commands=(
+                    sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
+                    sh("# sudo mv {file} {off}, where no package has it", file=PATH(where), off=PATH(f"{where}.off")),
+                ),
+                needs_root=True,
+                verify=verify,
+            )
+            if file
+            else Fix(
+                text="Take the library out of the variable.",
+                commands=(sh("unset {variable}", variable=VARIABLE(where)),),
+                verify=verify,
+            ),
+        )
+
+
+NAMES = {"opencl": "OpenCL", "vulkan": "Vulkan"}
+
+
+def _computes(component: str, library: str, facts: Facts) -> bool:
+    """Return whether programs compute through it on a GPU that is here; Vulkan is for pictures."""
+    makers = [maker for maker, words in ICD_MAKERS.items() if any(word in library.lower() for word in words)]
+    return component == "opencl" and any(on_bus(facts, maker) or copies(facts, f"{maker}-gpu") for maker in makers)
+
+
+def _for_32_bits(icd: JsonValue) -> bool:
+    """Return whether it is for 32-bit programs, whose libraries are found on other paths."""
+    return text(icd, "bits") == "32" or any(word in (text(icd, "file") or "") for word in OTHER)
+
+
+@rule("opencl-icd-broken", layer=Layer.RUNTIME, component="opencl", severity=Severity.INFO)
+def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A driver is registered for OpenCL whose library is not there.
+
+    Each file of /etc/OpenCL/vendors names the library of one driver, and the loader shows the devices of all that it
+    can load. What is not there is passed over in silence: clinfo lists fewer platforms, or none (error -1001). Mostly a
+    driver was removed and its file stayed, or a container was given the file without the library.
+    """
+    yield from broken(facts, "opencl", "opencl-icd-broken", sh("clinfo -l"))
+
+
+@rule("vulkan-icd-broken", layer=Layer.RUNTIME, component="vulkan", severity=Severity.INFO)
+def vulkan_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A driver is registered for Vulkan whose library is not there.
+
+    Each manifest in the loader's folders (vulkan/icd.d), or named by VK_DRIVER_FILES, names the library of one driver.
+    The loader passes over what it cannot load, and says so only when it is asked to (VK_LOADER_DEBUG=all). Mostly a
+    driver was removed and its manifest stayed, or a container was given the manifest without the library.
+    """
+    yield from broken(facts, "vulkan", "vulkan-icd-broken", sh("vulkaninfo --summary"))
+
+
+WORDS = {
+    "wrong-results": "is known to give wrong results",
+    "crash": "is known to fail",
+    "hang": "is known to hang",
+    "slow": "is known to cost much time or memory",
+    "leak": "is known to lose memory",
+}
+GRAVE = frozenset({"wrong-results", "crash", "hang"})
+DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
+
+
+@rule("known-bad-combination", layer=Layer.LIBRARY, component="pytorch", severity=Severity.WARNING)
+def known_bad_combination(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A combination of versions that is known to go wrong: wrong results, a crash, a hang, or much time or memory lost.
+
+    Its makers, or people who measured it, have said so; the row names the source. Where it goes wrong only under a
+    condition that no version shows, this is a remark: see whether the condition is yours. Otherwise change one of the
+    versions as advised; wrong results are the worst of these, since nothing else tells of them.
+    """
+    chosen, *others = each(facts)
+    found = tuple(_found(chosen, matrix))
+    yield from found
+    for view in others:
+        python = view.environments[0].python
+        own = _own(view, python)
+        for finding in _found(view, matrix):
+            if finding not in found and any(one.component in own for one in finding.because):
+                yield inside(finding, python)
+
+
+def _own(facts: Facts, python: str) -> frozenset[str]:
+    """Return what lies in this Python itself: the machine's own libraries are judged with the chosen one."""
+    packages = table(told(facts, "packages"), "distributions")
+    named = (DISTRIBUTIONS.get(name, name) for name in packages)
+    held = (one.id for one in facts.components if any(copy.environment == python for copy in one.instances))
+    return frozenset((*named, *held))
+
+
+def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return what one Python and the machine have."""
+    versions = versions_of(facts)
+    if not versions:
+        return
+    gfx = tuple(name for copy in copies(facts, "amd-gpu") if (name := text(copy.facts, "gfx")))
+    count = len(gpus(facts)) or len(gfx)
+    here = capabilities(facts)
+    for one in known_bad.matching(matrix, versions, here, gfx, count, architecture=facts.host.machine):
+        yield _bad_finding(one, versions, facts)
+
+
+def versions_of(facts: Facts) -> Mapping[str, str]:
+    """Return the version in use of each component and package, where one is known."""
+    packages = table(told(facts, "packages"), "distributions")
+    named = {DISTRIBUTIONS.get(name, name): held for name, held in packages.items() if isinstance(held, str)}
+    used = {one.id: told(facts, one.id).get("version") for one in facts.components}
+    return {**named, **{name: held for name, held in used.items() if isinstance(held, str)}}
+
+
+def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts) -> Finding:
+    proven = one.proof is known_bad.Proof.PROJECT
+    certain = not one.when and one.effect.value in GRAVE and proven and not from_text(facts)
+    seen = facts.find(one.component)
+    pair = " with ".join(f"{name} {versions[name]}" for name in (one.component, *one.partners))
+    return known_bad_combination.finding(
+        instance=one.id,
+        severity=Severity.WARNING if certain else Severity.INFO,
+        layer=seen.layer if seen else Layer.LIBRARY,
+        component=one.component,
+        title=f"{pair} {WORDS[one.effect.value]}{f' where {one.when}' if one.when else ''}",
+        detail=f"{one.what[:1].upper()}{one.what[1:]}.",
+        because=tuple(
+            Because(component=name, fact="version", value=versions[name], source=_source(name, facts))
+            for name in (one.component, *one.partners)
+        ),
+        row=one.row,
+        fix=Fix(
+            text=one.advice,
+            commands=(sh("gpustack matrix show {subject}", subject=NAME(one.component)),),
+            verify=sh("gpustack doctor"),
+        ),
+        confidence=Confidence.LIKELY if proven else Confidence.POSSIBLE,
+    )
+
+
+def _source(name: str, facts: Facts) -> str:
+    seen = facts.find(name) or facts.find("packages")
+    return seen.source if seen else ""
+
+
+FIX = Fix(
+    text="Bring gpustack up to date, from where this one was installed; this shows what the matrix lacks.",
+    commands=(sh("gpustack matrix update"),),
+    verify=sh("gpustack --version"),
+)
+
+
+@rule("newer-than-matrix", layer=Layer.ENVIRONMENT, component="gpustack", severity=Severity.INFO, in_one_python=True)
+def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Something here is newer than the compatibility matrix knows.
+
+    What the matrix does not know is never called fine and never called broken: the rules that need its rows stay
+    silent. Bring gpustack up to date, or let ``gpustack matrix update`` show what the package index has that the matrix
+    lacks.
+    """
+    yield from _drivers(facts, matrix)
+    yield from _torch(facts, matrix)
+
+
+def _drivers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    release, newest = driver_release(facts) or user_release(facts), max(matrix.branches)
+    if release and release.branch > newest and not facts.host.wsl:
+        title = f"Driver {release} is of a branch newer than the matrix knows ({newest})"
+        yield _newer("nvidia-driver", Layer.DRIVER, title, because(facts, "nvidia-driver", "version"))
+
+
+def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    for build in builds(facts):
+        if build.component == "pytorch" and build.copy.version:
+            newest = max(matrix.torch_releases, key=numbers)
+            if numbers(build.copy.version)[:2] > numbers(newest):
+                title = f"{build.name} is newer than the matrix knows ({newest})"
+                ground = because_of(facts, "pytorch", build.copy, "version")
+                yield _newer("pytorch", Layer.FRAMEWORK, title, ground, build.mark)
+
+
+def _newer(component: str, layer: Layer, title: str, ground: Because, instance: str | None = None) -> Finding:
+    return newer_than_matrix.finding(
+        instance=instance,
+        layer=layer,
+        component=component,
+        title=title,
+        detail="What depends on it is not judged by rows.",
+        because=(ground,),
+        fix=FIX,
+    )
+
+
+OLD_DAYS = 270  # PyTorch and the CUDA toolkit bring a minor release every two to three months: three are missing then
+
+
+@rule("matrix-old", layer=Layer.ENVIRONMENT, component="gpustack", severity=Severity.INFO)
+def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The compatibility matrix is old beside the machine that it judges.
+
+    Releases of the last months are missing from it, so more and more of the machine is neither called fine nor called
+    broken. Bring gpustack up to date.
+    """
+    age = _days(matrix.date, facts.taken)
+    if age is not None and age > OLD_DAYS:
+        yield matrix_old.finding(
+            title=f"The compatibility matrix is of {matrix.date}, {age} days before these facts were taken",
+            because=(Because(component="gpustack", fact="matrix_date", value=matrix.date, source="the matrix"),),
+            fix=FIX,
+        )
+
+
+def _days(then: str, now: str) -> int | None:
+    """Return the days from one date to another, None where either is none."""
+    try:
+        return (date.fromisoformat(now[:10]) - date.fromisoformat(then)).days
+    except ValueError:
+        return None
+
+
+ALWAYS = ("pci-display",)
+WITH_NVIDIA = ("nvml", "libcuda", "libnvidia-ml", "nvidia.ko", "nvidia-driver")
+ABOVE = frozenset({Layer.RUNTIME, Layer.LIBRARY, Layer.FRAMEWORK})
+AROUND = frozenset({"linux-kernel", "kernel-log", "python", "packages"})  # what the rules ask of besides
+NEEDED = AROUND | {*FRAMEWORKS, "tensorflow"}  # of no maker of GPUs
+# How a process ends that asks a library which is sick, and what the loader says of a file that is none.
+DIED = re.compile(
+    r"(?:was )?killed by |(?:gave )?no answer in |ended with (?:exit )?code |printed |closed its output"
+    r"|still there after|the time was up|it was interrupted|.*could (?:not )?be started"
+    r"|.*(?:invalid ELF header|file too short|wrong ELF class|undefined symbol|Is a directory"
+    r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
+)
+UNTOLD = "no reason was given"
+
+
+@rule("component-not-seen", layer=Layer.ENVIRONMENT, component="gpustack", severity=Severity.UNKNOWN)
+def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Something that a verdict rests on could not be looked at.
+
+    The probe crashed, was ended because its time was up, or could not run. A driver that does not answer is mostly
+    stuck in the kernel: look at the kernel's log, and at processes in state D. A probe that failed by itself met a file
+    that it cannot read, or is at fault: report it. What was not seen is neither well nor ill, so the verdict is
+    unknown.
+    """
+    wanted = ALWAYS + (WITH_NVIDIA if nvidia_here(facts) or any_gpu(facts) is None else ())
+    if nvidia_here(facts) and status(facts, "nvml") is not Status.FAILED:  # else the list of GPUs fails with NVML
+        several = gpus(facts)[1:] and status(facts, "gpu") is Status.PRESENT  # else the links fail with the GPUs
+        wanted += ("gpu", "nvlink") if several else ("gpu",)
+    wanted += ("nvidia-uvm.ko",) if nvidia_here(facts) and starts(facts) is None else ()
+    wanted += tuple(one.id for one in facts.components if one.id in WITH_NVIDIA and DIED.match(one.reason or ""))
+    for seen in facts.components:
+        if seen.id in wanted and seen.status in {Status.FAILED, Status.UNKNOWN} and not _explained(seen):
+            errors = (text(copy.facts, "error") for copy in seen.instances)
+            yield _unseen_finding(seen, seen.id, seen.reason or next(filter(None, errors), None) or UNTOLD)
+    gpu = facts.find("gpu")
+    for copy in gpu.instances if gpu else ():
+        if gpu and copy.status is Status.FAILED and unasked(copy):
+            yield _unseen_finding(gpu, f"gpu {copy.key}", text(copy.facts, "error") or UNTOLD)
+    if any_gpu(facts) and not from_text(facts):
+        yield from _above(facts)
+
+
+def _above(facts: Facts) -> Iterator[Finding]:
+    """Return what stands on the driver and could not be asked: one finding for all that failed in the same words."""
+    makers = {maker for maker in MAKERS if on_bus(facts, maker) or copies(facts, f"{maker}-gpu")}
+    makers |= {"any", *(("nvidia",) if nvidia_here(facts) else ())}
+    alike: dict[str, list[Component]] = {}
+    for seen in facts.components:
+        if not _around(seen) or seen.vendor not in makers:
+            continue
+        for copy in seen.instances:
+            error = text(copy.facts, "error") or ""
+            if copy.status is Status.FAILED and copy.environment is None and DIED.match(error):
+                yield _unseen_finding(seen, copy.path or copy.key, error)
+            elif copy.status is Status.UNKNOWN and _lost(seen, text(copy.facts, "answer"), error):
+                yield _unseen_finding(seen, f"{seen.id} in {copy.environment}", error or UNTOLD)
+        if not seen.instances and _lost(seen, seen.status, seen.reason):
+            alike.setdefault(seen.reason or UNTOLD, []).append(seen)
+    for reason, group in alike.items():
+        more = f" and {len(group) - 1} more" if group[1:] else ""
+        yield _unseen_finding(group[0], group[0].id + more, reason)
+
+
+def _around(seen: Component) -> bool:
+    return seen.layer in ABOVE or seen.id in AROUND
+
+
+def _lost(seen: Component, answer: str | None, reason: str | None) -> bool:
+    """Return whether nothing was learnt of something that the verdict rests on; files alone need not tell all."""
+    failed, unknown = answer == Status.FAILED, answer == Status.UNKNOWN
+    needed = seen.vendor != "any" or seen.id in NEEDED
+    died = bool(DIED.match(reason or ""))
+    return (failed and (needed or died)) or (unknown and (died or (needed and not reason)))
+
+
+def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
+    return component_not_seen.finding(
+        instance=name,
+        layer=seen.layer,
+        component=seen.id,
+        title=f"{name} could not be looked at: {why}",
+        because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
+        fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
+    )
+
+
+def _explained(seen: Component) -> bool:
+    """Return whether it failed in words or a number of its own, which other rules speak of: of links none does."""
+    told = (copy.facts.get(name) for copy in seen.instances for name in ("code", "cu_init", "error"))
+    return seen.id != "nvlink" and any(told)
+
+
+def _stuck() -> Fix:
+    return Fix(
+        text="Look at what the kernel says, and at processes that wait in it.",
+        commands=(
+            sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
+            sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
+        ),
+        needs_root=True,
+        verify=sh("gpustack doctor"),
+    )
+
+
+def _at_fault() -> Fix:
+    return Fix(
+        text="Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
+        commands=(sh("gpustack snapshot"),),
+        verify=sh("gpustack doctor"),
+    )

@@ -1,0 +1,445 @@
+"""Builds without GPU code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.amd import cards as amd_cards
+from gpustack.diagnose.machine.completing import BY_PLATFORM
+from gpustack.diagnose.machine.frameworks import (
+    because_package,
+    because_torch,
+    embedded,
+    gpu_unused,
+    gpu_used,
+    installed,
+    torch,
+    torch_version,
+)
+from gpustack.diagnose.machine.intel import discrete
+from gpustack.diagnose.machine.inventory import builds, from_text, gpus, nvidia_here, on_bus, on_windows, starts
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
+from gpustack.diagnose.machine.packages import on_cpu
+from gpustack.diagnose.machine.toolchain import called
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
+from gpustack.diagnose.rule import rule
+from gpustack.diagnose.wheels import wheel_for_driver
+from gpustack.model.command import ADDRESS, BUILD_TAG, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+
+ORT_GPU = ("onnxruntime-gpu", "ort-nightly-gpu", "onnxruntime-rocm", "onnxruntime-directml")
+TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
+# What else than a build for the CPU leaves JAX without a GPU.
+JAX_ELSE = (
+    *("jax-plugin-version", "jax-pjrt-version", "jax-plugin-interface", "jaxlib-version", "jaxlib-too-old"),
+    *("no-device", "init-error", "cuda-fails-said", "insufficient-driver", "cuda-unknown-error", "visible-devices"),
+)
+# Paddle's own index; its build for CUDA 12.6 wants a driver of 550.54.14, that for 11.8 one of 450.80.02.
+# Source: Paddle's installation guide, pip on Linux.
+PADDLE, PADDLE_INDEX = "paddlepaddle", "https://www.paddlepaddle.org.cn/packages/stable"
+PADDLE_CUDA = CudaVersion(12, 4)  # of driver 550
+
+
+def others_heard(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return each framework beside PyTorch of which a program says that it is a build without GPU code."""
+    yield from _jax(facts)
+    yield from _tensorflow(facts)
+    yield from _onnxruntime(facts)
+    yield from _paddle(facts, matrix)
+    yield from _others(facts)
+
+
+def _jax(facts: Facts) -> Iterator[Finding]:
+    plugins = table(told(facts, "jax"), "plugins")
+    alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
+    told_ = bool(version(facts, "jax") or installed(facts, "jaxlib") or alone)
+    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and told_
+    if plugins or not (heard(facts, "jax-cpu-only") or fell):
+        return
+    yield _plain(
+        facts,
+        "jax",
+        f"JAX {version(facts, 'jax') or installed(facts, 'jax') or ''}".strip(),
+        ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
+        Fix(
+            text="Install JAX with its CUDA plugin.",
+            commands=(sh('python -m pip install --upgrade "jax[cuda12]"'),),
+            verify=sh('python -c "import jax; print(jax.devices())"'),
+        ),
+    )
+
+
+def _tensorflow(facts: Facts) -> Iterator[Finding]:
+    cpu = installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU)
+    without = any(one.values.get("answer") == "False" for one in said(facts, "tf-built-with-cuda"))
+    if without and not cpu and on_windows(facts) and not facts.host.wsl:
+        return  # no TensorFlow after 2.10 has CUDA there
+    if heard(facts, "tf-cpu-build") or without or (cpu and nvidia_here(facts)):
+        release = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-cpu") or ""
+        yield _plain(
+            facts,
+            "tensorflow",
+            f"TensorFlow {release}".strip(),
+            ("tf-cpu-build", "tf-built-with-cuda"),
+            Fix(
+                text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+                commands=(
+                    sh("python -m pip uninstall -y tensorflow-cpu"),
+                    sh('python -m pip install "tensorflow[and-cuda]"'),
+                ),
+                verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
+            ),
+        )
+
+
+def _onnxruntime(facts: Facts) -> Iterator[Finding]:
+    missing = [one for one in said(facts, "ort-provider-unavailable") if "CUDA" in one.values.get("provider", "")]
+    taken = {one.values["package"] for one in holding(facts, "ort-installed", "package")}
+    plain = taken == {"onnxruntime"} or (not taken and bool(installed(facts, "onnxruntime")))
+    lacking = plain and (heard(facts, "ort-cuda-absent-said") or (bool(gpus(facts)) and _offers_no_gpu(facts)))
+    if installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
+        return
+    if not (missing or lacking):
+        return
+    yield _plain(
+        facts,
+        "onnxruntime",
+        f"onnxruntime {version(facts, 'onnxruntime') or ''}".strip(),
+        ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
+        Fix(
+            text="Install onnxruntime-gpu in the place of onnxruntime.",
+            commands=(sh("python -m pip uninstall -y onnxruntime"), sh("python -m pip install onnxruntime-gpu")),
+            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
+        ),
+    )
+
+
+def _offers_no_gpu(facts: Facts) -> bool:
+    """Return whether ONNX Runtime lists its providers without CUDA's, and somebody wants that one."""
+    listed = holding(facts, "ort-providers", "providers")
+    wanted = [one for one in listed if "CUDA" in one.line.replace(one.values["providers"], "")]
+    return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
+
+
+def _paddle(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return PaddlePaddle's package for the processor beside a GPU that is said not to be used."""
+    release = installed(facts, PADDLE)
+    if (
+        not release
+        or installed(facts, f"{PADDLE}-gpu")
+        or not nvidia_here(facts)
+        or not heard(facts, "gpu-unused-said")
+    ):
+        return
+    highest = naming.cuda_of_driver(facts, matrix)
+    tag = "cu118" if highest and highest < PADDLE_CUDA else "cu126"
+    yield _plain(
+        facts,
+        PADDLE,
+        f"PaddlePaddle {release} ({PADDLE}, not {PADDLE}-gpu)",
+        ("gpu-unused-said",),
+        Fix(
+            text="Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
+            commands=(
+                sh("python -m pip uninstall -y paddlepaddle"),
+                sh(
+                    "python -m pip install paddlepaddle-gpu -i {index}/{tag}/",
+                    index=ADDRESS(PADDLE_INDEX),
+                    tag=BUILD_TAG(tag),
+                ),
+            ),
+            verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
+        ),
+    )
+
+
+def _others(facts: Facts) -> Iterator[Finding]:
+    for one in said(facts, "not-built-for-gpu")[:1]:
+        program = called(one.values.get("program", ""))
+        yield _plain(facts, program.name.lower(), program.name, ("not-built-for-gpu",), program.fix())
+
+
+def _plain(facts: Facts, component: str, name: str, kinds: tuple[str, ...], fix: Fix) -> Finding:
+    because_ = (*grounds(facts, *kinds), *because_package(facts, component))
+    likely = Confidence.LIKELY if gpu_used(facts) else Confidence.CERTAIN
+    return cpu_only_build.finding(
+        instance=component,
+        severity=Severity.ERROR if _complaint(facts, kinds) else Severity.WARNING,
+        component=component,
+        title=f"{name} is a CPU-only build: it has no CUDA inside and does not use the GPU",
+        because=because_,
+        confidence=likely,
+        fix=fix,
+    )
+
+
+def _complaint(facts: Facts, kinds: tuple[str, ...]) -> Message | None:
+    return next(iter(said(facts, *kinds)), None)
+
+
+KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
+WORDS_KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
+
+
+def heard_builds(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return each framework of which a program says that it is a build without GPU code."""
+    yield from _torch(facts, matrix)
+    yield from _jetson(facts)
+    yield from _other_maker(facts, matrix)
+    yield from _nixpkgs(facts)
+    yield from others_heard(facts, matrix)
+
+
+def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
+    complaints = complaints or (said(facts, "torch-cpu-index") if gpu_unused(facts) and nvidia_here(facts) else ())
+    complaints = complaints or _usual_on_windows(facts)
+    what = next((one.values.get("what") for one in complaints if one.values.get("what")), None) or "CUDA"
+    build = torch(facts)
+    amd = build is not None and build.accelerator == "rocm"
+    excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and (amd or _for_intel(facts)))
+    if not complaints or excused:
+        return
+    release = torch_version(facts)
+    tagged = bool(build and build.accelerator == "cuda" and "+cu" in (build.copy.version or ""))
+    listed = f" The package list shows {release}, so another copy is imported." if tagged else ""
+    yield cpu_only_build.finding(
+        instance="pytorch",
+        title=f"PyTorch {release or 'here'} is a CPU-only build: it was not compiled with {what}",
+        detail=f"PyTorch says so itself; GPU and driver are not at fault.{listed}",
+        because=(*map(because_said, complaints[:3]), *because_torch(facts), *_driver(facts)),
+        fix=_torch_fix(facts, matrix, what),
+    )
+
+
+def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
+    """Return the command that took PyTorch from the usual index on Windows, whose builds are for the CPU alone there.
+
+    Of a PyTorch whose version or CUDA is known, the facts say more.
+    """
+    build = torch(facts)
+    known = build is not None and bool(build.copy.version or build.cuda)
+    here = on_windows(facts) and not facts.host.wsl and gpu_unused(facts) and nvidia_here(facts)
+    return said(facts, "pip-torch-plain") if here and not known else ()
+
+
+def _for_intel(facts: Facts) -> bool:
+    """Return whether PyTorch may be the build for the Intel GPU that is here: it has no CUDA either."""
+    build = torch(facts)
+    known = build is not None and build.accelerator == "cpu" and not text(build.copy.facts, "build_from")
+    return (
+        bool(copies(facts, "intel-gpu")) and not nvidia_here(facts) and not known and not heard(facts, "torch-cpu-only")
+    )
+
+
+def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return a PyTorch for CUDA, which alone looks for NVIDIA's driver, beside a GPU of another maker."""
+    maker = next((one for one in ("intel", "amd") if copies(facts, f"{one}-gpu")), None)
+    build = torch(facts)
+    if not heard(facts, "no-driver-found") or maker is None or nvidia_here(facts) or copies(facts, "gpu"):
+        return
+    if build and build.accelerator not in {"cuda", None}:
+        return
+    release = torch_version(facts) or value(facts, "pip-torch-command", "version") or "here"
+    name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
+    yield cpu_only_build.finding(
+        instance="pytorch",
+        title=f"PyTorch {release} is a build for CUDA: it does not use the {name}",
+        detail="Only a build for CUDA looks for NVIDIA's driver. On a GPU of another maker it computes on the CPU.",
+        because=(*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
+        confidence=Confidence.LIKELY,
+        fix=fixes.any_torch(build, matrix, "rocm" if maker == "amd" else "xpu"),
+    )
+
+
+def _nixpkgs(facts: Facts) -> Iterator[Finding]:
+    """Return the PyTorch of nixpkgs, which is built without CUDA where nobody switched that on."""
+    if not (heard(facts, "nix-torch") and heard(facts, "cuda-available-false")):
+        return
+    yield cpu_only_build.finding(
+        instance="pytorch",
+        title="The PyTorch of nixpkgs here is a CPU-only build: it has no CUDA inside",
+        detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is the wheel"
+        " of PyTorch itself, which has it.",
+        because=grounds(facts, "nix-torch", "cuda-available-false", most=3),
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text="Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
+            commands=(sh("nix-shell -p python3Packages.torch-bin"),),
+            verify=fixes.TORCH_SEES,
+        ),
+    )
+
+
+def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
+    build = torch(facts)
+    if build and embedded(facts):
+        return fixes.jetson(build)
+    wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
+    if wheel is None or what != "CUDA":
+        return fixes.any_torch(build, matrix, WORDS_KINDS.get(what, "cuda"))
+    return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+
+
+def _driver(facts: Facts) -> Iterator[Because]:
+    if version(facts, "nvidia-driver"):
+        yield because(facts, "nvidia-driver", "version")
+
+
+def _jetson(facts: Facts) -> Iterator[Finding]:
+    """Return a PyTorch on a Jetson that does not see the GPU, and of which no build for CUDA is mentioned."""
+    build = torch(facts)
+    unused = build is not None and flag(build.copy.facts, "available") is False
+    guessed = build is not None and text(build.copy.facts, "build_from") is not None
+    plain = build is not None and (guessed or build.accelerator not in {"cuda", "cpu"})
+    if not (from_text(facts) and build and unused and plain and embedded(facts)) or heard(facts, "no-kernel-image"):
+        return
+    yield cpu_only_build.finding(
+        instance="pytorch",
+        title=f"{build.name} on this Jetson (Orin and the like, aarch64) does not use the GPU: a generic wheel",
+        detail="Wheels of the package index for aarch64 are CPU-only or for server GPUs; the integrated GPU of a Jetson"
+        " (tegra kernel, nvgpu) needs the build that NVIDIA makes for its JetPack.",
+        because=(because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
+        confidence=Confidence.LIKELY,
+        fix=fixes.jetson(build),
+    )
+
+
+COMPLAINTS = ("torch-not-compiled-cuda", "torch-cpu-only", "xformers-built-for", "cuda-available-false")
+FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
+BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
+
+
+@rule("cpu-only-build", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR, in_one_python=True)
+def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
+
+    It works, and never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this
+    platform (Windows, most ARM machines), or where a requirement names one; onnxruntime is the CPU build by its name,
+    onnxruntime-gpu the other. "Torch not compiled with CUDA enabled" says the same. Install the build for the driver's
+    CUDA; on a Jetson, NVIDIA's build for its JetPack.
+    """
+    if on_cpu(facts):
+        return
+    by_build = False
+    for build in builds(facts):
+        if _unfit(build, facts) and not _works_all_the_same(build, facts):
+            by_build = by_build or build.component == "pytorch"
+            yield _finding(build, facts, matrix)
+    yield from (one for one in heard_builds(facts, matrix) if not (by_build and one.component == "pytorch"))
+
+
+def _unfit(build: Build, facts: Facts) -> bool:
+    """Return whether a build is for no GPU that is here."""
+    amd, intel = _of(facts, "amd"), _of(facts, "intel")
+    if not nvidia_here(facts):
+        if (facts.host.os or "").startswith("macOS"):
+            return False  # no build for it has CUDA, and its own GPU needs none
+        missed = heard(facts, *COMPLAINTS) or (heard(facts, FAILS) and bool(flag(told(facts, TOOLKIT), "in_use")))
+        complained = build.component == "pytorch" and missed and not (amd or intel)
+        unused = from_text(facts) and (amd or intel) and flag(build.copy.facts, "available") is False
+        complained = complained or (_asked_in_vain(build) and not (amd or intel)) or _other_than_asked(build)
+        if build.component == "pytorch" and build.accelerator in {"cpu", "cuda"} and _cards(facts):
+            return True
+        wrong = {"cpu"} if intel or amd else set()
+        wrong |= {"cuda"} if build.component == "pytorch" and not text(build.copy.facts, "build_from") else set()
+        return (complained and build.accelerator == "cpu") or bool(unused and build.accelerator in wrong)
+    others = {"rocm": amd, "xpu": intel}
+    return build.accelerator == "cpu" or (build.accelerator in others and not others[build.accelerator])
+
+
+def _cards(facts: Facts) -> bool:
+    """Tell whether a card of AMD's or Intel's is here that computes; those in a processor are no reason for a build."""
+    return bool(amd_cards(facts) or discrete(facts))
+
+
+def _asked_in_vain(build: Build) -> bool:
+    """Return whether somebody asked PyTorch after its GPU and its CUDA, and it had neither."""
+    held = build.copy.facts
+    return flag(held, "asked") is True and flag(held, "available") is False and not text(held, "build_from")
+
+
+def _other_than_asked(build: Build) -> bool:
+    """Return whether somebody asked the installer for a build with CUDA, and this came of it."""
+    return build.accelerator == "cpu" and text(build.copy.facts, "asked_cuda") is not None
+
+
+def _of(facts: Facts, maker: str) -> bool:
+    return bool(on_bus(facts, maker) or copies(facts, f"{maker}-gpu"))
+
+
+def _works_all_the_same(build: Build, facts: Facts) -> bool:
+    """Return whether the build was only guessed from the platform, and nobody complains of it."""
+    if not from_text(facts) or build.component != "pytorch":
+        return False
+    guessed = text(build.copy.facts, "build_from") == BY_PLATFORM
+    return gpu_used(facts) or (guessed and not gpu_unused(facts))
+
+
+def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
+    beside = any(
+        other.accelerator == "cuda" and other.copy.environment == build.copy.environment for other in builds(facts)
+    )
+    remark = (starts(facts) is False and not gpu_unused(facts) and not _cards(facts)) or (
+        build.component == "onnxruntime" and beside
+    )
+    complained = from_text(facts) and build.component == "pytorch" and (gpu_unused(facts) or _other_than_asked(build))
+    kind = BUILD_KINDS.get(build.accelerator or "", "CPU-only")
+    where = f" in {build.copy.environment}" if build.copy.environment else ""
+    return cpu_only_build.finding(
+        instance=build.mark,
+        severity=Severity.INFO if remark else Severity.ERROR if complained else Severity.WARNING,
+        component=build.component,
+        title=f"{build.name}{where} is a {kind} build: it does not use the GPU",
+        detail=_why(build, facts),
+        because=(
+            *(grounds(facts, *COMPLAINTS) if build.component == "pytorch" else ()),
+            because_of(facts, build.component, build.copy, "build"),
+            because_of(facts, build.component, build.copy, "version"),
+        ),
+        row=None,
+        fix=fix_of(build, facts, matrix),
+    )
+
+
+def _why(build: Build, facts: Facts) -> str:
+    if text(build.copy.facts, "build_from") == BY_PLATFORM:
+        return "The package index serves builds without CUDA for this platform, and no other build is named."
+    asked = text(build.copy.facts, "asked_cuda")
+    if asked and build.accelerator == "cpu":
+        return f"A build with CUDA {asked} was asked for, and the installer took one without CUDA."
+    said = text(build.copy.facts, "cuda_used")
+    if said and build.component == "pytorch" and from_text(facts):
+        return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
+    return ""
+
+
+def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
+    """Return the build to install instead."""
+    if embedded(facts):
+        return fixes.jetson(build)
+    if build.component == "pytorch" and not nvidia_here(facts):
+        return fixes.any_torch(build, matrix, "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda")
+    wheel = wheel_for_driver(build, facts, matrix)
+    if wheel is None and from_text(facts):
+        return fixes.any_torch(build, matrix)
+    return Fix(
+        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
+        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
+        needs_root=not wheel,
+        needs_reboot=not wheel,
+        verify=fixes.verify(build),
+    )

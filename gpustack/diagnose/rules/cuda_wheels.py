@@ -1,0 +1,267 @@
+"""Wheels for another CUDA major than that of the framework beside them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.machine.extensions import (
+    FRAMEWORKS,
+    MODULES,
+    SERVING,
+    Extension,
+    listed,
+    of_file,
+    of_name,
+    other_cuda_alone,
+)
+from gpustack.diagnose.machine.frameworks import (
+    because_package,
+    because_torch,
+    distributions,
+    installed,
+    torch,
+    torch_cuda,
+    torch_version,
+)
+from gpustack.diagnose.machine.linking import cuda_majors, soname_library
+from gpustack.diagnose.machine.messages import because_said, heard, holding, said
+from gpustack.diagnose.machine.packages import missing
+from gpustack.diagnose.machine.toolchain import toolchain_toolkits
+from gpustack.diagnose.machine.values import text, version
+from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
+from gpustack.diagnose.rule import rule
+from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.wheels import OtherCuda
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+
+OWN_CUDA = re.compile(r"\+(?:[\w.]{0,20}[._])?cu(?:da)?(?P<major>1\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """A library of CUDA that a wheel did not find, and the majors that it belongs to."""
+
+    soname: str
+    majors: tuple[int, ...]
+    message: Message
+
+
+@rule(
+    "cuda-major-mismatch-wheel", layer=Layer.SERVING, component="pytorch", severity=Severity.ERROR, in_one_python=True
+)
+def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A wheel beside torch is built for another CUDA major than torch is.
+
+    torch brings the CUDA libraries of its own major. A server or extension whose wheel is built for the next, or the
+    last one, looks for names that nothing here brings ("libcudart.so.13: cannot open shared object file" beside a torch
+    for CUDA 12). Package indexes serve one CUDA for each release: take the wheel of this release for torch's CUDA, or
+    the torch for the wheel's.
+    """
+    if not facts.messages:
+        yield from (_on_disk(one, facts, matrix) for one in other_cuda(facts, matrix))
+        return
+    for message in said(facts, "xformers-built-for"):
+        if other_cuda_alone(message):
+            yield _built_for(message, facts, matrix)
+            return
+    own = None if _wheels_of_two_majors(facts) and _guessed(facts) else torch_cuda(facts)
+    if heard(facts, "bnb-missing-binary"):
+        return
+    if own is None:
+        yield from _imported(facts, matrix)
+        return
+    found = next((one for one in _sought(facts, matrix) if own.major not in one.majors), None)
+    if found:
+        yield _finding(found, str(own), facts, matrix)
+
+
+def _on_disk(one: OtherCuda, facts: Facts, matrix: Matrix) -> Finding:
+    """Return the wheel whose own file names the runtime that it needs, which is nowhere here."""
+    wheel, own = one.extension, str(one.build.cuda)
+    return cuda_major_mismatch_wheel.finding(
+        instance=one.mark,
+        severity=Severity.WARNING,
+        layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
+        component=wheel.name,
+        title=f"{wheel.words} is built for CUDA {one.major}, and {one.build.name} beside it for CUDA {own}",
+        detail=f"{(one.file.path or '').rpartition('/')[2]} needs libcudart.so.{one.major}, which is not here.",
+        because=(*one.because(facts), *because_package(facts, wheel.name)),
+        row=wheel.row,
+        confidence=Confidence.LIKELY,
+        fix=fix(wheel, own, one.major, facts, matrix),
+    )
+
+
+def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    """Return xFormers, which says itself for which torch it was built: this release, with another CUDA."""
+    built, have = message.values["built"], message.values["have"]
+    wheel = of_name("xformers", facts, matrix)
+    return cuda_major_mismatch_wheel.finding(
+        instance=wheel.name,
+        layer=Layer.FRAMEWORK,
+        component=wheel.name,
+        title=f"{wheel.words} is built for torch {built}, and torch {have} is here: of another CUDA",
+        detail="Its own kernels cannot be loaded: without them it is slow or fails.",
+        because=(because_said(message), *because_package(facts, wheel.name)),
+        row=wheel.row,
+        fix=Fix(
+            text=f"Take the build of {wheel.name} for the CUDA of torch {have}.",
+            commands=(
+                sh(
+                    "python -m pip install --force-reinstall --no-deps {wheel} --index-url {index}/{tag}",
+                    wheel=DISTRIBUTION(wheel.name),
+                    index=ADDRESS(TORCH_INDEX),
+                    tag=BUILD_TAG(have.partition("+")[2]),
+                ),
+            ),
+            verify=sh("python -m {module}.info", module=MODULE(wheel.name)),
+        ),
+    )
+
+
+def _imported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the wheel whose import does not find a library that torch, which it loads first, would have brought."""
+    for one in holding(facts, "extension-import", "module", "soname"):
+        name = next((name for start, name in MODULES if one.values["module"].lower().startswith(start)), None)
+        found = next((found for found in _sought(facts, matrix) if found.soname == one.values["soname"]), None)
+        if name and found and not _same_major(found, facts):
+            yield _unfit(of_name(name, facts, matrix), found, one, facts, matrix)
+            return
+
+    yield from islice(_misnamed(facts, matrix), 1)
+    if _wheels_of_two_majors(facts):
+        server = next((one for one in listed(facts, matrix) if one.name in SERVING), None)
+        found = next(_sought(facts, matrix), None)
+        if server and found:
+            yield _unfit(server, found, found.message, facts, matrix)
+
+
+def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the wheel whose version names a CUDA of another major than the library that was not found."""
+    for name, release in distributions(facts).items():
+        tag = OWN_CUDA.search(str(release))
+        found = next((one for one in _sought(facts, matrix) if tag and int(tag["major"]) not in one.majors), None)
+        if tag and found and name not in FRAMEWORKS:
+            yield cuda_major_mismatch_wheel.finding(
+                instance=name,
+                component=name,
+                title=f"{name} {release} is named for CUDA {tag['major']}, and wants {found.soname} of "
+                f"CUDA {found.majors[-1]}",
+                detail="A wheel needs the libraries of the CUDA major that it was linked to, whatever its name says.",
+                because=(because_said(found.message), *because_package(facts, name)),
+                confidence=Confidence.LIKELY,
+                fix=Fix(
+                    text=f"Take another release of {name} whose files are built for CUDA {tag['major']}, or install "
+                    f"the runtime of CUDA {found.majors[-1]} beside it.",
+                    commands=(sh("python -m pip show -f {name}", name=DISTRIBUTION(name)),),
+                ),
+            )
+
+
+def _guessed(facts: Facts) -> bool:
+    build = torch(facts)
+    return build is not None and text(build.copy.facts, "build_from") is not None
+
+
+def _wheels_of_two_majors(facts: Facts) -> bool:
+    """Return whether NVIDIA's wheels of two CUDA majors are listed, so that nobody knows which of them is torch's."""
+    names = (name for name in distributions(facts) if name.startswith("nvidia-"))
+    return len({name[-len("-cu12") :] for name in names if re.search(r"-cu1\d$", name)}) > 1
+
+
+def _same_major(found: Sought, facts: Facts) -> bool:
+    """Return whether wheels of the library's own CUDA major are listed, so that torch is not of another."""
+    names = distributions(facts)
+    return any(name.startswith("nvidia-") and name.endswith(f"-cu{major}") for name in names for major in found.majors)
+
+
+def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    major, release = found.majors[-1], torch_version(facts)
+    beside = f"torch {release}" if release else "the torch"
+    return cuda_major_mismatch_wheel.finding(
+        instance=wheel.name,
+        layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
+        component=wheel.name,
+        title=f"{wheel.words} is built for CUDA {major} ({found.soname}), and {beside} beside it brings none of it",
+        detail=f"{wheel.name} loads torch first, whose wheels bring the CUDA libraries of their own major alone."
+        + (f" This release asks for torch {wheel.torch}." if wheel.torch else ""),
+        because=(
+            because_said(message),
+            *because_torch(facts),
+            *because_package(facts, wheel.name),
+            *(one.because for one in toolchain_toolkits(facts)[:1]),
+            *(because_said(one) for one in said(facts, "library-file") if "libcudart" in one.line),
+        ),
+        row=wheel.row,
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text=f"Take the torch for CUDA {major}"
+            + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
+            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
+            commands=(ASK, *torches(wheel, major, matrix)),
+            verify=shows(wheel.name),
+        ),
+    )
+
+
+def _sought(facts: Facts, matrix: Matrix) -> Iterator[Sought]:
+    for one in missing(facts, matrix):
+        if one.majors and one.asker is None and not _of_another_program(one.message, facts):
+            yield Sought(soname=one.soname, majors=one.majors, message=one.message)
+    for message in said(facts, "library-sought"):
+        soname = message.values.get("soname", "")
+        majors = cuda_majors(soname, matrix)
+        if majors and soname_library(soname):
+            yield Sought(soname=soname, majors=majors, message=message)
+
+
+def _of_another_program(message: Message, facts: Facts) -> bool:
+    """Return whether CTranslate2 looked for a library, which has no part in torch and loads cuBLAS by itself."""
+    own = "is not found" in message.line or bool(installed(facts, "ctranslate2", "faster-whisper"))
+    return own and not heard(facts, "extension-import")
+
+
+def _finding(found: Sought, own: str, facts: Facts, matrix: Matrix) -> Finding:
+    wheel = _wheel(found.message, facts, matrix)
+    release, major = torch_version(facts), found.majors[-1]
+    name = wheel.words if wheel else "A wheel here"
+    return cuda_major_mismatch_wheel.finding(
+        instance=wheel.name if wheel else None,
+        layer=Layer.SERVING if wheel is None or wheel.name in SERVING else Layer.FRAMEWORK,
+        component=wheel.name if wheel else "pytorch",
+        title=f"{name} is built for CUDA {major} ({found.soname}), and torch {release} beside it for CUDA {own}",
+        detail=f"torch brings the libraries of CUDA {own.partition('.')[0]} alone; {found.soname} is of CUDA {major}.",
+        because=(
+            because_said(found.message),
+            *because_torch(facts),
+            *(because_package(facts, wheel.name) if wheel else ()),
+        ),
+        row=wheel.row if wheel else None,
+        confidence=Confidence.LIKELY if _guessed(facts) else Confidence.CERTAIN,
+        fix=fix(wheel, own, major, facts, matrix),
+    )
+
+
+def _wheel(message: Message, facts: Facts, matrix: Matrix) -> Extension | None:
+    """Return the wheel that looked for the library: as the message names its file, else the server that is listed."""
+    by = message.values.get("by", "")
+    if ("/" in by and "packages/" in by) or ".so" in by:
+        return of_file(by, facts, matrix)
+    held = [one for one in listed(facts, matrix) if one.name in message.line.replace("_", "-").lower()]
+    found = held or [one for one in listed(facts, matrix) if one.name in SERVING] or list(listed(facts, matrix))
+    if found:
+        return found[0]
+    named = next((name for name in sorted(SERVING) if name in message.line.lower() or version(facts, name)), None)
+    return of_name(named, facts, matrix) if named else None

@@ -1,0 +1,460 @@
+"""cuDNN: too old, missing, or another copy than the one that a framework brings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.cudnn import (
+    OWN,
+    cudnn_number,
+    lacking,
+    loaded,
+    off_path,
+    older,
+    path_blamed,
+    path_grounds,
+    place,
+    shadowing,
+)
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.libraries import LD_LIBRARY_PATH, evidence, own_version, owner, used
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
+from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
+from gpustack.diagnose.machine.toolchain import toolchain_toolkits
+from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import VERSION, requirement, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpustack.diagnose.machine.cudnn import Lacking
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.diagnose.machine.libraries import Used
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Instance, JsonValue, Message
+
+
+UP_TO_MINOR = 2
+OLD_REFUSED = ("cudnn-loaded-older", "cudnn-outdated-jax")
+NAMES = (("tensorflow", "TensorFlow"), ("jax", "JAX"))
+FIRST_WHEEL, SINCE_CUDA_12 = 8, (8, 9)
+
+
+@rule("cudnn-too-old", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)
+def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The cuDNN that a framework loads is older than the one it was built with.
+
+    Within a major, cuDNN runs what was built with the same or an older minor; the other way it lacks functions. PyTorch
+    refuses it, others fail in the middle. Install the version that the framework requires.
+    """
+    found = list(_old_seen(facts))
+    yield from found or _old_said(facts)
+
+
+def _old_said(facts: Facts) -> Iterator[Finding]:
+    """Return what TensorFlow, JAX or another says of the cuDNN that it loaded."""
+    kind = next((kind for kind in OLD_REFUSED if heard(facts, kind)), None)
+    if kind is None or shadowing(facts):
+        return
+    built, loaded = (cudnn_number(value(facts, kind, name)) for name in ("built", "found"))
+    least = cudnn_number(value(facts, kind, "least")) or built
+    if not least or not loaded or not older(loaded, least):
+        return
+    name = next(
+        (f"{name} {version(facts, id_) or ''}".strip() for id_, name in NAMES if facts.find(id_)), "The program"
+    )
+    major = next((toolkit.cuda.major for toolkit in toolchain_toolkits(facts)), None) or _newest_major(least)
+    path = path_grounds(facts)
+    yield cudnn_too_old.finding(
+        title=f"{name} loads cuDNN {loaded} and was built with {built}: cuDNN {least} or newer is needed",
+        detail=f"Within major {numbers(least)[0]} of cuDNN a newer one takes the place of an older one, not the other "
+        f"way round{'. LD_LIBRARY_PATH may name the older one' if path else ''}.",
+        because=(*grounds(facts, kind, most=2), *path),
+        fix=Fix(
+            text=f"Install cuDNN {least} or newer of major {numbers(least)[0]}, for the same CUDA, and take older ones "
+            "off the path of the loader; or install a release of the framework that was built with this one.",
+            commands=(
+                sh(
+                    "python -m pip install --upgrade {wheel}",
+                    wheel=requirement(f"nvidia-cudnn-cu{major}", f">={least},<{numbers(least)[0] + 1}"),
+                ),
+            )
+            if numbers(least)[0] >= FIRST_WHEEL
+            else (sh("# install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),
+            verify=sh("gpustack doctor --deep"),
+        ),
+    )
+
+
+def _newest_major(cudnn: str) -> int:
+    """Return the CUDA major that most programs with this cuDNN are built for."""
+    return 11 if numbers(cudnn)[:2] < SINCE_CUDA_12 else 12
+
+
+def _old_seen(facts: Facts) -> Iterator[Finding]:
+    for build in builds(facts):
+        one = used(build, "libcudnn", "cudnn", facts)
+        pins = table(build.copy.facts, "pins")
+        wheel = next((name for name in sorted(pins) if name.startswith("nvidia-cudnn")), "")
+        wanted, found = numbers(text(pins, wheel)), numbers(one.version if one else None)
+        if one is None or one.step == LD_LIBRARY_PATH or not wanted or not found or build.ran_on_gpu:
+            continue
+        if found[0] == wanted[0] and found[:UP_TO_MINOR] < wanted[:UP_TO_MINOR]:
+            yield cudnn_too_old.finding(
+                instance=build.mark,
+                title=f"{build.name} {one.how} cuDNN {one.version} and was built with {text(pins, wheel)}",
+                because=(
+                    evidence(build, "libcudnn", one),
+                    Because(
+                        component=build.component, fact=f"pins.{wheel}", value=text(pins, wheel), source="metadata"
+                    ),
+                ),
+                fix=Fix(
+                    text="Install the version that it requires.",
+                    commands=(
+                        sh(
+                            "{python} -m pip install {wheel}",
+                            python=build.python,
+                            wheel=requirement(wheel, f"=={text(pins, wheel)}"),
+                        ),
+                    ),
+                    verify=fixes.verify_loaded(build),
+                ),
+            )
+
+
+@rule("several-cudnn-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.INFO)
+def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """There are several copies of cuDNN; this says which one a framework uses. No fault by itself.
+
+    A wheel brings its own cuDNN, and the system may have another. Which of them counts is decided by the loader's
+    order, or by the framework itself, and other tools guess it from file names. With --deep the framework is run and
+    its own memory map says which files it really loaded.
+    """
+    for build in builds(facts):
+        one = used(build, "libcudnn", "cudnn", facts)
+        others = [copy for copy in reachable(build, facts) if one and copy.path != one.path and copy.version]
+        differing = [copy for copy in others if one and copy.version != one.version]
+        if one is None or not differing:
+            continue
+        version = one.version or "of an unknown version"
+        yield several_cudnn_copies.finding(
+            instance=build.mark,
+            title=f"{build.name} {one.how} cuDNN {version}, not {' or '.join(_versions(differing))}",
+            detail=f"In use: {one.path}. Passed over: {'; '.join(map(_line, differing))}.",
+            because=(
+                evidence(build, "libcudnn", one),
+                *(Because(component="cudnn", fact="path", value=copy.path, source=owner(copy)) for copy in differing),
+            ),
+        )
+
+
+def reachable(build: Build, facts: Facts) -> tuple[Instance, ...]:
+    """Return the copies in the same Python and those of the system, stubs left out."""
+    places = {None, build.copy.environment}
+    return tuple(copy for copy in copies(facts, "cudnn") if copy.environment in places and not flag(copy.facts, "stub"))
+
+
+def _versions(found: list[Instance]) -> list[str]:
+    return sorted({copy.version for copy in found if copy.version})
+
+
+def _line(copy: Instance) -> str:
+    return f"{copy.version} at {copy.path} ({owner(copy)})"
+
+
+@rule(
+    "cudnn-missing",
+    layer=Layer.LIBRARY,
+    component=CUDNN,
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A program finds no cuDNN, or none of the major that it was built for.
+
+    cuDNN is no part of the driver nor of the CUDA toolkit: it comes as a package of its own or as a wheel, and its
+    major is in its name (libcudnn.so.8, libcudnn_ops.so.9). A wheel's cuDNN lies in its Python, where other programs do
+    not look. Install cuDNN of that major for the same CUDA, or show the loader the folder of the wheel's.
+    """
+    wanted = [one for one in missing(facts, matrix) if one.library == CUDNN and one.asker is None]
+    if not wanted:
+        return
+    major = next((one.number for one in wanted if one.number), "")
+    here = cudnn_here(facts)
+    others = [number for number, _ in here if major and numbers(number)[:1] != (int(major),)]
+    cuda = next(iter(majors(cuda_here(facts, matrix))), None)
+    wheel = requirement(f"nvidia-cudnn-cu{cuda or 12}", f"=={major}.*" if major else "")
+    yield cudnn_missing.finding(
+        title=f"{wanted[0].soname} of cuDNN {major} is not found".replace("  ", " ")
+        + (f"; cuDNN {others[0]} is here" if others else ""),
+        detail="A cuDNN of another major cannot take its place."
+        if others
+        else "It is not installed, or it lies in a wheel, where the loader does not look for other programs.",
+        confidence=Confidence.LIKELY,
+        because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
+        fix=Fix(
+            text=f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
+            commands=(
+                sh("python -m pip install {wheel}", wheel=wheel),
+                sh(
+                    "export LD_LIBRARY_PATH=$(python -c "
+                    "\"import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')\"):$LD_LIBRARY_PATH"
+                ),
+            ),
+            verify=sh("ldconfig -p | grep libcudnn"),
+        ),
+    )
+
+
+LONG = 60  # of a symbol in a title
+PATH_REFUSED = "cudnn-incompatible"
+SPOKEN = "cudnn-older-path-said"
+FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
+PATH_VERIFY = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
+
+
+@rule(
+    "cudnn-shadowed-by-ld-library-path",
+    layer=Layer.LIBRARY,
+    component="cudnn",
+    severity=Severity.ERROR,
+    in_one_python=True,
+)
+def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
+
+    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded in the
+    place of the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against
+    … but found runtime version …") or fails later. Take that folder off LD_LIBRARY_PATH: wheels bring what they need.
+    """
+    found = list(_path_seen(facts))
+    yield from found or _path_said(facts)
+
+
+def _path_said(facts: Facts) -> Iterator[Finding]:
+    """Return what PyTorch itself says of the cuDNN that it found, or a symbol that this one lacks."""
+    yield from _older_first(facts)
+    blamed = path_blamed(facts, *(one.file for one in lacking(facts, "cudnn")))
+    lack = [one for one in lacking(facts, "cudnn") if _of_the_path(one, blamed=blamed)]
+    if not heard(facts, PATH_REFUSED, SPOKEN) and not lack:
+        yield from _taken(facts)
+        return
+    built, found = (cudnn_number(value(facts, PATH_REFUSED, name)) for name in ("built", "found"))
+    torch = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
+    path, where = path_grounds(facts), place(facts, "cudnn")
+    yield cudnn_shadowed_by_ld_library_path.finding(
+        title=f"{torch} loads cuDNN {found} in the place of its own {built}"
+        if built and found
+        else f"{torch} loads another cuDNN than its own{f': it has no {_short(lack[0].symbol)}' if lack else ''}",
+        detail=f"PyTorch brings its own cuDNN; another one is found before it, mostly by LD_LIBRARY_PATH"
+        f"{f' ({where})' if where else ''}.",
+        confidence=Confidence.CERTAIN if path and built else Confidence.LIKELY,
+        because=(
+            *grounds(facts, PATH_REFUSED, SPOKEN, most=2),
+            *(because_said(one.message) for one in lack[:1]),
+            *path,
+        ),
+        fix=off_path(facts, "cuDNN", sh('python -c "import torch; print(torch.backends.cudnn.version())"')),
+    )
+
+
+def _short(symbol: str) -> str:
+    return symbol if len(symbol) <= LONG else f"{symbol[:LONG]}…"
+
+
+def _of_the_path(one: Lacking, *, blamed: bool) -> bool:
+    """Tell whether a framework asked, or a part outside of all wheels did, on the path that is said to be to blame."""
+    if "cudnn" in one.asking:
+        return blamed and one.file.startswith("/") and not OWN.search(one.file)
+    return one.by_a_framework
+
+
+def _taken(facts: Facts) -> Iterator[Finding]:
+    """Return the cuDNN that the loader took from outside the wheels, where cuDNN failed and a wheel brings one."""
+    one = next(iter(loaded(facts, "libcudnn")), None)
+    held = table(told(facts, "packages"), "distributions")
+    wheel = next((name for name in held if name.startswith("nvidia-cudnn")), None)
+    if one is None or wheel is None or not heard(facts, *FAILED):
+        return
+    folder = one.values["path"].rpartition("/")[0]
+    yield cudnn_shadowed_by_ld_library_path.finding(
+        title=f"cuDNN is loaded from {folder} in the place of the framework's own ({wheel} {text(held, wheel) or ''})",
+        detail="Another cuDNN than the one that it was built with is found first, mostly by LD_LIBRARY_PATH.",
+        confidence=Confidence.LIKELY,
+        because=(because_said(one), *grounds(facts, *FAILED, most=1), *path_grounds(facts)),
+        fix=off_path(facts, "cuDNN", sh('python -c "import torch; print(torch.backends.cudnn.version())"')),
+    )
+
+
+def _older_first(facts: Facts) -> Iterator[Finding]:
+    """Return the older cuDNN that TensorFlow or JAX loaded although a wheel brings the one that it was built with."""
+    shadowed = shadowing(facts)
+    if shadowed is None:
+        return
+    yield cudnn_shadowed_by_ld_library_path.finding(
+        title=f"cuDNN {shadowed.loaded} is loaded in the place of {shadowed.own}, the framework's own",
+        detail=f"It was built with cuDNN {shadowed.built}. Another one is found before its own by LD_LIBRARY_PATH"
+        f"{f' ({where})' if (where := place(facts, 'cudnn')) else ''}.",
+        confidence=Confidence.LIKELY,
+        because=shadowed.because,
+        fix=off_path(facts, "cuDNN", PATH_VERIFY),
+    )
+
+
+def _path_seen(facts: Facts) -> Iterator[Finding]:
+    for build in builds(facts):
+        one = used(build, "libcudnn", "cudnn", facts)
+        if one is None or one.step != LD_LIBRARY_PATH:
+            continue
+        own = own_version(build, one, "cudnn", "nvidia-cudnn", facts)
+        if own and one.version and numbers(one.version)[:3] != numbers(own)[:3]:
+            older = numbers(one.version)[:UP_TO_MINOR] < numbers(own)[:UP_TO_MINOR]
+            yield _path_finding(build, one, own, older=older and not build.ran_on_gpu)
+
+
+def _path_finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
+    folder = one.path.rpartition("/")[0]
+    return cudnn_shadowed_by_ld_library_path.finding(
+        instance=build.mark,
+        severity=Severity.ERROR if older else Severity.WARNING,
+        title=f"LD_LIBRARY_PATH gives {build.name} cuDNN {one.version} in the place of its own {own}",
+        because=(
+            evidence(build, "libcudnn", one),
+            Because(component="cudnn", fact="version", value=one.version, source=one.path),
+            Because(component=build.component, fact="pins", value=own, source="metadata of the wheel"),
+        ),
+        fix=fixes.off_path([folder], folder, fixes.verify_loaded(build)),
+    )
+
+
+TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
+TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps  # of the running program: one folder alone")
+
+
+@rule("cudnn-two-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)
+def cudnn_two_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Parts of two cuDNN versions are mixed.
+
+    cuDNN is several libraries that must be of one version (libcudnn, _ops, _cnn, _graph …). Here they are not: one
+    folder holds parts of two versions, or a framework loads parts from two folders. The second happens without anybody
+    meaning it: a wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel
+    names. cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the
+    path, or reinstall the right one.
+    """
+    found = list(_two_seen(facts))
+    yield from found or _two_said(facts)
+
+
+def _two_said(facts: Facts) -> Iterator[Finding]:
+    """Return what cuDNN itself says, or a symbol that one of its parts lacks, with the versions that are mentioned."""
+    parts = [one for one in lacking(facts, "cudnn") if "cudnn" in one.asking]
+    if path_blamed(facts, *(one.file for one in parts)):
+        parts = [one for one in parts if OWN.search(one.file) or not one.file.startswith("/")]
+    apart = _loaded_apart(facts)
+    if not heard(facts, *TWO_REFUSED) and not parts and not apart:
+        return
+    versions = list(dict.fromkeys(number for number, _ in cudnn_here(facts) if number.count(".")))[:3]
+    lying = {message.values["path"].rpartition("/")[0]: message for message in holding(facts, "library-file", "path")}
+    where = [folder for folder, message in lying.items() if "libcudnn" in message.values["path"]]
+    system = [folder for folder in where if not OWN.search(folder)]
+    title = f"Parts of two cuDNN releases are mixed{f': {_and(versions)}' if versions else ''}"
+    yield cudnn_two_copies.finding(
+        title=title + (f", the system's in {system[0]}" if system else ""),
+        detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, mostly "
+        "of the system, is found before it or beside it (LD_LIBRARY_PATH, the loader's cache)."
+        + (f" Parts lie in {_and(where)}." if len(where) > 1 else ""),
+        because=(
+            *grounds(facts, *TWO_REFUSED, most=2),
+            *(because_said(one.message) for one in parts[:1]),
+            *(because_said(one) for one in apart),
+            *(ground for number, ground in cudnn_here(facts) if number in versions),
+            *(because_said(lying[folder]) for folder in where[:2]),
+            *path_grounds(facts),
+        ),
+        fix=off_path(facts, "cuDNN", TWO_VERIFY)
+        if path_grounds(facts)
+        else Fix(
+            text="Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
+            commands=(sh("ldconfig -p | grep libcudnn"), sh("python -m pip list | grep -i cudnn")),
+            verify=TWO_VERIFY,
+        ),
+    )
+
+
+def _loaded_apart(facts: Facts) -> tuple[Message, ...]:
+    """Return a part of cuDNN that the loader took from a wheel, and one that it took from outside of all wheels."""
+    parts = [one for one in holding(facts, "library-loaded", "path", "soname") if "libcudnn" in one.values["soname"]]
+    outside = [one for one in parts if not OWN.search(one.values["path"])]
+    inside = [one for one in parts if OWN.search(one.values["path"])]
+    return (inside[0], outside[0]) if inside and outside else ()
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(names)
+
+
+def _two_seen(facts: Facts) -> Iterator[Finding]:
+    for build in builds(facts):
+        one = used(build, "libcudnn", "cudnn", facts)
+        loaded = {path.rpartition("/")[0] for path in texts(build.exercise, "loaded", "libcudnn")}
+        folders = loaded or _to_come(build, facts)
+        mixed = bool(one and one.copy and flag(one.copy.facts, "mixed"))
+        if one and (mixed or len(folders) > 1):
+            yield _two_finding(build, one, sorted(folders), facts)
+
+
+def _to_come(build: Build, facts: Facts) -> set[str]:
+    """Return the folders from which the loader would take the parts, where the copies in them are of two versions."""
+    search = table(build.copy.facts, "search")
+    firsts = [items(search, name)[:1] for name in search if name.startswith("libcudnn")]
+    folders = {_folder(one) for first in firsts for one in first} - {""}
+    held = {copy.version for copy in copies(facts, "cudnn") if (copy.path or "").rpartition("/")[0] in folders}
+    return folders if len(held - {None}) > 1 else set()
+
+
+def _on_path(build: Build, folders: Iterable[str]) -> str | None:
+    """Return the folder of these that LD_LIBRARY_PATH puts before the framework's own, or None where none is."""
+    search = table(build.copy.facts, "search")
+    found = [one for name in search if name.startswith("libcudnn") for one in items(search, name)]
+    named = {_folder(one): text(one, "folder") for one in found if text(one, "step") == LD_LIBRARY_PATH}
+    return next((named[folder] or folder for folder in folders if folder in named), None)
+
+
+def _folder(candidate: JsonValue) -> str:
+    return (text(candidate, "real") or text(candidate, "path") or "").rpartition("/")[0]
+
+
+def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Finding:
+    where = " and ".join(folders) if len(folders) > 1 else one.path.rpartition("/")[0]
+    parts = [because_of(facts, "cudnn", one.copy, "parts")] if one.copy else []
+    fact = "exercise.loaded.libcudnn" if one.loaded else "search.libcudnn"
+    loaded = [Because(component=build.component, fact=fact, value=path) for path in folders]
+    name = text(one.copy.facts, "owner", "name") if one.copy else None
+    version = one.version or ""
+    other = _on_path(build, folders)
+    again = Fix(
+        text="Reinstall the cuDNN that the framework requires, and take every other off the loader's path.",
+        commands=(
+            sh(
+                "{python} -m pip install --force-reinstall --no-deps {wheel}",
+                python=build.python,
+                wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
+            ),
+        ),
+        verify=fixes.verify_loaded(build),
+    )
+    return cudnn_two_copies.finding(
+        instance=build.mark,
+        severity=Severity.WARNING if build.ran_on_gpu else Severity.ERROR,
+        title=f"{build.name} uses parts of two cuDNN versions, in {where}",
+        confidence=Confidence.CERTAIN if one.loaded or len(folders) < 2 else Confidence.LIKELY,  # noqa: PLR2004 - two
+        because=(evidence(build, "libcudnn", one), *parts, *loaded),
+        fix=fixes.off_path([other], other, fixes.verify_loaded(build)) if other else again,
+    )

@@ -1,0 +1,337 @@
+"""The NVIDIA driver: its libraries against its module, and what does not start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.inventory import (
+    DRIVER,
+    disk_release,
+    from_text,
+    loaded_release,
+    nvidia_here,
+    ours,
+    user_release,
+)
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.nodes import withheld
+from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
+from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules.forward_compat import of_compat
+from gpustack.model.command import BRANCH, Command, sh
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+
+SHUT_DOWN = (sh("wsl.exe --shutdown"),)
+
+
+@rule("libcuda-missing", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The driver works, and its CUDA library (libcuda) is not there.
+
+    NVML and nvidia-smi come with the driver's tools, libcuda with its computing part. Distributions put them into
+    packages of their own, and a container gets libcuda only where NVIDIA_DRIVER_CAPABILITIES names compute. Install the
+    package, or start the container with the capability.
+    """
+    absent = status(facts, "libcuda") is Status.ABSENT
+    if not absent or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
+        return
+    yield libcuda_missing.finding(
+        title="The driver works, and its CUDA library libcuda.so.1 is not there",
+        because=(
+            Because(component="libcuda", fact="status", value="absent", source="the loader"),
+            because(facts, "nvml", "code"),
+        ),
+        fix=_libcuda_fix(facts),
+    )
+
+
+def _libcuda_fix(facts: Facts) -> Fix:
+    if facts.host.container:
+        command = sh("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …")
+        return Fix(
+            text="Start the container with the driver's computing part.",
+            commands=(command,),
+            verify=sh("gpustack doctor"),
+        )
+    if facts.host.wsl:
+        text, commands = "Bring the driver of Windows up to date, which brings libcuda, and restart WSL.", SHUT_DOWN
+        return Fix(text=text, commands=commands, verify=sh("gpustack doctor"))
+    return _installed(facts)
+
+
+def _installed(facts: Facts) -> Fix:
+    """Return how the package with libcuda is installed."""
+    release = user_release(facts)
+    family = fixes.manager(facts)
+    if family == "apt":
+        branch = BRANCH(release.branch if release else 580)
+        ubuntu = sh("sudo apt-get install libnvidia-compute-{branch}", branch=branch)
+        commands: tuple[Command, ...] = (ubuntu if fixes.ubuntu(facts) else sh("sudo apt-get install libcuda1"),)
+    else:
+        commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
+    return Fix(
+        text="Install the driver's computing part, in the driver's own release.",
+        commands=(*commands, sh("sudo ldconfig")),
+        needs_root=True,
+        verify=sh("gpustack doctor"),
+    )
+
+
+@rule("nvml-init-failed", layer=Layer.DRIVER, component="nvml", severity=Severity.ERROR)
+def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """NVML, the driver's management library, does not start.
+
+    nvidia-smi and everything that lists GPUs go through it. Mostly this follows from something deeper, which is then
+    named as its cause. By itself, its number says what to look at; the kernel's log has the driver's own words.
+    """
+    code, error = number(told(facts, "nvml"), "code"), text(told(facts, "nvml"), "error")
+    if code == 0 or (code is None and error is None) or not nvidia_here(facts):
+        return
+    row = matrix.nvml_codes.get(code) if code else None
+    name = text(told(facts, "nvml"), "code_name") or (row.name if row else "")
+    yield nvml_init_failed.finding(
+        title=f"NVML does not start: error {code} {name}".rstrip() if code else "libnvidia-ml cannot be loaded",
+        detail=(row.advice or row.meaning) if row else error or "",
+        because=(because(facts, "nvml", "code"), because(facts, "nvml", "error")),
+        row=row.row if row else None,
+        fix=Fix(
+            text="Read what the driver said to the kernel's log.",
+            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
+            needs_root=True,
+            verify=sh("nvidia-smi"),
+        ),
+    )
+
+
+WORDS = ("RmInitAdapter", "rm_init_adapter", "failed to initialize", "cannot be used", "BAR")
+
+
+@rule("gpu-not-listed", layer=Layer.DRIVER, component="nvml", severity=Severity.INFO)
+def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The driver is loaded and lists no GPU, although one is on the bus.
+
+    The driver could not bring the GPU up: its firmware did not start, the machine's firmware gave it no room in the
+    address space (Above 4G Decoding), the flavour of the module is wrong for it, or it is broken; the kernel's log says
+    which (RmInitAdapter failed). Where a scheduler keeps GPUs from jobs that did not ask for one, this is as it should
+    be, and only told: ask for a GPU.
+    """
+    here = ours(facts)
+    if not here or number(told(facts, "nvml"), "gpu_count") != 0:
+        return
+    if withheld(facts):
+        yield _withheld(facts)
+        return
+    said = [line for line in texts(told(facts, "kernel-log"), "nvrm") if any(word in line for word in WORDS)]
+    yield gpu_not_listed.finding(
+        severity=Severity.ERROR,
+        title=f"The driver is loaded and lists no GPU, although one is at {', '.join(copy.key for copy in here)}",
+        detail=said[-1] if said else "",
+        because=(
+            because(facts, "nvml", "gpu_count"),
+            because_of(facts, "pci-display", here[0], "driver"),
+            *(Because(component="kernel-log", fact="nvrm", value=line, source="kernel log") for line in said[-1:]),
+        ),
+        fix=Fix(
+            text="Read why the driver could not bring it up. Where the log speaks of BAR, switch Above 4G Decoding on "
+            "in the machine's firmware; otherwise switch the machine off and on.",
+            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
+            needs_root=True,
+            verify=sh("nvidia-smi -L"),
+        ),
+        confidence=Confidence.CERTAIN if said else Confidence.LIKELY,
+    )
+
+
+def _withheld(facts: Facts) -> Finding:
+    """Return that the GPUs are the machine's and not this job's."""
+    return gpu_not_listed.finding(
+        title="This job was given no GPU: the machine has some, and their device nodes are shut to it",
+        because=(
+            because(facts, "nvml", "gpu_count"),
+            because(facts, "nvidia.ko", "nodes"),
+            because(facts, "libcuda", "visible"),
+        ),
+        fix=Fix(
+            text="Ask the scheduler for a GPU.",
+            commands=(sh("srun --gres=gpu:1 nvidia-smi -L"),),
+            verify=sh("nvidia-smi -L"),
+        ),
+        confidence=Confidence.LIKELY,
+    )
+
+
+MISMATCH = 18
+SAID = ("nvml-mismatch", "api-mismatch", "tf-driver-mismatch")
+NAMES = ("driver", "driver2", "package", "told", "smi", "plain", "shown")
+RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh("sudo modprobe nvidia"))
+
+
+@rule("driver-library-mismatch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The kernel module in memory and the driver's libraries are of different releases.
+
+    Both come in one package and must be of one release: NVML and CUDA refuse to start otherwise (NVML error 18). Which
+    of the three is behind says what to do. Where the module on disk is as new as the libraries, only the one in memory
+    is old: load it again, or restart. Where the module on disk is behind, it was not built or not installed with the
+    libraries: bring the packages to one release first, since a restart alone would load the old one again.
+    """
+    code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
+    seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
+    if facts.host.wsl or not (seen or complained) or of_compat(facts):
+        return
+    row = matrix.nvml_codes.get(MISMATCH)
+    yield driver_library_mismatch.finding(
+        title=f"The kernel module in memory is {_name(_loaded(facts))}, the libraries are {_libraries(facts)}",
+        detail=" ".join(part for part in (_why(facts), _named(facts)) if part),
+        because=(*grounds(facts, *SAID), *_grounds(facts)),
+        row=row.row if row and code == MISMATCH else None,
+        fix=_mismatch_fix(facts),
+    )
+
+
+def _grounds(facts: Facts) -> tuple[Because, ...]:
+    if from_text(facts):
+        return naming.known(
+            facts,
+            ("nvidia.ko", "version_loaded"),
+            ("nvidia.ko", "version_on_disk"),
+            *((DRIVER, name) for name in ("version", "libnvidia_ml", "package")),
+        )
+    return (
+        because(facts, "nvidia.ko", "version_loaded"),
+        because(facts, "nvidia.ko", "version_on_disk"),
+        because(facts, "nvidia-driver", "libcuda"),
+        because(facts, "nvidia-driver", "libnvidia_ml"),
+        because(facts, "nvml", "code"),
+    )
+
+
+def apart(facts: Facts) -> bool:
+    """Return whether the releases of module and libraries, or of the libraries themselves, are known to differ."""
+    loaded = loaded_release(facts)
+    return loaded is not None and any(one != loaded for one in _users(facts))
+
+
+def _users(facts: Facts) -> tuple[DriverRelease, ...]:
+    """Return the releases of the libraries, each once."""
+    driver = told(facts, DRIVER)
+    files = () if from_text(facts) else ("libnvidia_ml", "libcuda")  # a text names a library's release cut short
+    named = [DriverRelease.parse(text(driver, name)) for name in files]
+    seen = [one for one in [*named, user_release(facts)] if one]
+    if not seen and from_text(facts):
+        told_ = [text(driver, "package_version"), value(facts, "runfile", "driver"), _whole(facts)]
+        seen = [one for one in map(DriverRelease.parse, told_) if one][:1]
+    return tuple(dict.fromkeys(seen))
+
+
+def _whole(facts: Facts) -> str | None:
+    """Return the release of NVML's library, which it names without the last part, as a package beside it names it."""
+    short = text(told(facts, DRIVER), "libnvidia_ml")
+    named = (one.values.get(name) for one in said(facts, "release-named", "driver-told") for name in NAMES)
+    return next((one for one in named if one and short and one.startswith(f"{short}.")), short)
+
+
+def _loaded(facts: Facts) -> DriverRelease | None:
+    """Return the release of the module in memory; in text also that of a module's source that was just built."""
+    return loaded_release(facts) or DriverRelease.parse(value(facts, "module-source", "driver"))
+
+
+def _named(facts: Facts) -> str:
+    """Return the releases that are named beside those of module and libraries, where one of these is not known."""
+    if _loaded(facts) and _users(facts):
+        return ""
+    held = (one.values.get(name) for one in said(facts, "release-named", "driver-told") for name in NAMES)
+    known = {str(one) for one in (_loaded(facts), *_users(facts)) if one}
+    found = [one for one in dict.fromkeys(held) if one and one not in known]
+    return f"Named beside it: {', '.join(found[:3])}." if found else ""
+
+
+def _libraries(facts: Facts) -> str:
+    return " and ".join(str(one) for one in _users(facts)) or "of another release"
+
+
+def _why(facts: Facts) -> str:
+    loaded, disk, users = loaded_release(facts), disk_release(facts), _users(facts)
+    if len(users) > 1:
+        return "The libraries themselves are of two releases: two installations of the driver are mixed."
+    if facts.host.container and disk is None:
+        return "The container brings driver libraries of its own; they must be those of the machine that runs it."
+    if disk and disk == loaded:
+        return f"The module on disk is {disk} as well: the libraries were changed and the module was not."
+    if disk and disk in users:
+        return f"The module on disk is {disk} already: the driver was updated and the old module is still in memory."
+    return f"The module on disk is {disk}: no two parts are of one release." if disk else ""
+
+
+def _mismatch_fix(facts: Facts) -> Fix:
+    source = DriverRelease.parse(value(facts, "module-source", "driver"))
+    loaded, disk, users = loaded_release(facts), disk_release(facts) or source, _users(facts)
+    if facts.host.container and disk is None:
+        return Fix(
+            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
+            "the container toolkit mounts those of the machine.",
+            commands=(sh("docker run --gpus all …"),),
+            verify=sh("nvidia-smi"),
+        )
+    if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
+        return fixes.rebuild(
+            facts,
+            "Bring all parts of the driver to one release, build the module, and restart.",
+            fixes.reinstall(facts),
+            sh("sudo dkms autoinstall"),
+            fixes.initramfs(facts),
+        )
+    return Fix(
+        text=f"{fixes.place(facts)}Stop all programs on the GPU and load the module again, or restart.",
+        commands=RELOAD,
+        needs_root=True,
+        needs_reboot=False,
+        verify=sh("nvidia-smi"),
+    )
+
+
+def _name(release: DriverRelease | None) -> str:
+    return str(release) if release else "of another release"
+
+
+@rule("cuda-init-failed", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
+
+    No CUDA program works until it succeeds. Mostly this follows from something deeper, which is then named as its
+    cause. By itself, its number says what to look at.
+    """
+    libcuda = told(facts, "libcuda")
+    code, error = number(libcuda, "cu_init"), text(libcuda, "error")
+    if not nvidia_here(facts) or (error is None and not code):
+        return
+    row = matrix.cuda_codes.get(code) if code else None
+    said = f"error {code} {text(libcuda, 'cu_init_name') or ''}".rstrip() if code else "libcuda cannot be loaded"
+    said = error or said if code == 0 else said  # it starts, and what comes next fails
+    yield cuda_init_failed.finding(
+        title=f"CUDA does not start: {said}",
+        detail=row.meaning if row else error or "",
+        because=(
+            because(facts, "libcuda", "cu_init"),
+            because(facts, "libcuda", "path"),
+            because(facts, "libcuda", "error"),
+        ),
+        row=row.row if row else None,
+        fix=Fix(
+            text="Read what the driver said to the kernel's log.",
+            commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
+            needs_root=True,
+            verify=sh("gpustack doctor"),
+        ),
+    )

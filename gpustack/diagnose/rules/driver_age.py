@@ -1,0 +1,443 @@
+"""A driver that is older than what runs on it, or newer than the GPU allows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import naming, values
+from gpustack.diagnose.machine.inventory import (
+    builds,
+    capabilities,
+    driver_cuda,
+    driver_release,
+    from_text,
+    gpus,
+    nvidia_here,
+    on_windows,
+)
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told
+from gpustack.diagnose.requirements.fits import by_ptx, driver_fit, ptx_too_new
+from gpustack.diagnose.rule import rule
+from gpustack.diagnose.wheels import wheel_for_driver
+from gpustack.matrix.subjects import frameworks, toolkits
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import PYTHON, requirement, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
+from gpustack.model.versions import CudaVersion, DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.diagnose.requirements.fits import Fit
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Because, Row
+    from gpustack.model.versions import ComputeCapability
+
+
+# Nothing but too old a driver makes programs say this; the others are also said where no driver is found at all.
+OUTRIGHT = ("torch-driver-too-old", "runtime-above-driver", "nvenc-driver", "libcuda-lacks-function")
+MAYBE = ("insufficient-driver", "needs-newer-driver")
+COMPLAINTS = (*OUTRIGHT, *MAYBE, "driver-older-than-needed")
+NO_DRIVER_AT_ALL = ("no-driver-found", "ngc-no-gpu", "smi-missing", "nvml-missing", "nvml-not-loaded")
+CONDA = ("cudatoolkit", "pytorch-cuda", "cuda-runtime", "cuda-cudart", "cuda-version")
+NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
+
+
+def finding(facts: Facts, matrix: Matrix) -> Finding | None:
+    """Return what these complaints lead to where no build was seen that is too new for the driver."""
+    if not complained(facts):
+        return None
+    wanted, loaded = wanted_cuda(facts, matrix), value(facts, "libcuda-lacks-function", "found")
+    driver = naming.driver_name(facts, matrix) or (f"driver {loaded}" if loaded and "." in loaded else "the driver")
+    by_name = value(facts, "nvenc-driver", "needs") or value(facts, "driver-older-than-needed", "needs")
+    needs = f"driver {by_name} or newer" if by_name else naming.needed_driver(wanted, facts, matrix) if wanted else ""
+    what = f"what runs here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
+    what += " or newer" if wanted and not by_name and wanted not in _seen(facts) else ""
+    return driver_too_old_for_cuda_build.finding(
+        title=f"The driver is too old: this is {driver}, and {what}",
+        detail=_complaint_detail(needs, facts, matrix),
+        confidence=_complaint_sure(facts, matrix),
+        because=(*grounds(facts, *COMPLAINTS), *naming.of_driver(facts)),
+        row=_row(wanted, matrix),
+        fix=_complaint_fix(needs, wanted, facts, matrix),
+    )
+
+
+def complained(facts: Facts) -> bool:
+    """Return whether a program said that the driver is too old, or something that this mostly means."""
+    well = heard(facts, *NO_DRIVER_AT_ALL, "cuda-available-true")
+    return heard(facts, *OUTRIGHT) or (heard(facts, *MAYBE) and not well) or _named(facts)
+
+
+def wanted_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Return the CUDA version that is too new for this driver: by what was seen, else the next that it does not run."""
+    highest = naming.cuda_of_driver(facts, matrix)
+    said_ = (*_seen(facts), *spoken(facts, matrix))
+    broken = [cuda for cuda in said_ if driver_fit(cuda, facts, matrix).kept is Kept.BROKEN]
+    beyond = [cuda for cuda in _seen(facts) if highest and cuda > highest and cuda.major > highest.major]
+    found = min(broken or beyond, default=None)
+    built = [build.cuda for build in builds(facts) if build.cuda]
+    return found or (_next(highest, matrix) if highest else min(built or _seen(facts), default=None))
+
+
+def _next(highest: CudaVersion, matrix: Matrix) -> CudaVersion | None:
+    """Return the first CUDA version that a driver of this one does not run: of the next family, or the next minor."""
+    family = CudaVersion(highest.major + 1)
+    if toolkits.floor_of(matrix, highest):
+        return family if toolkits.floor_of(matrix, family) else None
+    return min((one.cuda for one in toolkits.releases(matrix) if one.cuda > highest), default=None)
+
+
+def _seen(facts: Facts) -> tuple[CudaVersion, ...]:
+    """Return every CUDA version that something here is of: builds, toolkits, and packages by their names."""
+    held = [build.cuda for build in builds(facts)]
+    held += [CudaVersion.parse(copy.version) for copy in copies(facts, "cuda-toolkit") if _is_toolkit(copy.facts)]
+    for name, version in table(told(facts, "packages"), "distributions").items():
+        match = NAMED_CUDA.search(name)
+        if name.startswith(("nvidia-cuda-runtime", *CONDA)) and isinstance(version, str):
+            held.append(CudaVersion.parse(version))
+        elif match:
+            held.append(CudaVersion(int(match[1])))
+    return tuple(dict.fromkeys(one for one in held if one))
+
+
+def spoken(facts: Facts, matrix: Matrix) -> tuple[CudaVersion, ...]:
+    """Return the CUDA versions that builds are said to be of, and that of the TensorFlow that is here."""
+    names = ("cuda", "needs", "of", "runtime", "image")
+    held = [one.values.get(name) for one in said(facts, "cuda-build-said", "toolkit-named") for name in names]
+    found = [CudaVersion.parse(one) for one in held if one]
+    made = frameworks.tensorflow_of(matrix, values.version(facts, "tensorflow") or "0")
+    return tuple(dict.fromkeys(one for one in (*found, made.cuda if made else None) if one))
+
+
+def _is_toolkit(held: object) -> bool:
+    return not (isinstance(held, dict) and held.get("whose") == "driver")
+
+
+def _named(facts: Facts) -> bool:
+    """Return whether a program names a driver release, and this one is older."""
+    if any("found" in one.values for one in said(facts, "driver-older-than-needed")):
+        return True
+    needs, release = value(facts, "driver-older-than-needed", "needs"), driver_release(facts)
+    least = DriverRelease.parse(needs if needs and "." in needs else f"{needs}.0") if needs else None
+    return bool(least and release and release < least and not on_windows(facts))
+
+
+def _complaint_sure(facts: Facts, matrix: Matrix) -> Confidence:
+    if heard(facts, *OUTRIGHT):
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if naming.driver_name(facts, matrix) else Confidence.POSSIBLE
+
+
+def _complaint_detail(needs: str, facts: Facts, matrix: Matrix) -> str:
+    highest, names = naming.cuda_of_driver(facts, matrix), naming.gpu_names(facts)
+    parts = [f"It needs {needs}." if needs else ""]
+    parts += [f"The driver runs what is built for CUDA {highest}." if highest else ""]
+    parts += [f"GPU: {names}." if names else ""]
+    if not heard(facts, *OUTRIGHT):
+        parts.append("The same is said where a program finds no driver at all, as in a container without the GPU.")
+    return " ".join(part for part in parts if part)
+
+
+def _row(wanted: CudaVersion | None, matrix: Matrix) -> Row | None:
+    if wanted is None:
+        return None
+    floor = toolkits.floor_of(matrix, wanted)
+    native = next((one for one in toolkits.releases(matrix) if one.cuda == wanted), None)
+    return floor.row if floor else native.row if native else None
+
+
+def _complaint_fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
+    highest = naming.cuda_of_driver(facts, matrix)
+    build = next(builds(facts), None)
+    other = f" Or take a build of the same program for CUDA {highest} or older." if highest and wanted else ""
+    text = f"{fixes.place(facts)}Install {needs or 'a newer driver'}.{other}"
+    verify = fixes.verify(build) if build else sh("nvidia-smi")
+    return Fix(text=text, commands=fixes.driver(facts, matrix), needs_root=True, needs_reboot=True, verify=verify)
+
+
+CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
+
+
+@rule("driver-too-old-for-cuda-build", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The driver is too old for the CUDA version of a build.
+
+    A build for a CUDA major needs a driver of that major's time or newer: CUDA 12.x runs from driver 525.60.13 on, 13.x
+    from 580.65.06 on; before CUDA 11 each minor needs its own. Within a major an older driver works with limits, which
+    is no fault. Take a build for the driver's CUDA, which changes nothing for others on the machine, or bring the
+    driver up to date.
+    """
+    too_new = [(build, fit) for build, fit in _fits(facts, matrix) if fit.kept is Kept.BROKEN]
+    for build, fit in too_new:
+        yield _finding(build, fit, facts, matrix)
+    told = None if too_new else finding(facts, matrix)
+    if told:
+        yield told
+    if nvidia_here(facts):
+        yield from _toolkit(facts, matrix)
+
+
+def _fits(facts: Facts, matrix: Matrix) -> Iterator[tuple[Build, Fit]]:
+    """Return how each build for CUDA fits the driver, those left out that are known to reach a GPU."""
+    for build in builds(facts) if nvidia_here(facts) or complained(facts) else ():
+        works = build.ran_on_gpu or (from_text(facts) and flag(build.copy.facts, "available"))
+        if build.cuda and not works and not (from_text(facts) and heard(facts, "cuda-available-true")):
+            yield build, driver_fit(build.cuda, facts, matrix)
+
+
+def _finding(build: Build, fit: Fit, facts: Facts, matrix: Matrix) -> Finding:
+    wheel = wheel_for_driver(build, facts, matrix)
+    other = f"Or bring the driver up to date: {fit.needs}."
+    commands = wheel[1] if wheel else fixes.driver(facts, matrix)
+    return driver_too_old_for_cuda_build.finding(
+        instance=build.mark,
+        title=f"The driver is too old for {build.name}: it is built for CUDA {build.cuda}, this is {fit.found}",
+        detail=f"It needs {fit.needs}.{_gpus(facts)}{_compat(build, facts, matrix)}",
+        confidence=_old_sure(build, facts),
+        because=(*grounds(facts, *COMPLAINTS), *_grounds(build, facts)),
+        row=fit.row,
+        fix=Fix(
+            text=f"{wheel[0]} {other}" if wheel else f"{fixes.place(facts)}Install a newer driver: {fit.needs}.",
+            commands=commands,
+            needs_root=not wheel,
+            needs_reboot=not wheel,
+            verify=fixes.verify(build),
+        ),
+    )
+
+
+def _old_sure(build: Build, facts: Facts) -> Confidence:
+    """Tell how sure it is: a build that is only thought to be the usual one is a guess until a program complains."""
+    guessed = text(build.copy.facts, "build_from") is not None
+    return Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN
+
+
+def _grounds(build: Build, facts: Facts) -> tuple[Because, ...]:
+    if not from_text(facts):
+        return (
+            because_of(facts, build.component, build.copy, "build"),
+            because(facts, "nvidia.ko", "version_loaded"),
+            because(facts, "libcuda", "driver_cuda"),
+        )
+    of_build = (because_of(facts, build.component, build.copy, name) for name in ("version", "build", "cuda"))
+    return (*(one for one in of_build if one.value is not None), *naming.of_driver(facts))
+
+
+def _gpus(facts: Facts) -> str:
+    names = naming.gpu_names(facts)
+    return f" GPU: {names}." if names and from_text(facts) else ""
+
+
+def _compat(build: Build, facts: Facts, matrix: Matrix) -> str:
+    """Return the compat package that would do, on GPUs where one may be used."""
+    release, names = driver_release(facts), [gpu.name for gpu in gpus(facts)]
+    if release is None or not names or any(CONSUMER.search(name) for name in names):
+        return ""
+    fitting = [one for one in matrix.compats if one.cuda == build.cuda and release.branch in one.bases]
+    return f" On data-centre GPUs the package {fitting[0].name} lets it run on this driver." if fitting else ""
+
+
+def _toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    for copy in copies(facts, "cuda-toolkit"):
+        cuda = CudaVersion.parse(copy.version)
+        fit = driver_fit(cuda, facts, matrix) if cuda and flag(copy.facts, "in_use") else None
+        if fit and fit.kept is Kept.BROKEN:
+            yield driver_too_old_for_cuda_build.finding(
+                instance=f"cuda-toolkit:{copy.key}",
+                severity=Severity.INFO,
+                layer=Layer.RUNTIME,
+                component="cuda-toolkit",
+                title=f"What CUDA toolkit {cuda} builds needs a newer driver than {fit.found}",
+                because=(
+                    because_of(facts, "cuda-toolkit", copy, "version"),
+                    because(facts, "nvidia-driver", "version"),
+                ),
+                row=fit.row,
+            )
+
+
+SAID = ("ptx-toolchain", "ptx-version")
+UNSUPPORTED = 222
+
+
+@rule("ptx-newer-than-driver", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A build has only PTX for this GPU, and of a newer CUDA than the driver can compile.
+
+    PTX is turned into machine code by the driver when the program starts. A driver knows the PTX of its own CUDA
+    version and older; newer is refused ("unsupported toolchain", error 222). Take a build with machine code for this
+    GPU, or of a CUDA that the driver knows, or bring the driver up to date.
+    """
+    told = False
+    for build in builds(facts):
+        gpus = [gpu for gpu in capabilities(facts) if by_ptx(build, gpu)]
+        if gpus and ptx_too_new(build, facts, matrix) and not build.ran_on_gpu:
+            told = True
+            yield _of_build(build, gpus[0], facts, matrix)
+    if heard(facts, *SAID) and not told:
+        yield _said(facts, matrix)
+
+
+def _of_build(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Finding:
+    wheel = wheel_for_driver(build, facts, matrix)
+    return ptx_newer_than_driver.finding(
+        instance=build.mark,
+        title=f"{build.name} reaches {gpu.sm} by PTX of CUDA {build.cuda}, which a driver of CUDA "
+        f"{driver_cuda(facts, matrix)} cannot compile",
+        because=(
+            *grounds(facts, *SAID),
+            because_of(facts, build.component, build.copy, "archs"),
+            because(facts, "libcuda", "driver_cuda"),
+            because(facts, "nvidia-driver", "version"),
+        ),
+        fix=Fix(
+            text=wheel[0] if wheel else f"{fixes.place(facts)}Install a driver of CUDA {build.cuda} or newer.",
+            commands=wheel[1] if wheel else fixes.driver(facts, matrix),
+            needs_root=not wheel,
+            needs_reboot=not wheel,
+            verify=fixes.verify(build),
+        ),
+    )
+
+
+def _said(facts: Facts, matrix: Matrix) -> Finding:
+    """Return the finding on what the driver's compiler refused, with the CUDA version that the code is of."""
+    made, driver = _made_with(facts, matrix), naming.driver_name(facts, matrix) or "the driver"
+    row = matrix.cuda_codes.get(UNSUPPORTED)
+    return ptx_newer_than_driver.finding(
+        title=f"GPU code (PTX) of {f'CUDA {made}' if made else 'a newer CUDA'} is too new for {driver} to compile",
+        detail=_ptx_detail(made, facts, matrix),
+        because=(*grounds(facts, *SAID), *naming.of_driver(facts), *naming.known(facts, ("cuda-toolkit", "version"))),
+        row=row.row if row else None,
+        fix=_ptx_fix(made, facts, matrix),
+    )
+
+
+def _made_with(facts: Facts, matrix: Matrix) -> CudaVersion | None:
+    """Give the CUDA version of the code: by the PTX version that it names, else by a toolkit newer than the driver."""
+    needs, highest = _ptx(facts, "needs"), naming.cuda_of_driver(facts, matrix)
+    if needs:
+        return min((one.cuda for one in toolkits.targets(matrix) if one.ptx >= needs), default=None)
+    held = [CudaVersion.parse(copy.version) for copy in copies(facts, "cuda-toolkit")]
+    held += [CudaVersion.parse(text(copy.facts, "also_told")) for copy in copies(facts, "cuda-toolkit")]
+    held += [*(build.cuda for build in builds(facts)), *spoken(facts, matrix)]
+    return next((one for one in held if one and (highest is None or one > highest)), None)
+
+
+def _ptx_detail(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> str:
+    needs, found, names = _ptx(facts, "needs"), _ptx(facts, "found"), naming.gpu_names(facts)
+    parts = [f"The code is PTX {needs[0]}.{needs[1]}."] if needs else []
+    if found:
+        own = max((one.cuda for one in toolkits.targets(matrix) if one.ptx <= found), default=None)
+        parts.append(
+            f"What has to compile it reads PTX up to {found[0]}.{found[1]}" + (f" (CUDA {own})." if own else ".")
+        )
+    highest = naming.cuda_of_driver(facts, matrix)
+    parts += [f"The driver compiles PTX of CUDA {highest} and older."] if highest else []
+    parts += [f"CUDA {made} came with {naming.native_driver(made, facts, matrix)}."] if made else []
+    parts += [f"GPU: {names}."] if names else []
+    return " ".join(parts)
+
+
+def _ptx_fix(made: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
+    """Return the two ways out: a newer driver, or code that needs no compiling or is of the driver's own CUDA."""
+    highest, here = naming.cuda_of_driver(facts, matrix), capabilities(facts)
+    newer = naming.native_driver(made, facts, matrix) if made else "a newer driver"
+    other = f"with CUDA {highest} or older" if highest else "with an older CUDA"
+    own = (
+        f", or for the GPU itself (nvcc -arch={here[0].sm})" if here else ", or for the GPU itself (nvcc -arch=native)"
+    )
+    return Fix(
+        text=f"{fixes.place(facts)}Install {newer}. Or build the code {other}{own}.",
+        commands=fixes.driver(facts, matrix),
+        needs_root=True,
+        needs_reboot=True,
+        verify=sh("nvidia-smi"),
+    )
+
+
+def _ptx(facts: Facts, name: str) -> tuple[int, int] | None:
+    """Return a version of PTX that a message names."""
+    major, _, minor = (value(facts, "ptx-version", name) or "").partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+@rule("cuda-core-bindings-mismatch", layer=Layer.RUNTIME, component="cuda-core", severity=Severity.WARNING)
+def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """cuda-core and cuda-bindings are releases that fail together.
+
+    The two halves of cuda-python are released apart and do not name each other, so pip installs pairs that nobody
+    tried. This pair is known to fail. Bring cuda-core up to date; the newest works with every cuda-bindings that we
+    tried.
+    """
+    for core in copies(facts, "cuda-core"):
+        for bindings in copies(facts, "cuda-bindings"):
+            if core.environment != bindings.environment or not core.version or not bindings.version:
+                continue
+            for pair in matrix.bad_pairs:
+                low, high = numbers(pair.first), numbers(pair.last)
+                if core.version == pair.core and low <= numbers(bindings.version) <= high:
+                    python = PYTHON(core.environment)
+                    yield cuda_core_bindings_mismatch.finding(
+                        instance=core.environment,
+                        title=f"cuda-core {core.version} fails with cuda-bindings {bindings.version}",
+                        detail=pair.outcome,
+                        because=(
+                            because_of(facts, "cuda-core", core, "version"),
+                            because_of(facts, "cuda-bindings", bindings, "version"),
+                        ),
+                        row=pair.row,
+                        fix=Fix(
+                            text="Bring cuda-core up to date.",
+                            commands=(sh('{python} -m pip install --upgrade "cuda-core>=1.0.1"', python=python),),
+                            verify=sh('{python} -c "import cuda.core"', python=python),
+                        ),
+                    )
+
+
+@rule("cuda-bindings-newer-than-driver", layer=Layer.RUNTIME, component="cuda-bindings", severity=Severity.WARNING)
+def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """cuda-bindings is of a newer CUDA major than the driver, and loses functions there.
+
+    cuda-bindings asks the driver for each function by the CUDA version that brought its newest form, and has no older
+    form. On an older driver some calls fail when they are made (event timing), others only give a warning. Install the
+    release of cuda-bindings for the driver's CUDA major, or bring the driver up to date.
+    """
+    highest = driver_cuda(facts, matrix)
+    if highest is None or not nvidia_here(facts):
+        return
+    for copy in copies(facts, "cuda-bindings"):
+        major = numbers(copy.version)[:1]
+        floors = [one for one in matrix.bindings_floors if (one.bindings,) == major and highest < one.driver]
+        if not floors:
+            continue
+        python = PYTHON(copy.environment)
+        yield cuda_bindings_newer_than_driver.finding(
+            instance=copy.environment,
+            severity=Severity(floors[0].weight),
+            title=f"cuda-bindings {copy.version} on a driver of CUDA {highest}: {floors[0].outcome}",
+            because=(
+                because_of(facts, "cuda-bindings", copy, "version"),
+                because(facts, "libcuda", "driver_cuda"),
+                because(facts, "nvidia-driver", "version"),
+            ),
+            row=floors[0].row,
+            fix=Fix(
+                text=f"Install cuda-bindings for CUDA {highest.major}; other packages here may require the newer one.",
+                commands=(
+                    sh(
+                        "{python} -m pip install {wanted}",
+                        python=python,
+                        wanted=requirement("cuda-bindings", f"=={highest.major}.*"),
+                    ),
+                ),
+                verify=sh('{python} -c "import cuda.bindings.driver"', python=python),
+            ),
+        )

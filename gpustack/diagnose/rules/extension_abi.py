@@ -1,0 +1,463 @@
+"""Compiled extensions of a framework: built for another release or ABI."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.machine.extensions import (
+    SERVING,
+    SOURCES,
+    Extension,
+    distribution_of,
+    listed,
+    of_file,
+    of_name,
+    other_cuda_alone,
+    unfitting,
+)
+from gpustack.diagnose.machine.frameworks import (
+    because_package,
+    because_torch,
+    distributions,
+    installed,
+    torch,
+    torch_version,
+)
+from gpustack.diagnose.machine.linking import TORCH, demangled, soname_library, symbol_owner
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
+from gpustack.diagnose.machine.values import text
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import torch as rows
+from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    DISTRIBUTION,
+    HERE,
+    MODULE,
+    NOTHING,
+    PYTHON,
+    SOME_PYTHON,
+    VERSION,
+    Command,
+    Word,
+    code,
+    either,
+    requirement,
+    sh,
+)
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.extensions import Unfitting
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.torch import Companions
+    from gpustack.model.facts import Facts, Message
+
+
+VISION = ("torchvision-nms", "torchvision-cpu", "torchvision-circular", "torchvision-load", "torchvision-cuda-mismatch")
+AUDIO = ("torchaudio-load",)
+PACKAGES = ("torchvision", "torchaudio", "torchtext")
+LAST_AUDIO = "2.11"  # since then one torchaudio serves every torch
+PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu))?")
+
+
+@rule(
+    "torch-torchvision-mismatch",
+    layer=Layer.FRAMEWORK,
+    component="torchvision",
+    severity=Severity.ERROR,
+    in_one_python=True,
+)
+def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Torch and torchvision (or torchaudio) are of releases, or of builds, that do not belong together.
+
+    torchvision and torchaudio are compiled against exactly one release of torch. With another, their operators are
+    missing ("operator torchvision::nms does not exist"), their libraries do not load (undefined symbol), or they notice
+    another CUDA. It comes from installing one of them alone, or each from another index. Install all in one command
+    from one index.
+    """
+    if _sources(facts, matrix):
+        return
+    lacking = {one.extension.name: one for one in unfitting(facts, matrix)}
+    package = next((name for name in PACKAGES if _complained(facts, name) or name in lacking), None)
+    if package:
+        yield _vision_finding(facts, matrix, package, Severity.ERROR, lacking.get(package))
+        return
+    for name in ("torchvision", "torchaudio"):
+        if _apart(facts, matrix, name):
+            yield _vision_finding(facts, matrix, name, Severity.WARNING)
+
+
+def _sources(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether sources of torchvision are imported in the place of a package that belongs to this torch."""
+    release, found = torch_version(facts), installed(facts, "torchvision")
+    made = _made_for(matrix, "torchvision", found) if found else None
+    return bool(heard(facts, "hub-vision") and release and made and minor(made.torch) == minor(release))
+
+
+def _complained(facts: Facts, package: str) -> bool:
+    kinds = {"torchvision": VISION, "torchaudio": AUDIO}.get(package, ())
+    named = [
+        one for one in said(facts, "torchvision-cuda-mismatch") if one.values.get("package", "").lower() == package
+    ]
+    conflict = any(
+        one.values.get("package", "").replace("_", "-") == package for one in said(facts, "pip-torch-conflict")
+    )
+    other = [kind for kind in kinds if kind != "torchvision-cuda-mismatch"]
+    return heard(facts, *other) or bool(named) or conflict or bool(_symbols(facts, package))
+
+
+def _symbols(facts: Facts, package: str) -> tuple[Message, ...]:
+    """Return the symbols of torch that a library of this package lacks."""
+    return tuple(
+        one
+        for one in said(facts, "undefined-symbol")
+        if package in one.line and symbol_owner(one.values.get("symbol", "")) == TORCH
+    )
+
+
+def _apart(facts: Facts, matrix: Matrix, package: str) -> bool:
+    """Return whether plain releases of both are listed that belong to different minor releases of torch."""
+    release, found = torch_version(facts), installed(facts, package)
+    if not (release and found and PLAIN.fullmatch(release) and PLAIN.fullmatch(found)):
+        return False
+    made = _made_for(matrix, package, found)
+    if package == "torchaudio" and within(found, f">={LAST_AUDIO}"):
+        return False  # it pins no torch any more
+    return bool(
+        made and rows.release_of(matrix, release) and minor(made.torch) != minor(release) and _vision_pinned(made)
+    )
+
+
+def _vision_pinned(made: Companions) -> bool:
+    return made.pin.startswith("==")
+
+
+def _made_for(matrix: Matrix, package: str, version: str) -> Companions | None:
+    if package == "torchvision":
+        return rows.torch_for_torchvision(matrix, version)
+    return rows.torch_for_torchaudio(matrix, version) if package == "torchaudio" else None
+
+
+def _vision_finding(
+    facts: Facts, matrix: Matrix, package: str, severity: Severity, lacking: Unfitting | None = None
+) -> Finding:
+    release = torch_version(facts) or value(facts, "pip-torch-conflict", "found")
+    found = installed(facts, package) or _conflicting(facts, package)
+    other, own = value(facts, "torchvision-cuda-mismatch", "found"), value(facts, "torchvision-cuda-mismatch", "torch")
+    cudas = f" (CUDA {own} and CUDA {other})" if other and own else ""
+    made = _made_for(matrix, package, found) if found else None
+    right = rows.companions(matrix, release) if release and is_version(release) else None
+    return torch_torchvision_mismatch.finding(
+        instance=package,
+        severity=severity,
+        component=package,
+        title=f"torch {release or 'here'} and {package} {found or 'here'} do not belong together{cudas}",
+        detail=" ".join([*_details(package, found, made, right, release), *_lacks(lacking)]),
+        because=(
+            *grounds(facts, *VISION, *AUDIO, "pip-torch-conflict"),
+            *(lacking.because(facts) if lacking else ()),
+            *grounds(facts, *(("undefined-symbol",) if _symbols(facts, package) else ()), most=2),
+            *because_torch(facts),
+            *because_package(facts, package),
+        ),
+        row=right.row if right else made.row if made else None,
+        confidence=Confidence.CERTAIN if severity is Severity.ERROR else Confidence.LIKELY,
+        fix=_vision_fix(facts, package, right, own),
+    )
+
+
+def _lacks(lacking: Unfitting | None) -> Iterator[str]:
+    """Return what its own file says that it misses."""
+    if lacking:
+        file = (lacking.files[0].path or "").rpartition("/")[2]
+        yield f"{file} wants {lacking.symbol or lacking.library}, which this torch does not offer."
+
+
+def _conflicting(facts: Facts, package: str) -> str | None:
+    return next(
+        (
+            one.values.get("version")
+            for one in said(facts, "pip-torch-conflict")
+            if one.values.get("package") == package
+        ),
+        None,
+    )
+
+
+def _details(
+    package: str, found: str | None, made: Companions | None, right: Companions | None, release: str | None
+) -> Iterator[str]:
+    if made:
+        yield f"{package} {found} was made for torch {made.torch}."
+    fitting = _of(right, package)
+    if right and fitting:
+        yield f"torch {right.torch} goes with {package} {fitting}."
+    elif release is None:
+        yield f"Each release of {package} is compiled against one release of torch."
+
+
+def _of(right: Companions | None, package: str) -> str | None:
+    if right is None:
+        return None
+    return {"torchvision": right.torchvision, "torchaudio": right.torchaudio}.get(package)
+
+
+def _vision_fix(facts: Facts, package: str, right: Companions | None, cuda: str | None) -> Fix:
+    build = torch(facts)
+    tag = build.copy.build if build and build.copy.build else f"cu{cuda.replace('.', '')}" if cuda else None
+    known = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag))
+    index = known if BUILD_TAG.holds(tag) else NOTHING
+    fitting = _of(right, package)
+    pins = {"torch": right.torch, package: fitting} if right and fitting else {"torch": None, package: None}
+    wanted = [requirement(name, f"=={release}" if release else "") for name, release in pins.items()]
+    if package != "torchaudio" and text(distributions(facts), "torchaudio") and not fitting:
+        wanted.append(requirement("torchaudio"))
+    return Fix(
+        text=f"Install torch and {package} of one release, in one command, from one index.",
+        commands=(
+            sh("python -m pip uninstall -y torch {package}", package=DISTRIBUTION(package)),
+            sh("python -m pip install {wanted} {index}", wanted=wanted, index=index),
+        ),
+        verify=sh("python -c {code}", code=code("import torch, {package}", package=MODULE(package))),
+    )
+
+
+UNNAMED = "a compiled extension"
+TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
+BUILT_FOR = "{python} -m pip install {torch}  # the torch that it was built for"
+PYG = (
+    "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
+    " -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
+)
+COMPANIONS = ("torchvision", "torchaudio", "torchtext")
+
+
+@rule(
+    "extension-abi-mismatch",
+    layer=Layer.LIBRARY,
+    component="torch-scatter",
+    severity=Severity.ERROR,
+    in_one_python=True,
+)
+def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A compiled extension was built against another release of torch, or another C++ ABI, than the torch here.
+
+    An extension (flash-attn, vLLM's kernels, mamba, xFormers …) calls torch's C++ by mangled names that change from
+    release to release; with another torch one is missing ("undefined symbol: _ZN3c10…"). Names that end in
+    __cxx1112basic_string or Ss tell of the C++ ABI. Install the build of the extension for this torch, the torch that
+    it was built for, or build it here with --no-build-isolation.
+    """
+    for message in said(facts, "xformers-built-for"):
+        if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):
+            yield _built_for(message, facts, matrix)
+            return
+    found = _missing(facts)
+    if found:
+        yield _abi_finding(found, facts, matrix)
+        return
+    page = _other_page(facts)
+    if page:
+        yield _of_page(page, facts)
+        return
+    yield from (_on_disk(one, facts) for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS)
+    for message in said(facts, "pip-torch-conflict"):
+        package = message.values.get("package", "").replace("_", "-")
+        if package and package not in COMPANIONS:
+            yield _abi_pinned(message, package, facts, matrix)
+            return
+
+
+def _other_page(facts: Facts) -> Message | None:
+    """Return the page of PyTorch Geometric's wheels that is of another torch, where a symbol is said to be missing."""
+    here = numbers(torch_version(facts))[:2]
+    pages = holding(facts, "pyg-page", "torch")
+    other = next((one for one in pages if here and numbers(one.values["torch"])[:2] != here), None)
+    return other if heard(facts, "undefined-symbol", "undefined-symbol-said") else None
+
+
+def _of_page(page: Message, facts: Facts) -> Finding:
+    release = torch_version(facts) or ""
+    plain, _, tag = release.partition("+")
+    return extension_abi_mismatch.finding(
+        instance="torch-scatter",
+        title=f"Wheels of PyTorch Geometric for torch {page.values['torch']} were installed, and torch {release} is "
+        "here",
+        detail="torch-scatter, torch-sparse and their like fit one release of torch alone.",
+        because=(because_said(page), *because_torch(facts)),
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text="Install them from the page of the torch that is here.",
+            commands=(sh(PYG, torch=VERSION(plain), tag=BUILD_TAG(tag or page.values.get("cuda", "cpu"))),),
+            verify=sh('python -c "import torch_sparse"'),
+        ),
+    )
+
+
+def _missing(facts: Facts) -> Message | None:
+    """Return the first message of an extension that lacks something of torch."""
+    for one in said(facts, "undefined-symbol"):
+        file, own = one.values.get("file", ""), any(name in one.line for name in COMPANIONS)
+        torch_itself = any(part in file for part in TORCH_OWN)
+        if symbol_owner(one.values.get("symbol", "")) == TORCH and not own and not torch_itself:
+            return one
+    for one in () if heard(facts, "torchvision-load", "torchaudio-load") else said(facts, "missing-library"):
+        library = soname_library(one.values.get("soname", ""))
+        if library and library[0] == "pytorch" and not any(name in one.line for name in COMPANIONS):
+            return one
+    for one in said(facts, "dll-procedure"):
+        if not any(name in one.line for name in (*COMPANIONS, "torch._C")):
+            return one
+    return None
+
+
+def _abi_finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    values = message.values
+    extension = _extension(message, facts, matrix)
+    release, symbol, soname = torch_version(facts), values.get("symbol"), values.get("soname")
+    lacks = f"torch has no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
+    lacks = lacks or (f"it wants {soname}, which this torch does not bring" if soname else "a procedure was not found")
+    abi = " The name tells of the C++11 ABI of strings." if symbol and "__cxx11" in symbol else ""
+    return extension_abi_mismatch.finding(
+        instance=extension.name,
+        layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
+        component=extension.name,
+        title=f"{_first(extension.words)} was built for another torch than {_torch(release)}",
+        detail=f"In it, {lacks}.{abi}{_asks(extension)}",
+        because=(
+            because_said(message),
+            *because_torch(facts),
+            *because_package(facts, extension.name),
+            *grounds(facts, "pyg-page", most=1),
+        ),
+        row=extension.row,
+        confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
+        fix=_abi_fix(extension, release, facts),
+    )
+
+
+def _on_disk(one: Unfitting, facts: Facts) -> Finding:
+    """Return an extension whose own file says what it misses, without having been loaded."""
+    extension, symbol = one.extension, one.symbol
+    lacks = (
+        f"torch offers no {demangled(symbol)} of this form (undefined symbol: {symbol})"
+        if symbol
+        else f"it needs {one.library}, which this torch does not bring"
+    )
+    part = "" if one.whole else " Other files of it fit."
+    return extension_abi_mismatch.finding(
+        instance=one.mark,
+        severity=Severity.ERROR if one.whole else Severity.WARNING,
+        layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
+        component=extension.name,
+        title=f"{_first(extension.words)} was built for another torch than {_torch(one.torch)}",
+        detail=f"In {(one.files[0].path or '').rpartition('/')[2]}, {lacks}.{part}{_asks(extension)}",
+        because=(*one.because(facts), *because_package(facts, extension.name)),
+        row=extension.row,
+        confidence=Confidence.CERTAIN,
+        fix=_abi_fix(extension, one.torch, facts, python=PYTHON(one.environment)),
+    )
+
+
+def _extension(message: Message, facts: Facts, matrix: Matrix) -> Extension:
+    """Return whose file it is; where the message does not say, the compiled package that is listed."""
+    values = message.values
+    file = values.get("file") or values.get("module") or values.get("by") or ""
+    if "/" in file or ".so" in file or "\\" in file or (message.kind != "missing-library" and file):
+        return of_file(file, facts, matrix)
+    return next(iter(listed(facts, matrix)), None) or Extension(name=UNNAMED)
+
+
+def _torch(release: str | None) -> str:
+    return f"torch {release}" if release else "the one here"
+
+
+def _first(words: str) -> str:
+    return f"A{words[1:]}" if words == UNNAMED else words
+
+
+def _asks(extension: Extension) -> str:
+    if not extension.torch:
+        return ""
+    if extension.name == "flash-attn":
+        return f" Its wheels are for torch {extension.torch}."
+    return f" This release asks for torch {extension.torch}."
+
+
+def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
+    values = message.values
+    extension = of_name("xformers", facts, matrix)
+    built = values.get("built")
+    return extension_abi_mismatch.finding(
+        instance=extension.name,
+        component=extension.name,
+        title=f"{extension.words} was built for torch {built or 'another'}, and torch {values['have']} is here",
+        detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
+        because=(because_said(message), *because_package(facts, extension.name)),
+        row=extension.row,
+        fix=_abi_fix(extension, values["have"], facts, built),
+    )
+
+
+def _abi_pinned(message: Message, package: str, facts: Facts, matrix: Matrix) -> Finding:
+    values = message.values
+    extension, needs, found = (
+        of_name(package, facts, matrix),
+        values.get("needs", "another"),
+        values.get("found", "another"),
+    )
+    return extension_abi_mismatch.finding(
+        instance=package,
+        severity=Severity.WARNING,
+        layer=Layer.SERVING if package in SERVING else Layer.LIBRARY,
+        component=package,
+        title=f"{package} {values.get('version', '')} asks for torch {needs}, and torch {found} is here",
+        detail="Where it has compiled parts, they are for the torch that it asks for.",
+        because=(because_said(message), *because_torch(facts)),
+        row=extension.row,
+        confidence=Confidence.POSSIBLE,
+        fix=_abi_fix(extension, found, facts, needs.lstrip("=")),
+    )
+
+
+def _abi_fix(
+    extension: Extension, release: str | None, facts: Facts, built: str | None = None, python: Word = SOME_PYTHON
+) -> Fix:
+    name = extension.name
+    wanted = built or (extension.torch or "").lstrip("=")
+    plain = wanted.partition("+")[0]
+    exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
+    module = name.replace("-", "_")
+    return Fix(
+        text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
+        + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
+        commands=either(
+            *_anew(extension, release, distribution_of(name, facts), python),
+            *((sh(BUILT_FOR, python=python, torch=requirement("torch", f"=={plain}")),) if exact else ()),
+        ),
+        verify=sh("{python} -c {code}", python=python, code=code("import torch, {module}", module=MODULE(module)))
+        if module.isidentifier()
+        else sh('{python} -c "import torch"', python=python),
+    )
+
+
+def _anew(extension: Extension, release: str | None, wanted: str | None, python: Word) -> tuple[Command, ...]:
+    """Return how it is reinstalled, or built here; only in words where pip is not known to have it."""
+    torch = VERSION(release) if release else HERE
+    if wanted is None:
+        name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
+        if source is None:
+            return (sh("# build {name} for torch {torch}: from where it came", name=name, torch=torch),)
+        return (sh("# build {name} for torch {torch}: {source}", name=name, torch=torch, source=ADDRESS(source)),)
+    wheel = DISTRIBUTION(wanted)
+    again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)
+    return (
+        sh("{again} {wheel}  # its release for torch {torch}", again=again, wheel=wheel, torch=torch),
+        sh("{again} --no-build-isolation --no-binary {wheel} {wheel}  # built here", again=again, wheel=wheel),
+    )

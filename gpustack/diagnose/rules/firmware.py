@@ -1,0 +1,368 @@
+"""Firmware: the GSP's, the board's and the BIOS's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.described import (
+    architecture,
+    branch_of,
+    cards,
+    device,
+    machine,
+    more,
+    release,
+    whole,
+    works,
+    xids_named,
+)
+from gpustack.diagnose.machine.described import release as named_release
+from gpustack.diagnose.machine.events import xids
+from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
+from gpustack.diagnose.machine.inventory import (
+    arch_on_bus,
+    disk_release,
+    driver_release,
+    gpus,
+    listed,
+    on_windows,
+    ours,
+)
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.values import because, because_of, copies, number, status, table, text, told
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import gpus as products
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import GPU, NAME, PCI, sh
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+
+TIMEOUT, ERROR = 119, 120
+RAN = "gsp-heartbeat"  # it had started, whatever failed after it
+ADVICE = (
+    "Reset the GPU, or switch the machine off and on; then bring the driver up to date. Before Blackwell, the "
+    "proprietary module can do without GSP (NVreg_EnableGpuFirmware=0)."
+)
+
+
+@rule("gsp-timeout", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The GPU's own processor for the driver's work (GSP) stopped answering.
+
+    The driver gives much of its work to the GSP firmware on the GPU. Xid 119 or 120 says that it no longer answers:
+    programs on that GPU hang or die, and often nvidia-smi as well. Reset the GPU or restart the machine, and bring the
+    driver up to date: many such faults are fixed in newer releases.
+    """
+    found = tuple(_gsp_seen(facts, matrix))
+    yield from found
+    if not found:
+        yield from _gsp_told(facts, matrix)
+
+
+def _gsp_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where a text tells it without the kernel's own line."""
+    numbered = xids_named(facts, TIMEOUT, ERROR)
+    stopped = said(facts, RAN)
+    timeouts = said(facts, "gsp-rpc-timeout") if stopped or not heard(facts, "gsp-boot-failed") else ()
+    if not (numbered or stopped or timeouts):
+        return
+    code = whole(numbered[0].values.get("code")) if numbered else TIMEOUT
+    row = matrix.xids.get(code)
+    yield gsp_timeout.finding(
+        title=f"The GSP firmware of a GPU stopped answering (Xid {code})",
+        detail=machine(facts, matrix),
+        because=(*map(because_said, (*numbered, *stopped, *timeouts)[:4]), *more(facts)),
+        row=row.row if row else None,
+        fix=Fix(
+            text=f"{fixes.place(facts)}{ADVICE}",
+            commands=(sh("sudo nvidia-smi --gpu-reset"), *fixes.driver(facts, matrix)),
+            needs_root=True,
+            needs_reboot=True,
+            verify=sh("nvidia-smi"),
+        ),
+    )
+
+
+def _gsp_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return each GPU whose log has it."""
+    for event in {event.pci: event for event in xids(facts, TIMEOUT, ERROR)}.values():
+        row = matrix.xids.get(event.code)
+        again = listed(facts, event.pci) and number(told(facts, "nvml"), "code") == 0
+        yield gsp_timeout.finding(
+            instance=event.pci,
+            severity=Severity.WARNING if again else Severity.ERROR,
+            title=f"The GSP firmware of the GPU at {event.pci} stopped answering (Xid {event.code})",
+            because=(event.because, because(facts, "nvidia-driver", "version")),
+            row=row.row if row else None,
+            fix=Fix(
+                text=f"{fixes.place(facts)}{ADVICE}",
+                commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(event.pci)), *fixes.driver(facts, matrix)),
+                needs_root=True,
+                needs_reboot=True,
+                verify=sh("nvidia-smi"),
+            ),
+        )
+
+
+# Initialisation stopped at the firmware: RM_INIT_FIRMWARE_INIT_FAILED, whose number has grown by one in some releases.
+# Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osinit.c.
+FIRMWARE = frozenset({0x62, 0x63})
+
+
+@rule(
+    "gsp-firmware-regression",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """This release of the driver cannot start the GPU's GSP firmware.
+
+    The driver hands much of its work to a processor on the GPU (GSP), whose firmware comes with the driver. Where it
+    does not start, the module loads and nvidia-smi lists no device. Often it is one release of the driver on one kind
+    of GPU: another release works. A state that an earlier driver left behind (WPR2 already up) goes when the machine is
+    switched off.
+    """
+    failed = (*said(facts, "gsp-boot-failed"), *(one for one in said(facts, "rminit-failed") if _at_firmware(one)))
+    if not failed or works(facts) or heard(facts, RAN):
+        return
+    driver = release(facts)
+    works_ = (found for one in said(facts, "release-works") if (found := one.values.get("driver")) and found != driver)
+    well = max(works_, key=numbers, default=None)
+    wanted = f"release {well}, which works" if well else "another release of the driver, the one before or a newer one"
+    yield gsp_firmware_regression.finding(
+        title=f"{f'Driver {driver}' if driver else 'The driver'} cannot start the GPU's GSP firmware"
+        + (f"; {well} can" if well else ""),
+        detail=machine(facts, matrix, "The GPU is on the bus, and its own processor does not come up."),
+        because=(
+            *map(because_said, failed[:4]),
+            *grounds(facts, "release-works", "release-fails", most=2),
+            *more(facts),
+        ),
+        fix=fixes.rebuild(
+            facts,
+            f"Switch the machine off and on once; if that does not help, install {wanted}.",
+            *fixes.driver(facts, matrix, branch=branch_of(well)),
+        ),
+        confidence=Confidence.LIKELY if well else Confidence.POSSIBLE,
+    )
+
+
+def _at_firmware(one: Message) -> bool:
+    return whole(one.values.get("status"), 16) in FIRMWARE
+
+
+AT = "/sys/bus/pci/devices"
+
+
+@rule("xe-survivability-mode", layer=Layer.HARDWARE, component="intel-gpu", severity=Severity.ERROR)
+def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """An Intel GPU is in survivability mode: its firmware did not start, and the kernel holds it for repair alone.
+
+    The module xe enters this mode where the card says that it could not boot, or after an error of its firmware at run
+    time. There is no display, no render node and nothing to compute on; the card answers so far that its firmware can
+    be rewritten. Write the firmware with fwupd or the card maker's tool, and switch the machine off and on. A mode
+    that somebody asked for through configfs is left when that is taken back.
+    """
+    for copy in copies(facts, INTEL_GPU):
+        held = table(copy.facts, "survivability")
+        if not held:
+            continue
+        kind, words = text(held, "kind"), text(held, "words")
+        when = {"boot": " since its start", "runtime": " since an error of its firmware"}.get(kind or "", "")
+        yield xe_survivability_mode.finding(
+            instance=copy.key,
+            component=INTEL_GPU,
+            title=f"{name_of(copy)} is in survivability mode{when}: its firmware must be rewritten",
+            detail=f"The kernel says: {'; '.join(words.splitlines()[:4])}." if words else "Only root may read why.",
+            because=(because_of(facts, INTEL_GPU, copy, "survivability"), because_of(facts, INTEL_GPU, copy, "driver")),
+            fix=Fix(
+                text="Rewrite the card's firmware, then switch the machine off and on.",
+                commands=(
+                    sh("sudo cat /sys/bus/pci/devices/{gpu}/survivability_mode  # what failed", gpu=PCI(copy.key)),
+                    sh("sudo fwupdmgr refresh && sudo fwupdmgr update"),
+                ),
+                needs_root=True,
+                needs_reboot=True,
+                verify=sh("ls /sys/bus/pci/devices/{gpu}/survivability_mode  # must not be there", gpu=PCI(copy.key)),
+            ),
+        )
+
+
+SMALLEST = 0x1000_0000  # a GPU's window: 256 MiB and more; bridges and other devices ask for less
+BAR_FAILS = (
+    "smi-no-devices",
+    "nvml-not-loaded",
+    "rminit-failed",
+    "no-device",
+    "no-nvidia-gpu",
+    "gpu-lost",
+    "module-out-said",
+)
+HELPED = re.compile(
+    r"4G[^.;]{0,40}\b(?:fix|solv|help|work)\w*|4G[^.]{0,40}\b(?:enabl|turn|switch)\w+[^.]{0,24}\b(?:works?|worked|fixe[sd]|helps|helped|solve[sd])\b|\b(?:fix|solv|help)\w*[^.;]{0,40}4G",
+    re.IGNORECASE,
+)
+OFF = ("disabled", "off", "not", "missing")
+
+
+@rule("bios-bar-setting", layer=Layer.HARDWARE, component="pci-display", severity=Severity.ERROR, from_messages=True)
+def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The machine's firmware gives the GPU no room for its memory window (BAR).
+
+    The driver reaches a GPU through windows in the machine's address space. Large ones lie above 4 GB, which the
+    firmware must allow: "Above 4G Decoding", on many boards with "Resizable BAR". Without it the window stays
+    unassigned (BAR1 is 0M) and the driver cannot start the GPU. Switch both on and CSM off; where the firmware has no
+    such setting, pci=realloc may help.
+    """
+    invalid = said(facts, "bar-invalid")
+    large = tuple(one for one in said(facts, "bar-no-space") if _large(one))
+    setting = tuple(one for one in said(facts, "bios-above-4g") if _decides(one))
+    settled = setting if heard(facts, *BAR_FAILS) else tuple(one for one in setting if HELPED.search(one.line))
+    if works(facts) or not (invalid or large or settled):
+        return
+    named = next(
+        (f"{one.values['bar']} is {one.values.get('size', '0')}M" for one in invalid if "bar" in one.values), ""
+    )
+    sizes = next((f"{whole(one.values['size'], 16) >> 20} MiB" for one in large if one.values.get("size")), "")
+    amd = any("amdgpu" in one.line for one in large)
+    shown = named or (f"a window of {sizes} found no space" if sizes else "")
+    yield bios_bar_setting.finding(
+        title="The firmware gives the GPU no room for its memory window (BAR)"
+        + (f": {shown}" if shown else "")
+        + "; Above 4G Decoding or Resizable BAR is off",
+        detail=machine(facts, matrix),
+        because=(
+            *map(because_said, (*invalid, *large, *setting)[:5]),
+            *grounds(facts, *BAR_FAILS, most=2),
+            *more(facts),
+        ),
+        fix=Fix(
+            text=f"{fixes.place(facts)}In the machine's firmware (BIOS), switch Above 4G Decoding and Resizable BAR on "
+            "and CSM off; bring the firmware up to date. Where there is none, start the kernel with pci=realloc.",
+            commands=(
+                sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
+                sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),
+            ),
+            needs_root=True,
+            needs_reboot=True,
+            verify=sh("rocm-smi") if amd else sh("nvidia-smi"),
+        ),
+        confidence=Confidence.CERTAIN if invalid else Confidence.LIKELY,
+    )
+
+
+def _large(one: Message) -> bool:
+    size = one.values.get("size")
+    return size is None or whole(size, 16) >= SMALLEST
+
+
+def _decides(one: Message) -> bool:
+    """Return whether a line says that the setting is off, or that switching it on helped."""
+    state = one.values.get("state", "").lower()
+    return "setting" in one.values or state.startswith(OFF) or state.startswith(("enabling", "fix", "solv"))
+
+
+SAID = ("legacy-gpu", "driver-ignores-gpu")
+QUIET = frozenset({"driver-named", "driver-branch-named"})
+LEGACY_FAILS = (
+    *("smi-no-devices", "nvml-not-loaded", "no-device", "no-nvidia-gpu", "no-driver-found"),
+    *("module-out-said", "legacy-gpu-said", "gpu-unused-said", "cuda-fails-said", "insufficient-driver"),
+    *("module-no-device", "rminit-failed"),
+)
+
+
+@rule("legacy-gpu-needs-older-branch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The installed driver no longer runs this GPU.
+
+    Each driver branch leaves old architectures behind: Kepler ended with branch 470, Maxwell, Pascal and Volta with
+    580. The driver here is of a later branch, loads, and passes the GPU over. Install the last branch that runs it.
+    """
+    found = tuple(_legacy_seen(facts, matrix))
+    yield from found
+    if not found and not works(facts):
+        yield from _legacy_told(facts, matrix)
+
+
+def _legacy_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where the kernel says it, or a GPU is named that this branch has left and that fails."""
+    release = named_release(facts)
+    refused = said(facts, "gpu-not-in-release")
+    arch = (device(refused[0], matrix)[1] if refused else None) or architecture(facts, matrix)
+    span = matrix.span(arch) if arch else None
+    told_branch = value(facts, "legacy-gpu", "branch", "branch2") or value(
+        facts, "legacy-gpu-said", "branch", "branch2"
+    )
+    last = branch_of(told_branch) or (span.last if span else _last_of_either(facts, matrix))
+    left = last is not None and (branch_of(release) or 0) > last
+    suspect = (
+        left and not on_windows(facts) and (heard(facts, *LEGACY_FAILS, "gpu-not-in-release") or _alone(facts, matrix))
+    )
+    if not (heard(facts, *SAID) or suspect):
+        return
+    gpu = value(facts, "legacy-gpu", "gpu") or ", ".join(cards(facts, matrix)) or (f"{arch} GPU" if arch else "GPU")
+    yield legacy_gpu_needs_older_branch.finding(
+        title=f"{f'Driver {release}' if release else 'This driver'} no longer runs the {gpu}"
+        + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
+        detail=machine(facts, matrix),
+        because=(
+            *grounds(facts, *SAID),
+            *map(because_said, refused[:1]),
+            *grounds(facts, *LEGACY_FAILS, most=2),
+            *more(facts),
+        ),
+        row=span.row if span and span.last == last else None,
+        fix=fixes.rebuild(
+            facts,
+            f"Install branch {last} of the driver." if last else "Install the branch that the kernel's log names.",
+            *fixes.driver(facts, matrix, last),
+        ),
+        confidence=Confidence.CERTAIN if heard(facts, *SAID) else Confidence.LIKELY,
+    )
+
+
+def _alone(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether all that is known is one NVIDIA GPU and a driver: nothing else then is asked about."""
+    others = facts.messages and any(one.kind not in QUIET for one in facts.messages)
+    return len(gpus(facts)) == 1 and not others and not products.ambiguity_of(matrix, gpus(facts)[0].name)
+
+
+def _last_of_either(facts: Facts, matrix: Matrix) -> int | None:
+    """Return the last branch of a GPU whose name stands for two architectures: that of the newer one."""
+    shared = (found for gpu in gpus(facts) if (found := products.ambiguity_of(matrix, gpu.name)))
+    why = next((one.why for one in shared), "")
+    ends = [span.last for span in map(matrix.span, re.findall(r"\b[A-Z][a-z]{4,}\b", why)) if span and span.last]
+    newer = re.search("Turing|Ampere|Ada|Blackwell", why)
+    return None if newer else max(ends, default=None)
+
+
+def _legacy_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return each GPU of a machine that was looked at."""
+    release = driver_release(facts) or disk_release(facts)
+    if number(told(facts, "nvml"), "code") is None and status(facts, "nvml") is not Status.ABSENT:
+        return
+    for copy in ours(facts):
+        arch = arch_on_bus(copy, matrix)
+        span = matrix.span(arch) if arch else None
+        if not (release and span and span.last and span.last < release.branch) or listed(facts, copy.key):
+            continue
+        yield legacy_gpu_needs_older_branch.finding(
+            instance=copy.key,
+            title=f"Driver {release} no longer runs the {arch} GPU at {copy.key}; branch {span.last} is its last",
+            because=(because_of(facts, "pci-display", copy, "device_id"), because(facts, "nvidia-driver", "version")),
+            row=span.row,
+            fix=fixes.rebuild(
+                facts, f"Install branch {span.last} of the driver.", *fixes.driver(facts, matrix, span.last)
+            ),
+        )

@@ -1,0 +1,520 @@
+"""How GPUs are connected: PCI Express, direct copies between them, NVLink and its fabric."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine.described import machine, more, whole
+from gpustack.diagnose.machine.events import LINK, xids
+from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, nvidia_here, ours, starts, user_release
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
+from gpustack.diagnose.machine.values import (
+    at,
+    because,
+    because_of,
+    copies,
+    flag,
+    items,
+    number,
+    status,
+    text,
+    texts,
+    told,
+    version,
+)
+from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import load
+from gpustack.matrix.subjects import gpus as products
+from gpustack.model.command import BRANCH, GPU, PCI, Command, sh
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.inventory import Gpu
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Instance, Message
+
+
+WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})  # what is not among these is made up, as in some virtual machines
+STAYS = "link-stays-down"
+OUTSIDE = "gpu-outside-said"  # a cable of four lanes
+SLOT, SUFFERS = "link-slow-said", ("work-stops-said", "machine-gone-said", "gpus-fail-together", "link-complaint")
+SPEEDS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}  # GT/s of the generations of PCI Express
+BUSY = re.compile(
+    r"under (?:full |heavy )?load|(?:during|while|when) (?:\w+ )?(?:training|running|busy|inference|load)"
+    r"|100 ?%|\bbusy\b|\bP0\b",
+    re.IGNORECASE,
+)
+IDLE = re.compile(r"\bidle\b|\bidling\b|\bP8\b", re.IGNORECASE)
+LOW = 2  # a generation that no link of today stays at under load
+FEW = 4  # a link on this many times fewer lanes is no board's design
+
+
+@rule("pcie-link-degraded", layer=Layer.HARDWARE, component="pci-display", severity=Severity.WARNING)
+def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A GPU's PCI Express link runs on fewer lanes, or under load slower, than both of its ends can.
+
+    Copies between the machine's memory and the GPU take longer by that factor. The number of lanes is set when the link
+    starts, so it says nothing of load: a card or riser that sits badly, a damaged slot, or a setting of the firmware.
+    Laptops and desktop boards may wire half of the lanes, which is only told. (The speed of a link does fall when it is
+    idle: it counts only where it was seen under load.) Seat the card again, and look at riser and firmware.
+    """
+    yield from _seen(facts, matrix)
+    yield from load.link(facts)
+    designed = heard(facts, OUTSIDE) and not heard(facts, "link-complaint")
+    slow, narrow = _slow(facts), None if designed else _narrow(facts)
+    if slow or narrow:
+        yield _told(slow, narrow, facts, matrix)
+    elif stays := _stays(facts):
+        yield _down(stays, facts, matrix)
+    elif heard(facts, SLOT) and heard(facts, *SUFFERS):
+        yield _slot(facts, matrix)
+
+
+def _told(slow: tuple[int, int] | None, narrow: tuple[int, int] | None, facts: Facts, matrix: Matrix) -> Finding:
+    speeds = {generation: speed for speed, generation in SPEEDS.items()}
+    ways = [f"at Gen{slow[0]} ({speeds[slow[0]]} GT/s) of Gen{slow[1]} ({speeds[slow[1]]} GT/s)"] if slow else []
+    ways += [f"on {narrow[0]} of {narrow[1]} lanes (x{narrow[0]} of x{narrow[1]})"] if narrow else []
+    shown = (*said(facts, "link-told", "link-downgraded", "link-complaint"),)
+    return pcie_link_degraded.finding(
+        title=f"A GPU's PCI Express link runs {' and '.join(ways)}{' under load' if slow else ''}",
+        detail=machine(facts, matrix),
+        because=(*{one.line: because_said(one) for one in shown}.values(), *more(facts)),
+        fix=Fix(
+            text="Switch the machine off, seat the card, its riser and cables again, and look at the slot's setting in "
+            "the firmware (generation: automatic or the card's); retraining it under load shows whether it holds.",
+            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
+            needs_root=True,
+            verify=sh("nvidia-smi -q -d PCI"),
+        ),
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _down(generation: int, facts: Facts, matrix: Matrix) -> Finding:
+    """Return the finding where a link fell to its lowest speeds and is said not to come back."""
+    speed = next(speed for speed, one in SPEEDS.items() if one == generation)
+    return pcie_link_degraded.finding(
+        title=f"A GPU's PCI Express link falls to Gen{generation} ({speed} GT/s) and does not train back up",
+        detail=machine(facts, matrix, "An idle link is slow on purpose; one that stays so under load is not."),
+        because=(*grounds(facts, STAYS, "link-told", "link-complaint"), *more(facts)),
+        fix=Fix(
+            text="Install the newest driver and the newest firmware (BIOS) of the board, and set the slot's generation "
+            "there to the card's or one lower; seat the card and its riser again.",
+            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
+            needs_root=True,
+            verify=sh("nvidia-smi -q -d PCI"),
+        ),
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _stays(facts: Facts) -> int | None:
+    """Return the lowest generation that is mentioned of a link which does not come back to its speed."""
+    low = [found for one in said(facts, "link-told") if (found := _generation(one)) and not IDLE.search(one.line)]
+    return min(low) if low and min(low) <= LOW and heard(facts, STAYS) else None
+
+
+def _slot(facts: Facts, matrix: Matrix) -> Finding:
+    """Return the finding where a GPU is said to be in a slow slot or on a riser, and work on it suffers."""
+    return pcie_link_degraded.finding(
+        title="A GPU's PCI Express link is slower than the others: a slow slot, or a riser",
+        detail=machine(facts, matrix),
+        because=(*grounds(facts, SLOT, *SUFFERS), *more(facts)),
+        fix=Fix(
+            text="Put the card into a slot with more lanes, without the riser, and compare the links.",
+            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
+            needs_root=True,
+            verify=sh("nvidia-smi -q -d PCI"),
+        ),
+        confidence=Confidence.POSSIBLE,
+    )
+
+
+def _slow(facts: Facts) -> tuple[int, int] | None:
+    """Return the generation under load and the one that there should be, where a text tells both."""
+    told = [(one, generation) for one in said(facts, "link-told") if (generation := _generation(one))]
+    complaint = heard(facts, "link-complaint")
+    low = [generation for one, generation in told if not IDLE.search(one.line) and (complaint or BUSY.search(one.line))]
+    if not low:
+        return None
+    most = max(generation for _, generation in told)
+    enough = 1 if complaint else 2
+    return (min(low), most) if most - min(low) >= enough else None
+
+
+def _generation(one: Message) -> int | None:
+    said_ = one.values.get("generation")
+    return whole(said_) or None if said_ else SPEEDS.get(one.values.get("speed", ""))
+
+
+def _narrow(facts: Facts) -> tuple[int, int] | None:
+    """Return lanes and most lanes of a link that is much narrower than its card, or narrower where copies are slow."""
+    pairs = [
+        (width, most)
+        for gpu in gpus(facts)
+        if (width := number(gpu.copy.facts, "pcie", "width")) and (most := number(gpu.copy.facts, "pcie", "max_width"))
+    ]
+    pairs += [
+        (
+            whole(one.values.get("width") or one.values.get("width2")),
+            whole(one.values.get("most") or one.values.get("most2")),
+        )
+        for one in said(facts, "link-lanes-said")
+    ]
+    wide = max((whole(one.values.get("width")) for one in said(facts, "link-capability")), default=16)
+    noted = [one for one in said(facts, "link-downgraded") if one.values.get("width_note") == "downgraded"]
+    pairs += [(whole(one.values.get("width")), wide) for one in noted]
+    few = 2 if heard(facts, "link-complaint") else FEW
+    return next((pair for pair in pairs if {*pair} <= WIDTHS and pair[0] * few <= pair[1]), None)
+
+
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return each GPU of a machine that was looked at; laptops and desktop boards may wire half of a slot's lanes."""
+    for copy in ours(facts):
+        width, most = number(copy.facts, "link", "width"), widest(copy)
+        if width not in WIDTHS or most is None or width >= most:
+            continue
+        server = any(gpu.mark == copy.key and _for_servers(gpu, matrix) for gpu in gpus(facts))
+        yield pcie_link_degraded.finding(
+            instance=copy.key,
+            severity=Severity.WARNING if server or width * FEW <= most else Severity.INFO,
+            title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
+            because=(
+                because_of(facts, "pci-display", copy, "link", "width"),
+                because_of(facts, "pci-display", copy, "link", "max_width"),
+                Because(component="pci-display", fact="bridges", value=_bridges(copy), source="sysfs"),
+            ),
+            fix=Fix(
+                text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in the "
+                "firmware.",
+                commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(copy.key)),),
+                needs_root=True,
+                verify=sh("gpustack doctor"),
+            ),
+        )
+
+
+def _for_servers(gpu: Gpu, matrix: Matrix) -> bool:
+    return products.class_of(matrix, gpu.name) == "datacenter"
+
+
+def widest(copy: Instance) -> int | None:
+    """Return the lanes that the way from the GPU to the processor could have: its narrowest end; None if unknown."""
+    bridges = [number(bridge, "max_width") for bridge in items(copy.facts, "bridges")]
+    ends = [end for end in [number(copy.facts, "link", "max_width"), *bridges] if end in WIDTHS]
+    return min((end for end in ends if end), default=None) if number(copy.facts, "link", "max_width") else None
+
+
+def _bridges(copy: Instance) -> str:
+    ends = [(text(one, "pci"), number(one, "max_width")) for one in items(copy.facts, "bridges")]
+    return ", ".join(f"{pci}: {width}" for pci, width in ends) or "none seen"
+
+
+SEVERAL = 2
+NUMBER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+MUCH = 2.0  # times slower with peer access than without it
+HELPS = "p2p-off-helps-said"
+SET = re.compile(r"iommu(?:\.passthrough)?=(?:pt|off|soft|1)\b")  # of the kernel's command line
+WAYS = ("acs-redirect", "io-page-fault", "iommu-passthrough", "iommu-on", "acs-on")
+DIRECT = ("peer-copy-wrong", "direct-only-said")  # copies fail on the straight way alone
+
+
+def told_peers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where IOMMU or ACS is on and work of several GPUs fails, or the library itself warns."""
+    several = heard(facts, "gpus-talk") or len(gpus(facts)) >= SEVERAL
+    fails = (heard(facts, "gpus-fail-together") and several) or heard(facts, "peer-copy-wrong")
+    warned = heard(facts, "iommu-passthrough")
+    turned_away = heard(facts, "io-page-fault") and several
+    slower = _slower(facts)
+    booted = fails and _booted_without(facts)
+    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, *DIRECT))):
+        return
+    acs = heard(facts, "acs-redirect", "acs-on")
+    way = "ACS redirection (PCI Express access control)" if acs else "the IOMMU"
+    yield iommu_acs_p2p.finding(
+        severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
+        title=f"Copies between GPUs (P2P) {f'are slower than without it ({slower})' if slower else 'go wrong'}: "
+        f"{way} stands between them"
+        if fails or turned_away or slower
+        else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
+        detail=machine(
+            facts,
+            matrix,
+            "With IOMMU or ACS in the way, P2P copies hang, crawl or arrive as zeros.",
+            "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." if booted else "",
+        ),
+        because=(
+            *grounds(facts, *WAYS, HELPS, *DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
+            *grounds(facts, "gpus-fail-together", most=2),
+            *more(facts),
+        ),
+        fix=fixes.rebuild(
+            facts,
+            "Set the IOMMU to pass-through (iommu=pt) or switch it off (intel_iommu=off, amd_iommu=off), and switch "
+            "ACS off in the firmware or on the bridges (setpci); not where virtual machines get GPUs. Until then set "
+            "NCCL_P2P_DISABLE=1.",
+            sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
+            sh("sudo lspci -vvv | grep -i acsctl"),
+        ),
+        confidence=Confidence.CERTAIN
+        if warned or turned_away
+        else Confidence.LIKELY
+        if slower or booted or heard(facts, *WAYS)
+        else Confidence.POSSIBLE,
+    )
+
+
+def _booted_without(facts: Facts) -> bool:
+    """Return whether AMD GPUs were booted with a command line that says nothing of the IOMMU's mode."""
+    words = at(told(facts, "linux-kernel"), "cmdline")
+    if not from_text(facts) or not copies(facts, "amd-gpu") or not isinstance(words, tuple):
+        return False
+    return not any(isinstance(one, str) and SET.search(one) for one in words)
+
+
+def _slower(facts: Facts) -> str | None:
+    """Return the two bandwidths between GPUs, with and without peer access, where the first is much the lower."""
+    for one in said(facts, "p2p-bandwidth"):
+        on, off = _between(one.values.get("on", "")), _between(one.values.get("off", ""))
+        if on and off and max(on) * MUCH < min(off):
+            return f"{max(on):g} GB/s at most with P2P, {min(off):g} GB/s at least without"
+    for one in said(facts, "p2p-speeds-said"):
+        with_, without = (NUMBER.fullmatch(one.values.get(name, "")) for name in ("on", "off"))
+        if with_ and without and float(with_[0]) * MUCH < float(without[0]):
+            return f"{with_[0]} GB/s with P2P, {without[0]} GB/s without"
+    return None
+
+
+def _between(matrix: str) -> list[float]:
+    """Return the numbers of a square matrix that are not on its diagonal; nothing where it is none."""
+    rows = [re.findall(r"\d+(?:\.\d+)?", line) for line in matrix.split("\n")[1:]]
+    return [
+        float(number)
+        for place, row in enumerate(rows)
+        for column, number in enumerate(row[1:])
+        if column != place and len(row) == len(rows) + 1
+    ]
+
+
+REDIRECTS = frozenset({"request-redirect", "completion-redirect"})
+
+
+@rule("iommu-acs-p2p", layer=Layer.KERNEL, component="iommu", severity=Severity.WARNING)
+def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The IOMMU, or access control (ACS) on PCI Express bridges, stands between the GPUs.
+
+    GPUs without NVLink between them copy to each other straight over the bus. With ACS redirection every such copy goes
+    up to the processor and back, and an IOMMU that translates may turn it away: NCCL then hangs, or copies arrive as
+    zeros. As long as nothing fails it is only slower, and on purpose where virtual machines are served. Else switch ACS
+    off in the firmware, and set the IOMMU to pass-through (iommu=pt).
+    """
+    yield from told_peers(facts, matrix)
+    iommu = told(facts, "iommu")
+    cards = [text(one, "pci") or "" for one in items(iommu, "gpus")]
+    bridges = [text(one, "pci") or "" for one in items(iommu, "bridges") if REDIRECTS & {*texts(one, "acs")}]
+    translated = [text(one, "pci") or "" for one in items(iommu, "gpus") if _translates(text(one, "domain"))]
+    if len(cards) < SEVERAL or not (bridges or translated) or _linked(facts) or facts.host.virtualisation:
+        return
+    faults = [
+        line for line in texts(told(facts, "kernel-log"), "iommu_faults") if any(_short(one) in line for one in cards)
+    ]
+    ways = [f"ACS redirection on {', '.join(bridges)}"] if bridges else []
+    ways += [f"an IOMMU that translates ({text(items(iommu, 'gpus')[0], 'domain') or 'DMA'})"] if translated else []
+    grounds = [Because(component="iommu", fact="bridges", value=one, source="PCI configuration") for one in bridges]
+    grounds += [Because(component="iommu", fact="gpus", value=one, source="sysfs") for one in translated]
+    grounds += [Because(component="kernel-log", fact="iommu_faults", value=one) for one in faults[-1:]]
+    yield iommu_acs_p2p.finding(
+        severity=Severity.WARNING if faults else Severity.INFO,
+        title=f"Between the {len(cards)} GPUs stands {' and '.join(ways[:1])}"
+        + (", and copies were turned away" if faults else ""),
+        detail="; ".join(ways),
+        confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
+        because=tuple(grounds),
+        fix=fixes.rebuild(
+            facts,
+            "Switch ACS off in the firmware, and set the IOMMU to pass-through (not where virtual machines get GPUs).",
+            sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
+        ),
+    )
+
+
+def _translates(domain: str | None) -> bool:
+    return bool(domain and domain.startswith("DMA"))
+
+
+def _linked(facts: Facts) -> bool:
+    """Return whether the GPUs have NVLink, which goes past the bus."""
+    return any((number(copy.facts, "active") or 0) > 0 for copy in copies(facts, "nvlink"))
+
+
+def _short(pci: str) -> str:
+    """Return an address as the log writes it: without its domain."""
+    return pci.partition(":")[2] or pci
+
+
+@rule("nvlink-error", layer=Layer.HARDWARE, component="nvlink", severity=Severity.WARNING)
+def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """An NVLink between GPUs, or to a switch, has failed since the start.
+
+    The driver writes Xid 74 for the GPU, and switches write SXids of their own: the fault may be at either end, and one
+    fault is often written at both. Programs that used the link have died. Reset the GPUs on that link; where it comes
+    back, seat the bridge or board again, and have the part exchanged.
+    """
+    events = list(xids(facts, LINK))
+    if not events:
+        return
+    row, where = matrix.xids.get(LINK), ", ".join(event.pci for event in events)
+    switches = f", and switches wrote {events[0].links} SXids" if events[0].links else ""
+    yield nvlink_error.finding(
+        title=f"NVLink failed at {where}{switches}",
+        because=tuple(event.because for event in events),
+        row=row.row if row else None,
+        fix=Fix(
+            text=f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
+            commands=(sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),),
+            needs_root=True,
+            verify=sh("nvidia-smi nvlink --status"),
+        ),
+    )
+
+
+FABRIC_SAID = ("cuda-802", "fabric-waiting", "fabric-config", "fabric-manager-failed")
+# GPUs that sit on NVSwitch boards, by their names. Source: NVIDIA Fabric Manager user guide, "Supported Platforms".
+SWITCHED = re.compile(
+    r"\b(?:A100|A800|H100|H800)[- ](?:SXM|80GB HBM)|\b(?:H200|H20|H800|B200|B300)\b(?! (?:NVL|PCIe))|\b(?:HGX|DGX)\b"
+)
+JOINED, MANY = re.compile(r"\b(?:A100|A800|H100|H800)\b(?![- ]PCIe)", re.IGNORECASE), 8
+MANAGER = "nvidia-fabricmanager"
+NO_GPU = ("cuda-available-false", "no-device", "init-error", "cuda-fails-said", "gpu-unused-said")
+
+
+def fabric_refused(facts: Facts) -> bool:
+    """Return whether CUDA waits for the fabric manager, or it failed where the GPUs need it and CUDA does not start."""
+    if heard(facts, "cuda-802", "fabric-waiting", "fabric-config"):
+        return True
+    named = gpus(facts)
+    spoken = any(SWITCHED.search(one.line) for one in facts.messages)
+    many = len(named) >= MANY and all(JOINED.search(gpu.name) for gpu in named)
+    needed = not named or spoken or many or any(SWITCHED.search(gpu.name) for gpu in named)
+    needed = needed and not heard(facts, "fabric-nothing-to-do")
+    return needed and heard(facts, "fabric-manager-failed") and (many or heard(facts, *NO_GPU))
+
+
+def manager_release(facts: Facts) -> DriverRelease | None:
+    """Return the release of the fabric manager."""
+    return DriverRelease.parse(version(facts, MANAGER))
+
+
+def install(facts: Facts) -> Fix:
+    """Return how the fabric manager of the driver's release is installed and started."""
+    release = user_release(facts) or driver_release(facts)
+    if fixes.ubuntu(facts) and release:
+        commands: tuple[Command, ...] = (
+            sh("sudo apt-get install nvidia-fabricmanager-{branch}", branch=BRANCH(release.branch)),
+        )
+    else:
+        commands = fixes.from_nvidia(facts, "nvidia-fabricmanager", fixes.DRIVERS)
+    exact = (
+        f"fabric manager {release}, exactly the driver's release,"
+        if release
+        else "the fabric manager of the driver's release"
+    )
+    return Fix(
+        text=f"{fixes.place(facts)}Install {exact} and start it.",
+        commands=(*commands, sh("sudo systemctl enable --now nvidia-fabricmanager")),
+        needs_root=True,
+        verify=sh("systemctl is-active nvidia-fabricmanager"),
+    )
+
+
+NOT_READY = 802
+FABRIC_VERSION_SAID = ("fabric-manager-mismatch", "cuda-802", "fabric-manager-failed", "fabric-manager-version")
+
+
+@rule("fabric-manager-version-mismatch", layer=Layer.DRIVER, component="nvidia-fabricmanager", severity=Severity.ERROR)
+def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Fabric manager and driver are of two releases, so the fabric manager does not start.
+
+    On machines whose GPUs are joined by NVSwitch, the fabric manager must be of exactly the driver's release, down to
+    the last number. It refuses any other, the fabric stays down, and CUDA says 802. That happens when only one of the
+    two was updated, or when a new driver is installed and the old module is still in memory. Install the fabric manager
+    of the driver's release, and hold both packages together.
+    """
+    outright, manager, driver = heard(facts, FABRIC_VERSION_SAID[0]), manager_release(facts), _driver(facts)
+    differ = manager is not None and driver is not None and manager != driver
+    refused = fabric_refused(facts) or number(told(facts, "libcuda"), "cu_init") == NOT_READY
+    differ = differ and (refused or heard(facts, "fabric-manager-failed"))
+    if not (outright or differ):
+        return
+    row = matrix.cuda_codes.get(NOT_READY)
+    seen = (because(facts, MANAGER, "version"),) if version(facts, MANAGER) else ()
+    yield fabric_manager_version_mismatch.finding(
+        title=f"The fabric manager is {manager or 'of another release'}, the driver is {driver or 'of another'}",
+        detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
+        "down, and CUDA does not start (error 802).",
+        confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
+        because=(*grounds(facts, *FABRIC_VERSION_SAID), *seen, *naming.of_driver(facts)),
+        row=row.row if row else None,
+        fix=install(facts),
+    )
+
+
+def _driver(facts: Facts) -> DriverRelease | None:
+    """Return the driver's release, at the last as somebody names it."""
+    return driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
+
+
+WAITING = frozenset({"not-started", "in-progress"})
+
+
+@rule("fabric-manager-not-running", layer=Layer.DRIVER, component="nvidia-fabricmanager", severity=Severity.ERROR)
+def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
+
+    On machines whose GPUs are joined by NVSwitch, the fabric manager must set the switches up before any CUDA program
+    starts. It is not installed, not running, or not of the driver's release. Install the one of the driver's release
+    and start it.
+    """
+    waiting = [gpu for gpu in gpus(facts) if text(gpu.copy.facts, "fabric", "state") in WAITING]
+    code, said = number(told(facts, "libcuda"), "cu_init"), fabric_refused(facts)
+    seen = nvidia_here(facts) and (code == NOT_READY or bool(waiting and starts(facts) is False))
+    if not (seen or said):
+        return
+    row = matrix.cuda_codes.get(NOT_READY)
+    yield fabric_manager_not_running.finding(
+        title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
+        detail=_detail(facts, matrix) if said else "",
+        because=(
+            *grounds(facts, *FABRIC_SAID),
+            *((because(facts, "libcuda", "cu_init"),) if not said else ()),
+            *(because_of(facts, "gpu", gpu.copy, "fabric", "state") for gpu in waiting[:1]),
+            *(naming.of_driver(facts) if said else ()),
+        ),
+        row=row.row if row else None,
+        fix=install(facts),
+    )
+
+
+def _state(facts: Facts) -> str:
+    """Say whether the fabric manager runs; where nobody looked, what such a machine has as a rule."""
+    runs = flag(told(facts, MANAGER), "running")
+    if runs:
+        return "runs and has not joined the GPUs"
+    if facts.host.container:
+        return "is to run on the machine itself, which is not seen from this container"
+    return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "was not seen to run"
+
+
+def _detail(facts: Facts, matrix: Matrix) -> str:
+    driver, names = naming.driver_name(facts, matrix), naming.gpu_names(facts)
+    parts = ["CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."]
+    parts += [f"It must be of the driver's release: {driver}."] if driver else []
+    parts += [f"GPU: {names}."] if names else []
+    return " ".join(parts)

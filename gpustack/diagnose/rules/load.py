@@ -1,0 +1,433 @@
+"""What runs on a GPU and what holds it back: processes, heat and power."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import amd, processes
+from gpustack.diagnose.machine.described import machine, more, whole, xids_named
+from gpustack.diagnose.machine.events import faults_of_programs
+from gpustack.diagnose.machine.inventory import PASSED_ON, gpus, loaded_release, on_bus, user_release
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
+from gpustack.diagnose.rule import rule
+from gpustack.model.command import GPU, PCI, PID, Command, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.amd import AmdGpu
+    from gpustack.diagnose.machine.inventory import Gpu
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Instance, JsonValue
+
+
+# Clock event reasons of nvml.h (wheel nvidia-nvml-dev 13.4.92, read 2026-11-21). They are bits and come together; what
+# is not here (idle 0x1, application clocks 0x2, software power cap 0x4, sync boost 0x10, display 0x100) is no fault.
+HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
+
+
+def held_back(facts: Facts, *, finding: str, bits: int, unless: int = 0, what: str, advice: str) -> Iterator[Finding]:
+    """Return each GPU whose mask has one of these bits and none of the others."""
+    for gpu in gpus(facts):
+        mask = number(gpu.copy.facts, "throttle", "mask") or 0
+        if not (mask & bits or (bits & HW_THERMAL and _at_limit(gpu))) or mask & unless:
+            continue
+        grounds = [("throttle", "reasons"), ("temperature", "gpu_c"), ("temperature", "slowdown_c"), ("power", "watts")]
+        yield Finding(
+            id=finding,
+            instance=gpu.mark,
+            severity=Severity.WARNING,
+            layer=Layer.HARDWARE,
+            component="gpu",
+            title=f"{gpu.name} at {gpu.mark} {what}",
+            because=tuple(because_of(facts, "gpu", gpu.copy, *names) for names in (("throttle", "mask"), *grounds)),
+            fix=Fix(
+                text=advice,
+                commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {gpu}", gpu=GPU(gpu.mark)),),
+            ),
+        )
+
+
+def _at_limit(gpu: Gpu) -> bool:
+    """Return whether a GPU is as hot as the temperature at which it slows down: its own limit, not one of ours."""
+    now, limit = (number(gpu.copy.facts, "temperature", name) for name in ("gpu_c", "slowdown_c"))
+    return now is not None and limit is not None and 0 < limit <= now
+
+
+WIDTHS = frozenset({1, 2, 4, 8, 12, 16})
+FEW = 4  # a link on this many times fewer lanes is no board's design
+SERVERS = "Instinct"
+SENSORS = ("junction", "memory", "edge")
+
+
+def memory(facts: Facts) -> Iterator[Finding]:
+    """Return each GPU that counts uncorrectable errors, or has taken pages out of use."""
+    told: set[str] = set()
+    for gpu in amd.gpus(facts):
+        grave, pages = (number(gpu.copy.facts, "ras", name) or 0 for name in ("uncorrected", "bad_pages"))
+        place = _device(gpu)
+        if (not grave and not pages) or place in told:
+            continue
+        told.add(place)
+        yield Finding(
+            id="gpu-ecc-error",
+            instance=place,
+            severity=Severity.ERROR if grave else Severity.WARNING,
+            layer=Layer.HARDWARE,
+            component="amd-gpu",
+            title=f"{gpu.title} at {place} has {grave} uncorrectable errors (RAS)"
+            if grave
+            else f"{gpu.title} at {place} has taken {pages} pages of its memory out of use",
+            detail=_blocks(table(gpu.copy.facts, "ras", "blocks")),
+            because=tuple(
+                because_of(facts, "amd-gpu", gpu.copy, "ras", name)
+                for name, count in (("uncorrected", grave), ("blocks", grave), ("bad_pages", pages))
+                if count
+            ),
+            fix=Fix(
+                text="Stop its programs and reset it, or restart the machine. If errors come back, have the board "
+                "exchanged.",
+                commands=(
+                    sh("amd-smi list"),
+                    sh("# sudo amd-smi reset --gpureset --gpu INDEX, that of the list"),
+                    sh("amd-smi bad-pages"),
+                ),
+                needs_root=True,
+                verify=sh("amd-smi metric --ecc"),
+            ),
+        )
+
+
+def heat(facts: Facts) -> Iterator[Finding]:
+    """Return each GPU that is at the limit where it slows itself down."""
+    for gpu in amd.gpus(facts):
+        for sensor in SENSORS:
+            now, most = (_degrees(gpu, sensor + tail) for tail in ("_c", "_limit_c"))
+            if now is None or not most or now < most:
+                continue
+            yield gpu_overheat.finding(
+                instance=gpu.mark,
+                component="amd-gpu",
+                title=f"{gpu.title} at {gpu.mark} is too hot: {sensor} {now:.0f} C, limit {most:.0f} C",
+                because=(
+                    because_of(facts, "amd-gpu", gpu.copy, "temperature", sensor + "_c"),
+                    because_of(facts, "amd-gpu", gpu.copy, "temperature", sensor + "_limit_c"),
+                ),
+                fix=Fix(
+                    text="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
+                    commands=(sh("rocm-smi --showtemp --showfan"),),
+                    verify=sh("rocm-smi --showtemp"),
+                ),
+            )
+            break
+
+
+def link(facts: Facts) -> Iterator[Finding]:
+    """Return each card on fewer lanes than both ends of one stretch of its way to the processor have.
+
+    The speed of an idle link falls on purpose and is no fault.
+    """
+    integrated = {gpu.mark for gpu in amd.gpus(facts) if gpu.integrated}
+    servers = {gpu.mark for gpu in amd.gpus(facts) if SERVERS in gpu.name}
+    for copy in on_bus(facts, "amd"):
+        driver = at(copy.facts, "driver")
+        found = None if copy.key in integrated or driver is None or driver in PASSED_ON else _narrow(copy)
+        if found:
+            place, width, most = found
+            yield Finding(
+                id="pcie-link-degraded",
+                instance=copy.key,
+                severity=Severity.WARNING if copy.key in servers or width * FEW <= most else Severity.INFO,
+                layer=Layer.HARDWARE,
+                component="pci-display",
+                title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
+                because=(Because(component="pci-display", fact="link", value=f"{place}: {width}", source="sysfs"),),
+                fix=Fix(
+                    text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in "
+                    "the firmware.",
+                    commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(place)),),
+                    needs_root=True,
+                    verify=sh("gpustack doctor"),
+                ),
+            )
+
+
+def _narrow(copy: Instance) -> tuple[str, int, int] | None:
+    """Return place, lanes and most lanes of the first stretch that is narrower than both its ends.
+
+    The way has a stretch for each two devices: the GPU and the port below it, then that port's switch and the next.
+    """
+    bridges = at(copy.facts, "bridges")
+    way: list[tuple[str, JsonValue]] = [(copy.key, at(copy.facts, "link"))]
+    way += [(str(at(one, "pci")), one) for one in bridges] if isinstance(bridges, tuple) else []
+    for (place, near), (_, far) in zip(way[::2], way[1::2], strict=False):
+        width, ends = number(near, "width"), [number(end, "max_width") for end in (near, far)]
+        known = [end for end in ends if end in WIDTHS]
+        most = min(known) if len(known) == len(ends) else 0
+        if width in WIDTHS and width < most:
+            return place, width, most
+    return None
+
+
+def _device(gpu: AmdGpu) -> str:
+    """Return the device that a partition is of: errors are counted for the whole."""
+    return str(at(gpu.copy.facts, "pci") or gpu.mark)
+
+
+def _degrees(gpu: AmdGpu, name: str) -> float | None:
+    value = at(gpu.copy.facts, "temperature", name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _blocks(said: object) -> str:
+    held = said if isinstance(said, dict) else {}
+    named = [f"{block}: {table(counts).get('ue')}" for block, counts in held.items() if table(counts).get("ue")]
+    return f"Counted since the driver was loaded, by block: {', '.join(named)}." if named else ""
+
+
+OFF = "machine-gone-said"
+GONE = ("fallen-off-bus", "gpu-lost", "pcie-dead", "gpu-vanishes")
+DENIED = re.compile(
+    r"\b(?:no|not|never|isn't|wasn't|aren't|without|rul(?:es?|ed|ing) out|incorrectly|wrongly|falsely)\b[^.;\n]{0,40}"
+    r"(?:overheat|hot\b|therm|temperature|throttl)"
+    r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
+    re.IGNORECASE,
+)
+ADVICE = "Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile."
+
+
+@rule("gpu-overheat", layer=Layer.HARDWARE, component="gpu", severity=Severity.WARNING)
+def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A GPU slows itself down because it is too hot.
+
+    The driver or the hardware holds the clocks back to keep the GPU below its limit, so programs run slower than they
+    could. Look at fans, air flow, dust and the temperature of the room; in a server, at the fan profile.
+    """
+    bits, what = HW_THERMAL | SW_THERMAL, "is slowed down by heat"
+    yield from held_back(facts, finding="gpu-overheat", bits=bits, what=what, advice=ADVICE)
+    yield from heat(facts)
+    yield from _told(facts, matrix)
+
+
+def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where a text speaks of heat, or names a temperature at the limit and a GPU that went away."""
+    hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
+    degrees = (*said(facts, "gpu-hot"), *(said(facts, "temperature-told") if heard(facts, OFF) else ()))
+    lost = heard(facts, *GONE) or bool(xids_named(facts, 79))
+    gone = lost or heard(facts, OFF)
+    if not hot and not (degrees and gone):
+        return
+    most = max((whole(one.values.get("celsius")) for one in degrees), default=0)
+    because: list[Because] = [because_said(one) for one in (*hot[:3], *degrees[:2])]
+    yield gpu_overheat.finding(
+        severity=Severity.ERROR if gone else Severity.WARNING,
+        component="gpu",
+        title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
+        detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then goes."),
+        because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
+        fix=Fix(text=ADVICE, commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),), verify=sh("nvidia-smi")),
+    )
+
+
+def _end(*, lost: bool, gone: bool) -> str:
+    """Return what came of the heat, in words."""
+    if lost:
+        return ", and was lost from the bus for it"
+    return ", and shut down because of it" if gone else " and slows itself down (thermal)"
+
+
+@rule("gpu-hw-slowdown", layer=Layer.HARDWARE, component="gpu", severity=Severity.WARNING)
+def gpu_hw_slowdown(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A GPU is slowed down by its hardware: a power brake signal or a power fault.
+
+    The machine's board or power supply tells the GPU to draw less, or the GPU has seen its supply sag, and its clocks
+    are cut to half or less. Look at power supplies, their cables and the load on them, and at the server's own event
+    log.
+    """
+    yield from held_back(
+        facts,
+        finding="gpu-hw-slowdown",
+        bits=HW_SLOWDOWN | POWER_BRAKE,
+        unless=HW_THERMAL | SW_THERMAL,
+        what="is slowed down by its hardware (power)",
+        advice="Look at the power supplies, their cables and the load on them, and at the server's event log.",
+    )
+
+
+ENDED, INIT = "ended", 1
+LOG = sh("sudo dmesg | grep -iE 'xid|nvrm|amdgpu|blocked for more'")
+NODES = sh("sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*")
+
+
+@rule("gpu-process-stuck", layer=Layer.APPLICATION, component="gpu-processes", severity=Severity.WARNING)
+def gpu_process_stuck(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
+    """A process that cannot end is on the GPU: it has ended and its memory is still held, or it waits in the driver.
+
+    A process that has ended keeps its GPU memory as long as anybody holds what it had open: a child of it that lives
+    on, or a thread of it that is stuck in the driver. One that waits in the driver (state D) cannot be killed; most
+    often the GPU or its firmware has stopped responding. End the children, or the parent that does not collect it; look
+    at the kernel's log; the last resort is a reset of the GPU or a restart.
+    """
+    for copy in processes.processes(facts):
+        stuck = table(copy.facts, "stuck")
+        if text(stuck, "how") == ENDED:
+            yield _ended(facts, copy)
+        elif stuck:
+            yield _waits(facts, copy)
+
+
+def _ended(facts: Facts, copy: Instance) -> Finding:
+    """Return the finding for one that has ended; its memory is lost only where the driver still counts some."""
+    used = number(copy.facts, "used_mib")
+    heirs = [one for one in items(copy.facts, "stuck", "heirs") if isinstance(one, int)]
+    parent = number(copy.facts, "parent")
+    held = f" and still holds {used} MiB" if used else ""
+    end = [sh("kill {heirs}", heirs=tuple(map(PID, heirs)))] if heirs else []
+    if parent and parent != INIT:
+        end.append(sh("kill -CHLD {parent}  # asks its parent to collect it", parent=PID(parent)))
+    left = f" Of its group, these still hold a GPU's node open: {', '.join(map(str, heirs))}." if heirs else ""
+    return gpu_process_stuck.finding(
+        instance=str(processes.pid(copy)),
+        severity=Severity.ERROR if used else Severity.WARNING,
+        component=processes.PROCESSES,
+        title=f"{processes.named(copy)} has ended{held} on the GPU",
+        detail=f"It is a zombie (state Z), and the driver still lists it.{left}",
+        because=_grounds(facts, copy),
+        fix=Fix(
+            text="End what it left behind; where nothing is left and the memory stays, end all programs on that GPU "
+            "and reset it, or restart the machine.",
+            commands=(*end, NODES, *_reset(copy)),
+            needs_root=True,
+            verify=sh("nvidia-smi"),
+        ),
+        confidence=Confidence.CERTAIN if used else Confidence.LIKELY,
+    )
+
+
+def _waits(facts: Facts, copy: Instance) -> Finding:
+    """Return the finding for one that waits in the driver and got no further meanwhile."""
+    where = text(copy.facts, "stuck", "where") or "the driver"
+    return gpu_process_stuck.finding(
+        instance=str(processes.pid(copy)),
+        component=processes.PROCESSES,
+        title=f"{processes.named(copy)} waits in the driver ({where}) and cannot be ended",
+        detail="A thread of it is in uninterruptible sleep (state D) there, and it used no processor time while we "
+        "looked. It may go on; if not, the GPU or its firmware has stopped responding.",
+        because=_grounds(facts, copy),
+        fix=Fix(
+            text="See whether it moves, and what the kernel says. If it stays, no signal ends it: restart the machine.",
+            commands=(
+                sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
+                LOG,
+                sh("# sudo reboot, if it stays"),
+            ),
+            needs_root=True,
+            needs_reboot=True,
+            verify=sh("nvidia-smi"),
+        ),
+        confidence=Confidence.POSSIBLE,
+    )
+
+
+def _grounds(facts: Facts, copy: Instance) -> tuple[Because, ...]:
+    return tuple(because_of(facts, processes.PROCESSES, copy, name) for name in ("state", "stuck", "used_mib", "gpus"))
+
+
+def _reset(copy: Instance) -> tuple[Command, ...]:
+    """Return the command that resets the GPU it is on, where that is one of NVIDIA's with a known number."""
+    rows = items(copy.facts, "gpus")
+    indices = [number(row, "index") for row in rows if text(row, "vendor") == "nvidia"]
+    known = (GPU(index) for index in dict.fromkeys(indices) if index is not None)
+    return tuple(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=gpu) for gpu in known)
+
+
+MOST_GROUNDS, MOST_COMMANDS = 4, 8
+
+
+@rule("process-on-deleted-driver", layer=Layer.APPLICATION, component="gpu-processes", severity=Severity.WARNING)
+def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
+    """A process on the GPU runs on a driver library whose file is no longer there: the driver was replaced under it.
+
+    A package update puts new files in the place of the old ones, and what was started before goes on with the old ones.
+    It works until it loads one more library of the driver, which is then of another release; and as long as it runs,
+    the old kernel module cannot be taken out of memory. Start it again.
+    """
+    found = [copy for copy in processes.processes(facts) if processes.releases(copy)]
+    if not found:
+        return
+    old = " and ".join(dict.fromkeys(release for copy in found for release in processes.releases(copy)))
+    installed, loaded = user_release(facts), loaded_release(facts)
+    now = f" Installed now is {installed}." if installed else ""
+    module = f" The module in memory is {loaded}." if loaded else ""
+    many = "A process runs" if len(found) == 1 else f"{len(found)} processes run"
+    yield process_on_deleted_driver.finding(
+        component=processes.PROCESSES,
+        title=f"{many} on files of driver {old} that are no longer there",
+        detail=f"{processes.listed(found)}. The driver's files were replaced after the start.{now}{module}",
+        because=tuple(because_of(facts, processes.PROCESSES, copy, "gone") for copy in found[:MOST_GROUNDS]),
+        fix=Fix(
+            text="Start each of them again when its work allows.",
+            commands=tuple(dict.fromkeys(map(processes.restart, found)))[:MOST_COMMANDS],
+            verify=sh("gpustack doctor"),
+        ),
+    )
+
+
+@rule("application-fault", layer=Layer.APPLICATION, component="kernel-log", severity=Severity.INFO)
+def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A program on a GPU failed by its own doing; the stack is well.
+
+    The driver writes an Xid for faults of programs too: an address that is not mapped (31), an illegal instruction or
+    index (13), and what follows when such a program ends (43, 45). Neither GPU nor driver is at fault. Run the program
+    under compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
+    """
+    for event in faults_of_programs(facts):
+        known = matrix.xids.get(event.code)
+        name = f" ({known.name})" if known else ""
+        times = f", {event.count} times" if event.count > 1 else ""
+        program = f"The program {event.process}" if event.process else "A program"
+        yield application_fault.finding(
+            instance=event.pci,
+            title=f"{program} failed on the GPU at {event.pci}: Xid {event.code}{name}{times}",
+            detail=f"{known.meaning}; {known.advice}." if known and known.advice else "",
+            because=(event.because,),
+            row=known.row if known else None,
+        )
+
+
+STARTS = ("nvmlInit", "cuInit")
+SLOW = 2.0  # seconds; with persistence both take less than one
+
+
+@rule("persistence-mode-off", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.INFO)
+def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The driver lets go of the GPUs when no program uses them, so that every start takes seconds.
+
+    Without persistence the driver initialises each GPU again whenever the first program comes, and switches it off
+    after the last. It was seen here: NVML or CUDA took long to start. On servers, run nvidia-persistenced; on desktops
+    with a screen on the GPU nothing needs doing.
+    """
+    off = [gpu for gpu in gpus(facts) if flag(gpu.copy.facts, "persistence") is False]
+    calls = [(one.id, call) for one in facts.components for call in one.calls if call.name.startswith(STARTS)]
+    slow = [(component, call) for component, call in calls if call.seconds >= SLOW]
+    if not off or not slow:
+        return
+    component, call = max(slow, key=lambda one: one[1].seconds)
+    yield persistence_mode_off.finding(
+        title=f"Persistence is off, and starting the driver took {call.seconds:.1f} s",
+        because=(
+            because_of(facts, "gpu", off[0].copy, "persistence"),
+            Because(component=component, fact="calls", value=f"{call.name}: {call.seconds:.1f} s", source=component),
+        ),
+        fix=Fix(
+            text=f"{fixes.place(facts)}Run nvidia-persistenced.",
+            commands=(sh("sudo systemctl enable --now nvidia-persistenced"),),
+            needs_root=True,
+            verify=sh("nvidia-smi --query-gpu=persistence_mode --format=csv"),
+        ),
+    )

@@ -1,0 +1,447 @@
+"""Kernel modules that are built, signed and loaded for a kernel: DKMS, headers, Secure Boot."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.described import (
+    LOCKED,
+    OURS,
+    branch_of,
+    kernel,
+    machine,
+    mine,
+    more,
+    release,
+    secure,
+    works,
+)
+from gpustack.diagnose.machine.inventory import nvidia_here
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
+from gpustack.diagnose.machine.values import because, because_of, copies, flag, status, text, texts, told, version
+from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules.kernel_modules import on_disk, out
+from gpustack.matrix.subjects import drivers
+from gpustack.model.command import ANY, DOTTED, NAME, PATH, Command, sh
+from gpustack.model.facts import Layer, Status
+from gpustack.model.report import Because, Confidence, Finding, Severity
+from gpustack.model.versions import DriverRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.drivers import Build
+    from gpustack.model.facts import Facts, Instance, Message
+    from gpustack.model.report import Fix, Row
+
+
+OUT = ("module-out-said", "nvml-not-loaded", "module-load-failed", "no-nvidia-gpu", "dkms-failed")
+PACKAGES = {
+    "apt": "linux-headers-{kernel}",
+    "dnf": "kernel-devel-{kernel} kernel-headers",
+    "zypper": "kernel-default-devel",
+    "pacman": "linux-headers (linux-zen-headers, linux-lts-headers: as the kernel)",
+}
+
+
+@rule("dkms-headers-missing", layer=Layer.KERNEL, component="dkms", severity=Severity.ERROR)
+def dkms_headers_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The headers of the running kernel are missing, so DKMS could not build NVIDIA's module for it.
+
+    DKMS compiles the module for each kernel, and for that needs the kernel's headers. A kernel update brought a new
+    kernel without them, and the module stayed behind. Install the headers and let DKMS build.
+    """
+    named = tuple(_headers_told(facts, matrix))
+    yield from named or _listed(facts, matrix)
+    yield from _headers_seen(facts)
+
+
+def _headers_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where a text says that headers are missing."""
+    missing, running = _missing(facts), kernel(facts)
+    if not any(one.line for one in missing) or works(facts):
+        return
+    driver = release(facts)
+    which = f"kernel {running}" if running else "the running kernel"
+    wanted = PACKAGES.get(fixes.manager(facts) or "", "linux-headers-{kernel} or kernel-devel-{kernel}")
+    yield dkms_headers_missing.finding(
+        layer=Layer.KERNEL_MODULE,
+        title=f"The headers of {which} are missing, so the GPU driver's module"
+        f"{f' ({driver})' if driver else ''} cannot be built",
+        detail=f"Building it needs the package {wanted.format(kernel=running or '$(uname -r)')}. "
+        + machine(facts, matrix),
+        because=(*map(because_said, missing[:4]), *more(facts)),
+        fix=fixes.rebuild(
+            facts,
+            "Install the kernel's headers (linux-headers or kernel-devel, of the same release as the kernel), build "
+            "the module, and restart.",
+            _headers(facts, running),
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, running)),
+        ),
+        confidence=Confidence.CERTAIN if branch_of(driver) else Confidence.LIKELY,
+    )
+
+
+def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where a list of packages has a kernel, headers of others alone, and the module stays out."""
+    kernels, headers = (texts(told(facts, "system-packages"), name) for name in ("kernels", "kernel_headers"))
+    running = kernel(facts)
+    wanted = next((one for one in kernels if running and running.startswith(one)), None) or (
+        kernels[0] if len(kernels) == 1 and not running else None
+    )
+    if works(facts) or not heard(facts, *OUT) or not wanted or not headers or wanted in headers:
+        return
+    release_ = running or wanted
+    package = PACKAGES.get(fixes.manager(facts) or "", "kernel-devel-{kernel}").format(kernel=release_)
+    yield dkms_headers_missing.finding(
+        layer=Layer.KERNEL_MODULE,
+        title=f"The headers are of kernel {' and '.join(headers[:3])}, the kernel is {wanted}: the GPU driver's module "
+        "cannot be built for it",
+        detail=f"Building it needs {package}, or a start with the kernel that the headers are of. "
+        + machine(facts, matrix),
+        because=(
+            because(facts, "system-packages", "kernels"),
+            because(facts, "system-packages", "kernel_headers"),
+            *grounds(facts, *OUT, most=2),
+        ),
+        fix=fixes.rebuild(
+            facts,
+            "Install the headers of this kernel, or bring the kernel up to that of the headers; build the module, and "
+            "restart.",
+            _headers(facts, release_),
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, release_)),
+        ),
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _missing(facts: Facts) -> tuple[Message, ...]:
+    """Return the messages on missing headers, without those of other kernels than the one whose build failed."""
+    failed = {found for one in said(facts, "dkms-failed") if (found := one.values.get("kernel"))}
+    missing = mine(facts, "dkms-headers", "dkms-autoconf")
+    named_ = {found for one in missing if (found := one.values.get("kernel"))}
+    return () if failed and named_ and not failed & named_ else missing
+
+
+def _headers(facts: Facts, running: str | None) -> Command:
+    """Give the command that installs headers, of the kernel that is mentioned where the distribution names them so."""
+    return sh(fixes.HEADERS[fixes.manager(facts)], kernel=fixes.kernel(facts, running))
+
+
+def _headers_seen(facts: Facts) -> Iterator[Finding]:
+    """Return the finding for a machine that was looked at."""
+    mine = dkms_modules(facts)
+    if not nvidia_here(facts) or not out(facts) or not mine or on_disk(facts):
+        return
+    if status(facts, "kernel-headers") is not Status.ABSENT:
+        return
+    yield dkms_headers_missing.finding(
+        title=f"DKMS could not build NVIDIA's module: the headers of kernel {fixes.kernel(facts)} are missing",
+        because=(
+            because(facts, "kernel-headers", "path"),
+            because_of(facts, "dkms", mine[0], "state"),
+            because(facts, "linux-kernel", "release"),
+        ),
+        fix=fixes.rebuild(
+            facts,
+            "Install the headers, build the module, and restart.",
+            fixes.headers(facts),
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
+        ),
+    )
+
+
+def dkms_modules(facts: Facts) -> tuple[Instance, ...]:
+    """Return what DKMS has of NVIDIA's driver, those for the running kernel first."""
+    return tuple(copy for copy in copies(facts, "dkms") if (text(copy.facts, "module") or "").startswith("nvidia"))
+
+
+DKMS_SAID = ("dkms-failed", "kernel-compile-error", "nvidia-installer-build", "dkms-package")
+CONTEXT = ("kernel-compiler-differs", "dkms-install", "dkms-log")
+OTHERS = ("pytorch", "python", "gcc", "cuda-toolkit")  # of which a build that fails may be, where they are told of
+BUILDS_NOT, API_GONE = "module-build-said", "kernel-api-gone"
+NVIDIA = "nvidia"
+IN_TREE = {"amdgpu": "amdgpu", "i915": "i915 or xe", "xe": "xe"}  # what drives the GPU without the package of DKMS
+AMD_SOURCE = re.compile(r"(?:^|/)amd/")
+
+
+@rule("dkms-build-failed", layer=Layer.KERNEL_MODULE, component="dkms", severity=Severity.ERROR)
+def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """DKMS failed to build NVIDIA's kernel module for the running kernel.
+
+    The headers are there, but the module's source does not compile: the kernel is newer than this driver release knows,
+    a distribution has changed it, or the compiler differs from the kernel's. Install a newer release of the driver's
+    branch, or start an older kernel. The build's log names the line.
+    """
+    yield from _dkms_told(facts, matrix)
+    yield from _dkms_seen(facts, matrix)
+
+
+def _dkms_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where a text has a failed build of the driver's module."""
+    running = kernel(facts)
+    failed = mine(facts, *DKMS_SAID) or (_in_words(facts) if release(facts) and running else ())
+    if not failed or works(facts):
+        return
+    module, version = _module(facts, failed)
+    ours = module.startswith(NVIDIA)
+    driver = release(facts) if ours else version
+    known = _known(driver, running, matrix) if ours else None
+    yield dkms_build_failed.finding(
+        title=f"The module of {' '.join(part for part in (module, driver) if part)} does not build"
+        f" for {f'kernel {running}' if running else 'this kernel'}",
+        detail=machine(facts, matrix, _why(driver if ours else None, running, known, matrix)),
+        because=(*map(because_said, failed[:4]), *grounds(facts, *CONTEXT, most=2), *more(facts)),
+        row=known,
+        fix=_fix_told(facts, driver, matrix) if ours else _fix_other(facts, module),
+        confidence=Confidence.CERTAIN,
+    )
+
+
+def _module(facts: Facts, failed: tuple[Message, ...]) -> tuple[str, str | None]:
+    """Return the module whose build failed, NVIDIA's where nothing names another, and its version as far as told."""
+    of_amd = any(AMD_SOURCE.search(one.values.get("file", "")) for one in failed)
+    for one in (*failed, *said(facts, "dkms-log", "dkms-install")):
+        if OURS.match(one.values.get("module", "")):
+            return one.values["module"], one.values.get("version")
+    return "amdgpu" if of_amd else NVIDIA, None
+
+
+def _in_words(facts: Facts) -> tuple[Message, ...]:
+    """Return what says without the module's name that it does not build, where driver and kernel are told."""
+    other = any(facts.find(one) for one in OTHERS)
+    spoken = heard(facts, "open-module-named", *CONTEXT) or not other
+    return mine(facts, BUILDS_NOT, API_GONE) if spoken else ()
+
+
+def _known(driver: str | None, running: str | None, matrix: Matrix) -> Row | None:
+    """Return the row that says that this release does not build with this kernel."""
+    wanted = DriverRelease.parse(driver)
+    found = drivers.fails_with(matrix, wanted, running) if wanted and running else None
+    return found.row if found else None
+
+
+def _why(driver: str | None, running: str | None, known: Row | None, matrix: Matrix) -> str:
+    if known:
+        return f"Known: {known.text}."
+    last = _newest(driver, matrix)
+    if last and running:
+        return f"The source of driver {last.driver} names kernels up to {last.kernel}; this one is {running}."
+    return "The headers are there, and the module's source does not compile against this kernel."
+
+
+def _newest(driver: str | None, matrix: Matrix) -> Build | None:
+    """Return the newest kernel that this release is known to be written for, by the next older row of its branch."""
+    wanted = DriverRelease.parse(driver)
+    same = [
+        one for one in drivers.named(matrix) if wanted and one.driver.branch == wanted.branch and one.driver <= wanted
+    ]
+    return max(same, key=lambda one: one.driver, default=None)
+
+
+def _fix_told(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
+    number = branch_of(driver)
+    row = drivers.branch_of(matrix, number) if number else None
+    last = f" ({row.last} is the newest of branch {number})" if row and row.last else ""
+    better = [one for one in drivers.builds(matrix) if one.builds and number and one.driver.branch == number]
+    shown = f"; {better[-1].driver} builds with {better[-1].kernel}" if better else ""
+    return fixes.rebuild(
+        facts,
+        f"Install a newer release of the driver{last}{shown}, which knows this kernel, or start an older kernel: the "
+        "distribution's own or its long-term (LTS) one. The build's log names the line.",
+        sh("tail -n 40 /var/lib/dkms/nvidia/{driver}/build/make.log", driver=DOTTED(driver) if driver else ANY),
+        *fixes.driver(facts, matrix),
+        sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, kernel(facts))),
+    )
+
+
+def _fix_other(facts: Facts, module: str) -> Fix:
+    """Return what to do about a module of AMD's or Intel's, which the kernel itself also has."""
+    own = next((name for word, name in IN_TREE.items() if word in module), module)
+    package = module if module.endswith("-dkms") else f"{module}-dkms"
+    fix = fixes.rebuild(
+        facts,
+        f"Install a release of {package} that knows this kernel, or start a kernel that it is made for. Or do without: "
+        f"the kernel's own {own} drives the GPU where {package} is not installed.",
+        sh("tail -n 40 /var/lib/dkms/{module}/*/build/make.log", module=NAME(module)),
+        sh("sudo apt-get remove {package}", package=NAME(package)),
+        sh("# or: sudo dnf remove {package}", package=NAME(package)),
+    )
+    return replace(fix, verify=sh("dkms status"))
+
+
+def _dkms_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding for a machine that was looked at."""
+    failed = [copy for copy in dkms_modules(facts) if text(copy.facts, "state") == "failed"]
+    failed = [copy for copy in failed if flag(copy.facts, "for_running_kernel") is not False]
+    if not failed or not nvidia_here(facts) or not out(facts) or on_disk(facts):
+        return
+    copy = failed[0]
+    end = (text(copy.facts, "log_tail") or "").strip().splitlines()
+    wrong = next((line for line in end if "error" in line.lower()), end[-1] if end else None)
+    name = f"nvidia {text(copy.facts, 'module_version') or copy.version or ''}".strip()
+    yield dkms_build_failed.finding(
+        title=f"DKMS failed to build {name} for kernel {fixes.kernel(facts)}",
+        detail=wrong or "",
+        because=(
+            because_of(facts, "dkms", copy, "state"),
+            Because(component="dkms", fact="log_tail", value=wrong, source="make.log"),
+            because(facts, "linux-kernel", "release"),
+        ),
+        fix=fixes.rebuild(
+            facts,
+            "Install a newer release of the driver, which knows this kernel, or start an older kernel.",
+            *fixes.driver(facts, matrix),
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
+        ),
+    )
+
+
+@rule("module-built-for-other-kernel", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """NVIDIA's kernel module was built for another kernel than the one that runs.
+
+    A module carries the name of the kernel that it was made for (its vermagic), and the kernel refuses one that names
+    another. Build the module for this kernel, or start the kernel that it was made for.
+    """
+    if not nvidia_here(facts) or not out(facts):
+        return
+    made_for = (text(told(facts, "nvidia.ko"), "vermagic") or "").partition(" ")[0]
+    running = version(facts, "linux-kernel")
+    log = [
+        line
+        for line in texts(told(facts, "kernel-log"), "module_errors")
+        if "version magic" in line and "nvidia" in line
+    ]
+    differs = bool(made_for and running and made_for != running)
+    if not differs and not log:
+        return
+    logged = [
+        Because(component="kernel-log", fact="module_errors", value=line, source="kernel log") for line in log[-1:]
+    ]
+    yield module_built_for_other_kernel.finding(
+        title=f"NVIDIA's module was built for kernel {made_for or 'another'}, and {running or 'another'} runs",
+        because=(because(facts, "nvidia.ko", "vermagic"), because(facts, "linux-kernel", "version"), *logged),
+        fix=fixes.rebuild(
+            facts,
+            "Build the module for this kernel, or start the kernel that it was built for.",
+            fixes.headers(facts),
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
+        ),
+    )
+
+
+REFUSED = re.compile(
+    r"key was rejected|module is rejected|unsigned module|unavailable key|signature not signed|key not available",
+    re.IGNORECASE,
+)
+KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
+SECURE_BOOT_SAID = ("module-key-rejected", "module-unsigned", "module-lockdown")
+KEPT_OUT = (
+    *("module-signing-declined", "module-not-permitted", "nvml-not-loaded", "module-load-failed"),
+    *("module-out-said", "module-key-said", "smi-no-devices", "no-nvidia-gpu"),
+)
+BLAMED = ("secure-boot-blamed-said", "module-key-said")
+BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-not-called", "module-format")
+
+
+@rule("secure-boot-key-rejected", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Secure Boot keeps NVIDIA's kernel module out.
+
+    With Secure Boot on, the kernel loads only modules signed with a key that the firmware or the machine owner knows.
+    The module here was refused for its signature. Enrol the key that signed it (mokutil asks for a password, which the
+    blue screen at the next start wants back), install a module that your distribution has signed, or switch Secure Boot
+    off.
+    """
+    yield from _secure_boot_told(facts, matrix)
+    yield from _secure_boot_seen(facts)
+
+
+def _secure_boot_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where a text has the kernel's refusal, or Secure Boot on and a module that stays out."""
+    refused = mine(facts, *SECURE_BOOT_SAID)
+    declined = heard(facts, "module-signing-declined", "module-not-permitted")
+    suspect = secure(facts) and heard(facts, *KEPT_OUT) and not heard(facts, *BUILT_WRONG)
+    blamed = _blamed(facts)
+    if works(facts) or not (refused or suspect or blamed):
+        return
+    yield secure_boot_key_rejected.finding(
+        title=_title(facts),
+        detail=machine(facts, matrix, "The kernel loads signed modules only."),
+        because=(
+            *map(because_said, refused[:3]),
+            *grounds(facts, *KEPT_OUT, "secure-boot-blamed-said", "secure-boot-on", "module-untrusted-key"),
+            *(
+                because(facts, "linux-kernel", name)
+                for name in ("secure_boot", "lockdown")
+                if told(facts, "linux-kernel").get(name)
+            ),
+            *more(facts),
+        ),
+        fix=_fix(facts),
+        confidence=Confidence.CERTAIN if refused else Confidence.LIKELY if declined or blamed else Confidence.POSSIBLE,
+    )
+
+
+def _title(facts: Facts) -> str:
+    kernel = told(facts, "linux-kernel")
+    if text(kernel, "lockdown") in LOCKED and flag(kernel, "secure_boot") is not True:
+        return "Kernel lockdown keeps the GPU's kernel module out: no key that the kernel trusts has signed it"
+    return "Secure Boot keeps the GPU's kernel module out: its signing key is not enrolled (MOK)"
+
+
+def _blamed(facts: Facts) -> bool:
+    """Return whether somebody says that the driver works without Secure Boot, or that the key is not enrolled."""
+    out_ = heard(facts, *KEPT_OUT)
+    untrusted = heard(facts, "module-untrusted-key") and heard(facts, "nvml-not-loaded", "module-out-said")
+    unsigned = said(facts, BLAMED[1])
+    skipped = any("mok" in one.line.lower() for one in unsigned) and heard(facts, "nvml-not-loaded", "module-out-said")
+    known = bool(unsigned) and (secure(facts) is True or (skipped and secure(facts) is None))
+    return untrusted or (heard(facts, BLAMED[0]) and out_) or known
+
+
+def _secure_boot_seen(facts: Facts) -> Iterator[Finding]:
+    """Return the finding for a machine that was looked at."""
+    if not nvidia_here(facts) or not out(facts):
+        return
+    module, log = told(facts, "nvidia.ko"), told(facts, "kernel-log")
+    refused = [line for line in (*texts(log, "module_errors"), *texts(log, "nvrm")) if REFUSED.search(line)]
+    kernel = told(facts, "linux-kernel")
+    secure = flag(kernel, "secure_boot") or text(kernel, "lockdown") in LOCKED
+    unread = flag(log, "readable") is not True
+    kept_out = texts(module, "blacklisted") or texts(module, "competitors")
+    suspect = secure and unread and on_disk(facts) and not kept_out
+    if not refused and not suspect:
+        return
+    unsigned = "signer" in module and text(module, "signer") is None
+    sure = Confidence.CERTAIN if refused else Confidence.LIKELY if unsigned else Confidence.POSSIBLE
+    grounds = (
+        [Because(component="kernel-log", fact="module_errors", value=refused[-1], source="kernel log")]
+        if refused
+        else []
+    )
+    yield secure_boot_key_rejected.finding(
+        title=_title(facts),
+        because=(
+            *grounds,
+            *(because(facts, "linux-kernel", name) for name in ("secure_boot", "lockdown") if kernel.get(name)),
+            because(facts, "nvidia.ko", "signer"),
+        ),
+        fix=_fix(facts),
+        confidence=sure,
+    )
+
+
+def _fix(facts: Facts) -> Fix:
+    key = KEYS[2] if fixes.manager(facts) == "dnf" else KEYS[0] if fixes.manager(facts) == "apt" else KEYS[1]
+    return fixes.rebuild(
+        facts,
+        "Enrol the key that signed the module (the next start asks for the password that mokutil wants now), or "
+        "install a module that your distribution has signed, or switch Secure Boot off in the firmware.",
+        sh("sudo mokutil --import {key}", key=PATH(key)),
+    )

@@ -1,0 +1,380 @@
+"""What releases require of each other: pins, known bad pairs, builds for a CUDA."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.extensions import SERVING
+from gpustack.diagnose.machine.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
+from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.toolchain import toolchain_toolkits
+from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import ranges, training
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import DISTRIBUTION, NUMBER, PYTHON, SOME_PYTHON, Command, Word, either, requirement, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.versions import CudaVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packaging.version import Version
+
+    from gpustack.diagnose.machine.inventory import Build
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.training import BitsandbytesRelease
+    from gpustack.model.facts import Facts, Instance
+
+
+# Of these pairs rules of their own speak: torch-torchvision-mismatch, jax-plugin-mismatch.
+ELSEWHERE = frozenset({("torchvision", "torch"), ("torchaudio", "torch"), ("torchtext", "torch")})
+BOUND_TO_SERVERS, TORCH, EXTENSIONS = "transformers", "torch", "torch-extensions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """What one package requires of another, and what is there instead."""
+
+    required: str
+    versions: str
+    found: str
+    hurts: bool
+
+    @property
+    def words(self) -> str:
+        """It in words."""
+        return f"{self.required} {self.versions}"
+
+
+@rule("pin-violated", layer=Layer.FRAMEWORK, component="python", severity=Severity.WARNING, in_one_python=True)
+def pin_violated(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """An installed package asks for another version of a package of the GPU stack than the one beside it.
+
+    Each wheel states which versions it was made and tested with; pip checks that when it installs, and the next
+    installation may move what an earlier one asked for. Compiled parts then miss what they were built against, or a
+    server fails at a name that moved. Install both in one command, so that one set of versions suits all; "pip check"
+    lists every such conflict.
+    """
+    for listed in copies(facts, "packages"):
+        for name in table(listed.facts, "pins"):
+            broken = tuple(_broken(name, listed, fits=_fits(name, listed, facts)))
+            if broken:
+                yield _pin_finding(name, broken, listed)
+
+
+def _broken(name: str, listed: Instance, *, fits: bool) -> Iterator[Pin]:
+    for other, versions in table(listed.facts, "pins", name).items():
+        found = text(listed.facts, "distributions", other)
+        if found and isinstance(versions, str) and (name, other) not in ELSEWHERE and _concerns(name, other, versions):
+            version = ranges.version_of(found)
+            if version and not _own(version) and _outside(versions, version):
+                hurts = _hurts(other, versions, version) and not (
+                    fits and other == TORCH and _pin_near(versions, version)
+                )
+                yield Pin(required=other, versions=versions, found=found, hurts=hurts)
+
+
+def _fits(name: str, listed: Instance, facts: Facts) -> bool:
+    """Return whether the compiled files of a package were compared with the torch beside them and miss nothing."""
+    files = [one for one in copies(facts, EXTENSIONS) if one.environment == listed.environment]
+    own = [one for one in files if text(one.facts, "distribution") == name]
+    compared = [one for one in own if number(one.facts, "checked")]
+    return bool(compared) and not any(texts(one.facts, "missing") or texts(one.facts, "absent") for one in own)
+
+
+def _pin_near(versions: str, version: Version) -> bool:
+    """Return whether a version differs from the one that is asked for in the last number alone."""
+    wanted = [ranges.version_of(one.version) for one in ranges.specifiers(versions) if one.operator == "=="]
+    return bool(wanted) and all(one is not None and one.release[:2] == version.release[:2] for one in wanted)
+
+
+def _concerns(name: str, other: str, versions: str) -> bool:
+    """Return whether a pin is one that breaks things: NumPy's only below 2, that of transformers in servers alone."""
+    if other == "numpy":
+        return not ranges.is_specifier(versions) or not ranges.specifiers(versions).contains("2.0", prereleases=True)
+    return other != BOUND_TO_SERVERS or name in SERVING or name == "text-generation-server"
+
+
+def _own(version: Version) -> bool:
+    """Return whether a version is a vendor's or a developer's own build, which is pinned by nothing."""
+    return version.is_devrelease or version.is_prerelease or "nv" in (version.local or "")
+
+
+def _outside(versions: str, version: Version) -> bool:
+    return ranges.is_specifier(versions) and not ranges.specifiers(versions).contains(version, prereleases=True)
+
+
+def _hurts(other: str, versions: str, version: Version) -> bool:
+    """Tell whether a violation does harm: libraries of NVIDIA and transformers keep to what came before, when newer."""
+    if not other.startswith(("nvidia-", "cuda-", "tensorrt")) and other != BOUND_TO_SERVERS:
+        return True
+    floors = [one for one in ranges.specifiers(versions) if one.operator in {"==", ">=", "~="}]
+    known = [found for one in floors if (found := ranges.version_of(one.version.replace(".*", "")))]
+    newer = bool(known) and all(version >= one for one in known)
+    return not (newer and any(version.major == one.major for one in known))
+
+
+def _pin_finding(name: str, broken: tuple[Pin, ...], listed: Instance) -> Finding:
+    worst = sorted(broken, key=lambda pin: not pin.hurts)
+    first, others = worst[0], len(worst) - 1
+    version = text(listed.facts, "distributions", name) or ""
+    more = f" (and {others} more)" if others else ""
+    return pin_violated.finding(
+        instance=f"{name}:{listed.environment}" if listed.environment else name,
+        severity=Severity.WARNING if first.hurts else Severity.INFO,
+        layer=Layer.SERVING if name in SERVING else Layer.FRAMEWORK,
+        component=name,
+        title=f"{name} {version} asks for {first.words}, and {first.required} {first.found} is here{more}",
+        detail=_detail(name, worst),
+        because=tuple(_because(name, pin) for pin in worst[:4]),
+        confidence=Confidence.LIKELY,
+        fix=_pin_fix(name, version, worst, PYTHON(listed.environment)),
+    )
+
+
+def _because(name: str, pin: Pin) -> Because:
+    said = f"{pin.versions}, found {pin.found}"
+    return Because(component="packages", fact=f"pins.{name}.{pin.required}", value=said, source=f"METADATA of {name}")
+
+
+def _detail(name: str, pins: list[Pin]) -> str:
+    said = "; ".join(f"{pin.words} (found {pin.found})" for pin in pins)
+    if pins[0].hurts:
+        return f"The metadata of {name} requires {said}. What it has compiled, or calls, is made for that."
+    if pins[0].required == TORCH:
+        return f"The metadata of {name} requires {said}. Its compiled files find all that they call in the torch here."
+    return f"The metadata of {name} requires {said}. A newer one of the same major mostly serves as well."
+
+
+def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | None:
+    wanted = [requirement(pin.required, pin.versions) for pin in pins if pin.hurts]
+    if not wanted:
+        return None
+    return Fix(
+        text=f"Give {name} what it asks for, or take the release of {name} that is made for what is here.",
+        commands=either(
+            sh(
+                "{python} -m pip install {own} {wanted}",
+                python=python,
+                own=requirement(name, f"=={version}"),
+                wanted=wanted,
+            ),
+            sh("{python} -m pip install --upgrade {name}", python=python, name=DISTRIBUTION(name)),
+        ),
+        verify=sh("{python} -m pip check", python=python),
+    )
+
+
+MISSING, DETECTED = "bnb-missing-binary", "bnb-detected-cuda"
+WEAK = ("bnb-setup-failed", "bnb-no-gpu")
+
+
+@rule(
+    "bnb-binary-missing-for-cuda",
+    layer=Layer.LIBRARY,
+    component="bitsandbytes",
+    severity=Severity.ERROR,
+    in_one_python=True,
+)
+def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Bitsandbytes of this release brings no binary for the CUDA version of torch.
+
+    Its wheel holds one library for each CUDA version (libbitsandbytes_cuda126.so) and takes the one that
+    torch.version.cuda names. Where that is newer than the release, or older than what it still supports, there is none.
+    Take a release that has it, a torch for one of its CUDA versions, or let BNB_CUDA_VERSION name a near version that
+    it has.
+    """
+    build = torch(facts)
+    if build and build.accelerator == "cpu":
+        return  # then torch itself is what is wrong
+    release = _release(facts, matrix)
+    own = torch_cuda(facts)
+    known = bool(release and own and release.cudas and not release.serves(own))
+    lacking = known or _between(facts, matrix, own)
+    if heard(facts, MISSING):
+        yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.CERTAIN)
+    elif (heard(facts, *WEAK) and lacking) or (known and not from_text(facts)):
+        yield _bnb_finding(facts, matrix, Severity.ERROR, Confidence.LIKELY)
+    elif heard(facts, *WEAK) and nvidia_here(facts):
+        yield _bnb_finding(facts, matrix, Severity.WARNING, Confidence.POSSIBLE)
+
+
+def _release(facts: Facts, matrix: Matrix) -> BitsandbytesRelease | None:
+    version = installed(facts, "bitsandbytes")
+    return training.bitsandbytes_of(matrix, version) if version else None
+
+
+def _between(facts: Facts, matrix: Matrix, own: CudaVersion | None) -> bool:
+    """Return whether a release without a row has no binary for a CUDA, since neither the row before nor after has."""
+    wanted = ranges.version_of(installed(facts, "bitsandbytes") or "")
+    if wanted is None:
+        return False
+    held = [(ranges.version_of(one.version), one) for one in training.bitsandbytes(matrix) if one.cudas]
+    before = [one for version, one in held if version and version <= wanted]
+    after = [one for version, one in held if version and version >= wanted]
+    if not after or own is None:
+        return False
+    return not after[0].serves(own) and not any(one.serves(own) for one in before[-1:])
+
+
+def _bnb_finding(facts: Facts, matrix: Matrix, severity: Severity, confidence: Confidence) -> Finding:
+    version, release = installed(facts, "bitsandbytes"), _release(facts, matrix)
+    file, cuda = _file(facts), _cuda(facts)
+    has = f"This release has binaries for CUDA {', '.join(map(str, release.cudas))}." if release else ""
+    library = f" ({file})" if file else ""
+    return bnb_binary_missing_for_cuda.finding(
+        severity=severity,
+        title=f"bitsandbytes {version or 'here'} has no binary for {cuda or 'the CUDA version of torch'}{library}",
+        detail=has,
+        because=(
+            *grounds(facts, MISSING, *WEAK, DETECTED),
+            *because_package(facts, "bitsandbytes"),
+            *because_torch(facts),
+            *(one.because for one in toolchain_toolkits(facts)[:1]),
+        ),
+        row=release.row if release else None,
+        confidence=confidence,
+        fix=_bnb_fix(facts, matrix),
+    )
+
+
+def _file(facts: Facts) -> str | None:
+    return value(facts, MISSING, "file", "file2")
+
+
+def _cuda(facts: Facts) -> str | None:
+    """Return the CUDA or ROCm version for which there is no binary, in words."""
+    variant = value(facts, MISSING, "variant", "variant2") or ""
+    match = re.match(r"(?P<kind>cuda|rocm|hip)(?P<digits>\d{2,3})", variant)
+    if match:
+        kind = "CUDA" if match["kind"] == "cuda" else "ROCm"
+        return f"{kind} {dotted(match['digits'])}"
+    detected = dotted(value(facts, DETECTED, "cuda"))
+    own = torch_cuda(facts)
+    return f"CUDA {detected or own}" if detected or own else None
+
+
+def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
+    wanted = CudaVersion.parse((_cuda(facts) or "").removeprefix("CUDA "))
+    having = [one for one in training.bitsandbytes(matrix) if wanted and wanted in one.cudas]
+    span = f" bitsandbytes {having[0].version} to {having[-1].version} have CUDA {wanted}." if having else ""
+    pinned = requirement("bitsandbytes", f"=={having[-1].version}") if having else sh("--upgrade bitsandbytes")
+    near = _bnb_near(wanted, _release(facts, matrix) or (training.bitsandbytes(matrix) or (None,))[-1])
+    commands = [sh("python -m pip install {pinned}", pinned=pinned)]
+    if near:
+        digits = NUMBER(f"{near.major}{near.minor}")
+        commands.append(sh("export BNB_CUDA_VERSION={digits}  # a near version that it has", digits=digits))
+    return Fix(
+        text=f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
+        f"for a CUDA that this one has.{span}",
+        commands=either(*commands),
+        verify=sh("python -m bitsandbytes"),
+    )
+
+
+def _bnb_near(wanted: CudaVersion | None, release: BitsandbytesRelease | None) -> CudaVersion | None:
+    """Return the nearest CUDA of the same major that a release has."""
+    if wanted is None or release is None or wanted in release.cudas:
+        return None
+    same = [one for one in release.cudas if one.major == wanted.major]
+    return min(same, key=lambda one: abs(one.minor - wanted.minor), default=None)
+
+
+KINDS = (
+    *("jax-plugin-version", "jax-pjrt-version", "jax-pjrt-size", "jaxlib-version", "jaxlib-too-old"),
+    "jax-plugin-interface",
+)
+VERIFY = sh('python -c "import jax; print(jax.devices())"')
+
+
+@rule("jax-plugin-mismatch", layer=Layer.FRAMEWORK, component="jax", severity=Severity.ERROR, in_one_python=True)
+def jax_plugin_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Jaxlib and the CUDA plugin of JAX are of different versions.
+
+    The plugin brings the GPU to JAX and must be of jaxlib's version; its two parts (jax-cuda12-plugin, jax-cuda12-pjrt)
+    require each other exactly. With another version JAX refuses it and falls back to the CPU, or fails ("Mismatched
+    PJRT plugin PJRT API version", "Unexpected PJRT_… size"). Install all of them in one command.
+    """
+    found = [one for build in builds(facts) if (one := _of(build, facts))]
+    yield from found
+    if not found and heard(facts, *KINDS):
+        yield _heard(facts)
+
+
+def _of(build: Build, facts: Facts) -> Finding | None:
+    jaxlib = text(build.copy.facts, "jaxlib")
+    plugins = table(build.copy.facts, "plugins")
+    named = {name: text(plugins, name) for name in plugins if "cuda" in name}
+    wrong = [name for name, version in named.items() if version and numbers(version)[:3] != numbers(jaxlib)[:3]]
+    if build.component != "jax" or not jaxlib or not wrong or build.ran_on_gpu:
+        return None
+    return jax_plugin_mismatch.finding(
+        instance=build.mark,
+        title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must be of one version",
+        detail=_said(facts),
+        because=(
+            *grounds(facts, *KINDS),
+            because_of(facts, "jax", build.copy, "jaxlib"),
+            because_of(facts, "jax", build.copy, "plugins"),
+        ),
+        fix=_jax_fix(jaxlib, build.copy.build, build.python, fixes.verify(build)),
+    )
+
+
+def _heard(facts: Facts) -> Finding:
+    """Return what JAX says itself, where the packages were not listed."""
+    jaxlib = value(facts, "jax-plugin-version", "jaxlib") or value(facts, "jaxlib-version", "jaxlib")
+    jaxlib = jaxlib or installed(facts, "jaxlib")
+    plugin = value(facts, "jax-plugin-version", "plugin") or "the CUDA plugin"
+    found = value(facts, "jax-plugin-version", "found")
+    jax, needs = value(facts, "jaxlib-version", "jax"), value(facts, "jaxlib-version", "needs")
+    if found:
+        title = f"jaxlib is {jaxlib}, {plugin} is {found}: they must be of one version"
+    elif jax or needs:
+        title = f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"
+    elif lacks := value(facts, "jaxlib-too-old", "name"):
+        title = f"The CUDA plugin of JAX is newer than jaxlib {jaxlib or ''}".strip() + f", which has no {lacks} yet"
+    elif call := value(facts, "jax-plugin-interface", "call"):
+        module = value(facts, "jax-plugin-interface", "module")
+        title = f"{f'The plugin {module}' if module else 'The CUDA plugin'} of JAX is of another release than jaxlib"
+        title = f"{title} {jaxlib or ''}".strip() + f": {call} differs"
+    else:
+        title = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
+    major = next((part for part in ("cuda13", "cuda12", "cuda11") if part in plugin), None)
+    return jax_plugin_mismatch.finding(
+        title=title,
+        detail=_said(facts) if found or jax or needs else "",
+        because=(*grounds(facts, *KINDS), *because_package(facts, "jaxlib"), *because_package(facts, "jax")),
+        fix=_jax_fix(None if jax or needs else jaxlib, major, SOME_PYTHON, VERIFY),
+    )
+
+
+def _said(facts: Facts) -> str:
+    """Return the versions of the interface between JAX and its plugin, where programs name them."""
+    for one in said(facts, "jax-pjrt-version"):
+        plugin = one.values.get("plugin") or one.values.get("plugin2")
+        framework = one.values.get("framework") or one.values.get("framework2")
+        return f"The plugin's PJRT API is {plugin}, that of jaxlib {framework}."
+    for one in said(facts, "jax-pjrt-size"):
+        spoken = one.values.get("plugin")
+        return f"The plugin is built with PJRT API {spoken}, and jaxlib with another." if spoken else ""
+    return ""
+
+
+def _jax_fix(jaxlib: str | None, extra: str | None, python: Word, verify: Command) -> Fix:
+    plugin = extra or "cuda12"
+    pins = [requirement(f"jax-{plugin}-{part}", f"=={jaxlib}") for part in ("plugin", "pjrt")]
+    pinned = sh("{python} -m pip install {pins}", python=python, pins=pins)
+    together = sh("{python} -m pip install --upgrade {jax}", python=python, jax=requirement(f"jax[{plugin}]"))
+    same = f"bring the plugin to {jaxlib}, the version of jaxlib" if jaxlib else "bring all to one version"
+    return Fix(
+        text=f"Install JAX and its plugin together; or {same}.",
+        commands=either(together, *((pinned,) if jaxlib else ())),
+        verify=verify,
+    )

@@ -1,0 +1,333 @@
+"""Pythons and C libraries that a wheel is not built for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.machine.extensions import distribution_of, of_file
+from gpustack.diagnose.machine.frameworks import because_torch
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
+from gpustack.diagnose.machine.packages import pythons_of, releases_for
+from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import ranges
+from gpustack.matrix.subjects.ranges import is_version, minor, numbers
+from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts, Message
+
+
+GLIBC_SAYS, TOLD, GLIBC_WHEEL = "glibc-too-old", "glibc-told", "wheel-not-supported"
+MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_|manylinux(?P<year>1|2010|2014)_")
+YEARS = {"1": "2.5", "2010": "2.12", "2014": "2.17"}
+
+
+@rule("glibc-too-old", layer=Layer.ENVIRONMENT, component="glibc", severity=Severity.ERROR, in_one_python=True)
+def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """A program or wheel wants a newer C library than this system has.
+
+    glibc belongs to the distribution and cannot be taken from a package index: what was built on a newer one stops with
+    "version `GLIBC_2.32' not found". Take a build made for the older one (an older release, a manylinux2014 wheel,
+    conda), build it here, run it in a container, or upgrade the distribution. Do not copy another glibc over the
+    system's.
+    """
+    spoken = [(needs, one) for one in said(facts, GLIBC_SAYS, TOLD) if is_version(needs := one.values.get("needs", ""))]
+    if spoken:
+        needs, newest = max(spoken, key=lambda one: numbers(one[0]))
+        yield _glibc_finding(newest, needs.rstrip("."), facts, matrix)
+        return
+    for message in said(facts, GLIBC_WHEEL):
+        least, here = wanted_by(message.values.get("wheel", "")), glibc(facts)
+        if least and here and is_version(here) and numbers(here) < numbers(least):
+            yield _glibc_finding(message, least, facts, matrix)
+            return
+    yield from _live(facts)
+
+
+def _live(facts: Facts) -> Iterator[Finding]:
+    """Return each build whose libraries want a newer glibc than its own Python runs on."""
+    here = {copy.environment: text(copy.facts, "glibc") for copy in copies(facts, "python")}
+    for build in builds(facts):
+        needs, found = text(build.copy.facts, "glibc_needed"), here.get(build.copy.environment)
+        if needs and found and is_version(needs) and is_version(found) and numbers(found) < numbers(needs):
+            yield glibc_too_old.finding(
+                instance=build.mark,
+                title=f"{build.name} wants glibc {needs} (GLIBC_{needs}), and here is glibc {found}",
+                because=(
+                    because_of(facts, build.component, build.copy, "glibc_needed"),
+                    Because(component="python", fact="glibc", value=found, source=f"of {build.python}"),
+                ),
+                fix=_glibc_fix(needs, f"glibc {found}"),
+            )
+
+
+def glibc(facts: Facts) -> str | None:
+    """Return the version of the C library here."""
+    return text(told(facts, "python"), "glibc")
+
+
+def wanted_by(wheel: str) -> str | None:
+    """Return the oldest glibc on which a wheel may be installed, by its file name; of several tags the oldest."""
+    found = [
+        f"{match['major']}.{match['minor']}" if match["major"] else YEARS[match["year"]]
+        for match in MANYLINUX.finditer(wheel)
+    ]
+    return min(found, key=numbers, default=None)
+
+
+def _glibc_finding(message: Message, needs: str, facts: Facts, matrix: Matrix) -> Finding:
+    here, system = glibc(facts), facts.host.os
+    by = message.values.get("by") or message.values.get("wheel")
+    who = _who(message, facts, matrix)
+    has = f"glibc {here}" if here else "an older one"
+    where = f" ({system})" if system else ""
+    return glibc_too_old.finding(
+        title=f"{who} wants glibc {needs} (GLIBC_{needs}), and this system has {has}{where}",
+        detail=f"Wanted by {by}." if by else "",
+        because=(
+            because_said(message),
+            *grounds(facts, GLIBC_SAYS, most=2),
+            *_glibc_ground(facts),
+            *because_torch(facts),
+        ),
+        confidence=Confidence.CERTAIN if message.kind == GLIBC_SAYS else Confidence.LIKELY,
+        fix=_glibc_fix(needs, has),
+    )
+
+
+def _glibc_fix(needs: str, has: str) -> Fix:
+    return Fix(
+        text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
+        f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
+        commands=(
+            sh("ldd --version  # the glibc of this system"),
+            sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
+        ),
+        verify=sh("ldd --version"),
+    )
+
+
+def _who(message: Message, facts: Facts, matrix: Matrix) -> str:
+    by = message.values.get("by") or ""
+    if message.values.get("wheel"):
+        return message.values["wheel"].partition("-")[0]
+    if by:
+        return of_file(by, facts, matrix).words if "/" not in by or "packages/" in by else by.rpartition("/")[2]
+    found = re.search(r"\bin (?P<who>[A-Z]\w{2,30})\b", message.line)
+    return found["who"] if found else "A program"
+
+
+def _glibc_ground(facts: Facts) -> Iterator[Because]:
+    if glibc(facts):
+        yield because(facts, "python", "glibc")
+    if facts.host.os:
+        yield Because(component="host", fact="os", value=facts.host.os)
+
+
+PIP = ("no-version-satisfies", "no-matching-distribution")
+CERTAIN = ("requires-other-python", "uv-no-wheel", "uv-python-needed", "conda-python-conflict")
+PYTHON_WHEEL, UV, IGNORED = "wheel-not-supported", "uv-python-needed", "requires-other-python"
+TAG = re.compile(r"-cp(?P<major>\d)(?P<minor>\d{1,2})-")
+KNOWN = re.compile(
+    r"torch|tensorflow|tf[-_]|jax|onnxruntime|vllm|xformers|flash[-_]attn|triton|cupy|bitsandbytes|nvidia-|paddlepaddle|mxnet"
+    r"|deepspeed|tensorrt|numba|pycuda|cudf|cuml|keras|open3d|mediapipe|detectron2|fastai|sglang|llvmlite",
+    re.IGNORECASE,
+)
+NETWORK = ("pip-offline",)
+
+
+@rule(
+    "python-version-no-wheel",
+    layer=Layer.ENVIRONMENT,
+    component="python",
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """There is no wheel for this version of Python, too new or too old for the release that was asked for.
+
+    Wheels are built for some versions of Python; pip sees only those that fit and says "Could not find a version that
+    satisfies the requirement", with the versions that are left, or none. Take a Python that the release has wheels for,
+    or a release that has wheels for this Python.
+    """
+    for message in said(facts, *CERTAIN):
+        if message.values.get("package") or (message.kind == UV and message.values.get("needs")):
+            yield _python_finding(message, facts, matrix, Confidence.CERTAIN)
+            return
+    for message in said(facts, PYTHON_WHEEL):
+        if _other_tag(message.values.get("wheel", ""), facts):
+            yield _python_finding(message, facts, matrix, Confidence.CERTAIN)
+            return
+    for message in said(facts, *PIP):
+        sure = _sure(message, facts, matrix)
+        if sure and not heard(facts, *NETWORK):
+            yield _python_finding(message, facts, matrix, sure)
+            return
+
+
+def _other_tag(wheel: str, facts: Facts) -> bool:
+    """Return whether a wheel is for another Python: by its tag; where Python is not told, where nothing else is."""
+    tag, here = TAG.search(wheel), version(facts, "python")
+    if tag is None:
+        return False
+    if here and is_version(here):
+        newer = "abi3" in wheel and numbers(here)[:2] >= (int(tag["major"]), int(tag["minor"]))
+        return minor(here) != f"{tag['major']}.{tag['minor']}" and not newer
+    needs, libc = wanted_by(wheel), glibc(facts)
+    return not (needs and libc and is_version(libc) and numbers(libc) < numbers(needs))
+
+
+def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:
+    """Return whether pip's answer comes of the Python: None where something else must be behind it."""
+    package, wanted = message.values.get("package", "").lower(), (message.values.get("wanted") or "").partition("+")[0]
+    here = version(facts, "python")
+    if not KNOWN.search(package):
+        return None
+    fitting = pythons_of(matrix, package, wanted) if wanted else ()
+    if fitting and here and is_version(here) and minor(here) not in fitting:
+        return Confidence.CERTAIN
+    offered = [one.strip() for one in message.values.get("versions", "").split(",") if is_version(one.strip())]
+    if wanted and offered and is_version(wanted):
+        return Confidence.LIKELY if all(numbers(one) > numbers(wanted) for one in offered) else None
+    return None if fitting and here else _nothing_left(message, offered, facts)
+
+
+def _nothing_left(message: Message, offered: list[str], facts: Facts) -> Confidence | None:
+    """Return whether pip left a release out for the Python, or found nothing at all."""
+    wanted = (message.values.get("wanted") or "").partition("+")[0]
+    if wanted and any(wanted in one.line for one in said(facts, IGNORED)):
+        return Confidence.LIKELY
+    alone = message.kind == "no-matching-distribution" and not wanted and not heard(facts, "no-version-satisfies")
+    if alone and version(facts, "python"):
+        return Confidence.LIKELY
+    if message.kind == "no-version-satisfies" and not offered:
+        return Confidence.LIKELY if version(facts, "python") else Confidence.POSSIBLE
+    return None
+
+
+def _python_finding(message: Message, facts: Facts, matrix: Matrix, confidence: Confidence) -> Finding:
+    values = message.values
+    package = values.get("package") or values.get("wheel", "").partition("-")[0] or "The package"
+    wanted = values.get("wanted") or _in_name(values.get("wheel", ""))
+    here = values.get("found") or version(facts, "python")
+    asked = f"{package} {wanted}" if wanted else package
+    fitting = pythons_of(matrix, package.lower(), (wanted or "").partition("+")[0])
+    needs = values.get("needs") or values.get("needs2")
+    elsewhere = " on other platforms" if here and is_version(here) and minor(here) in fitting else ""
+    has = f" It has wheels for Python {_span(fitting)}{elsewhere}." if fitting else ""
+    has = has or (f" It wants Python {needs}." if needs else "")
+    offered = values.get("versions", "")
+    left = f" pip finds for this Python: {offered}." if offered and len(offered) < 400 else ""  # noqa: PLR2004
+    return python_version_no_wheel.finding(
+        title=f"There is no wheel of {asked} for {f'Python {here}' if here else 'this Python'}"
+        + (" on this platform" if elsewhere else ""),
+        detail=(has + left).strip(),
+        because=(because_said(message), *grounds(facts, "python-told", most=1), *_python_ground(facts)),
+        confidence=confidence,
+        fix=_python_fix(f"{package}=={wanted or ''}", here, fitting or _holding(needs), facts, matrix),
+    )
+
+
+def _in_name(wheel: str) -> str | None:
+    parts = wheel.split("-")
+    return parts[1] if len(parts) > 1 and is_version(parts[1]) else None
+
+
+def _span(fitting: tuple[str, ...]) -> str:
+    return fitting[0] if len(fitting) == 1 else f"{fitting[0]} to {fitting[-1]}"
+
+
+def _python_ground(facts: Facts) -> Iterator[Because]:
+    if version(facts, "python"):
+        yield because(facts, "python", "version")
+
+
+def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: Facts, matrix: Matrix) -> Fix:
+    """Return the Python to take, or the releases that this one has wheels of."""
+    package, _, wanted = asked.partition("==")
+    best = fitting[-1] if fitting else None
+    others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
+    instead = f" Or take {package} {others[0]} to {others[-1]}, which this Python has wheels of." if others else ""
+    python = f"Python {best}" if best else "an older Python (a newer one for a newer release)"
+    return Fix(
+        text=f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
+        commands=(
+            sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
+            sh("# or: conda create -n gpu python={python} && conda activate gpu", python=DOTTED(best or "3.11")),
+            _install(package, wanted, facts),
+        ),
+        verify=sh("python --version"),
+    )
+
+
+def _install(package: str, wanted: str, facts: Facts) -> Command:
+    """Return how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
+    name = distribution_of(package.lower(), facts)
+    if name is None:
+        return sh("# and install there what was asked for")
+    tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
+    asked = requirement(name, f"=={wanted}" if wanted else "")
+    if tag and name.startswith("torch"):
+        index = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag[1]))
+        return sh("python -m pip install {asked} {index}", asked=asked, index=index)
+    return sh("python -m pip install {asked}", asked=asked)
+
+
+def _holding(needs: str | None) -> tuple[str, ...]:
+    """Return the Pythons that a requirement such as >=3.8,<3.12 allows, oldest first."""
+    try:
+        span = ranges.VersionRange.parse((needs or "").strip("., "))
+    except ValueError:
+        return ()
+    return tuple(f"3.{number}" for number in range(6, 15) if needs and span.holds(f"3.{number}"))
+
+
+LIBSTDCXX_SAYS = "glibcxx-too-old"
+
+
+@rule(
+    "libstdcxx-too-old",
+    layer=Layer.ENVIRONMENT,
+    component="libstdcxx",
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The C++ library (libstdc++) that was found first is older than a program wants.
+
+    It says "version `GLIBCXX_3.4.32' not found" or "CXXABI_1.3.15 not found". The C library is another thing: mostly
+    the system's libstdc++ is found before the newer one of a conda environment, or the other way round. Let the newer
+    one be found first, or install a newer one into the environment.
+    """
+    wanting = sorted(
+        holding(facts, LIBSTDCXX_SAYS, "needs"), key=lambda one: numbers(one.values["needs"].partition("_")[2])
+    )
+    if not wanting:
+        return
+    needs, by = wanting[-1].values["needs"], wanting[-1].values.get("by")
+    who = by.rpartition("/")[2] if by else "A program"
+    yield libstdcxx_too_old.finding(
+        title=f"{who} wants {needs} of libstdc++, and the one that is found first has no such version",
+        detail=f"Wanted by {by}." if by else "",
+        because=grounds(facts, LIBSTDCXX_SAYS),
+        confidence=Confidence.CERTAIN,
+        fix=Fix(
+            text="Install a newer libstdc++ into the environment and let it be found before the system's.",
+            commands=(
+                sh("conda install -c conda-forge libstdcxx-ng  # without conda, upgrade the system's"),
+                sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
+            ),
+            verify=sh("strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep {needs}", needs=SYMBOL(needs)),
+        ),
+    )

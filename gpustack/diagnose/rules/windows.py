@@ -1,0 +1,269 @@
+"""Windows and WSL: whose libcuda is found, and what has no native GPU build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.fixes import manager
+from gpustack.diagnose.machine import containers, naming, wsl
+from gpustack.diagnose.machine.frameworks import because_package, installed
+from gpustack.diagnose.machine.inventory import DRIVER, nvidia_here
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.machine.values import because, copies, number, status, text, told, version
+from gpustack.diagnose.rule import rule
+from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects.ranges import is_version
+from gpustack.model.command import PATH, sh
+from gpustack.model.facts import Layer
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+
+# What packages of the driver are called, and none of the container toolkit (libnvidia-container1) or a CUDA toolkit.
+PURGE = sh(
+    "sudo apt-get purge $(dpkg-query -Wf '${Package}\\n' | grep -E "
+    "'^(nvidia-(driver|utils|dkms|kernel|compute|firmware|smi)|cuda-drivers|libcuda1$|"
+    "libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|ml))')"
+)
+
+
+@rule(
+    "wsl-linux-driver-installed",
+    layer=Layer.ENVIRONMENT,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A driver for Linux was installed inside WSL, where the driver is that of Windows.
+
+    In WSL the GPU is reached through Windows: its driver puts libcuda and nvidia-smi into /usr/lib/wsl/lib, and the
+    Linux kernel has no NVIDIA module. Packages such as nvidia-driver, nvidia-utils, libnvidia-compute or cuda-drivers
+    bring files of the same names that cannot work there. Remove them, install toolkits without a driver (cuda-toolkit),
+    restart WSL.
+    """
+    if not wsl.linux_driver(facts):
+        return
+    package = value(facts, "linux-driver-package", "package", "listed")
+    package = package or text(told(facts, DRIVER), "package") or value(facts, "driver-package-failed", "package")
+    smi = wsl.foreign_smi(facts)
+    what = package or (f"of nvidia-smi {smi[0]}" if smi else "such as nvidia-utils")
+    yield wsl_linux_driver_installed.finding(
+        title=f"A Linux driver ({what}) inside WSL hides that of Windows in {wsl.FOLDER}",
+        detail="In WSL only the driver of Windows works; a package of the Linux driver (nvidia-driver, nvidia-utils, "
+        "libnvidia-compute) puts a libcuda, libnvidia-ml and nvidia-smi before it that cannot reach the GPU."
+        + (f" Here nvidia-smi is {smi[0]}, the driver of Windows {smi[1]}." if smi else ""),
+        confidence=Confidence.LIKELY if package or smi or heard(facts, *wsl.PACKAGE) else Confidence.POSSIBLE,
+        because=(
+            *grounds(
+                facts,
+                *wsl.PACKAGE,
+                "driver-package-failed",
+                wsl.SMI,
+                wsl.WINDOWS,
+                wsl.BLOCKED,
+                *wsl.FAILS,
+                wsl.CRASH,
+                most=6,
+            ),
+            *naming.known(facts, (DRIVER, "package"), ("gpu", "name")),
+        ),
+        fix=Fix(
+            text="Remove every package of the Linux driver inside WSL, and restart WSL; keep the driver on Windows.",
+            commands=(
+                PURGE
+                if manager(facts) in {"apt", None}
+                else sh("# remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's"),
+                sh("sudo ldconfig"),
+                sh("wsl.exe --shutdown"),
+            ),
+            needs_root=True,
+            verify=sh("/usr/lib/wsl/lib/nvidia-smi"),
+        ),
+    )
+
+
+@rule("wsl-libcuda-shadowed", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.ERROR, from_messages=True)
+def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """In WSL, programs load another libcuda than that of Windows in /usr/lib/wsl/lib.
+
+    The driver of Windows puts its libcuda into /usr/lib/wsl/lib, and only that one reaches the GPU. A libcuda from a
+    Linux package, a toolkit's compat folder or a conda environment that the loader finds first sees no GPU, while
+    nvidia-smi, which has its own way there, works. Put /usr/lib/wsl/lib first, and remove the other.
+    """
+    if not wsl.shadowed(facts):
+        return
+    others = wsl.elsewhere(facts)
+    before = wsl.before(facts)
+    named = ", ".join(others) or (f"what is in {before} (LD_LIBRARY_PATH)" if before else "")
+    found = f"{named} is found before" if named else "CUDA sees no GPU, so another is found before"
+    yield wsl_libcuda_shadowed.finding(
+        title=f"In WSL libcuda must be that of {wsl.FOLDER}: {found} it",
+        detail="nvidia-smi mostly works, since it has its own way to the driver of Windows. ldconfig -p and "
+        "LD_LIBRARY_PATH show which libcuda.so.1 programs load.",
+        confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
+        because=(
+            *grounds(
+                facts,
+                *(
+                    wsl.HELPS,
+                    wsl.STUB,
+                    *wsl.FAILS,
+                    wsl.SMI_FAILS,
+                    wsl.ELSEWHERE,
+                    "ldconfig-libcuda",
+                    "libcuda-file",
+                    "wsl-smi-works",
+                ),
+                *("ld-library-path", "ld-library-path-added"),
+                most=6,
+            ),
+            *naming.known(facts, ("nvml", "version"), ("nvml", "cuda_version"), ("gpu", "name")),
+        ),
+        fix=Fix(
+            text=f"Put {wsl.FOLDER} first on the library path (Numba: NUMBA_CUDA_DRIVER) and remove the other libcuda.",
+            commands=(
+                sh("export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"),
+                sh("export NUMBA_CUDA_DRIVER=/usr/lib/wsl/lib/libcuda.so.1"),
+                sh("ldconfig -p | grep libcuda"),
+            ),
+            verify=sh("gpustack doctor"),
+        ),
+    )
+
+
+MISSING = "libcuda-not-found"
+THERE = ("ldconfig-libcuda", "libcuda-file", "libcuda-place")
+PLAIN = frozenset({"libcuda.so", "-lcuda", "libcuda"})
+USUAL = "/usr/lib/x86_64-linux-gnu"
+
+
+@rule(
+    "libcuda-so-symlink-missing",
+    layer=Layer.ENVIRONMENT,
+    component="libcuda",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """The driver's library is there, and the name libcuda.so by which a program looks for it is not.
+
+    The driver installs libcuda.so.<release>, and libcuda.so.1 as a name of it. Programs that compile or that load CUDA
+    by themselves (Triton, Numba, cuDNN, a linker with -lcuda) also want the plain name libcuda.so on the loader's way,
+    which drivers in containers, WSL and slim packages do not bring. Make the link, or name the folder.
+    """
+    names = _names(facts)
+    here = heard(facts, *THERE) or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
+    plain = not names.isdisjoint(PLAIN)
+    if not names or containers.without_gpu(facts) or heard(facts, *containers.NOT_FOUND) or not (plain or here):
+        return
+    folder, driver = _folder(facts), naming.driver_name(facts, matrix)
+    yield libcuda_so_symlink_missing.finding(
+        title=f"{' and '.join(sorted(names))} cannot be found, though the driver's libcuda.so.1 is to be in {folder}"
+        if plain
+        else f"libcuda.so.1 is not on the loader's way, though the driver is there ({folder})",
+        detail="The plain name libcuda.so comes with a package for developers, not with every driver."
+        + (f" The machine has {driver}." if driver else ""),
+        confidence=Confidence.CERTAIN if plain and here else Confidence.LIKELY,
+        because=(*grounds(facts, MISSING, *THERE, most=6), *naming.of_driver(facts)),
+        fix=_fix(folder, facts),
+    )
+
+
+def _names(facts: Facts) -> set[str]:
+    """Return the names under which libcuda was not found."""
+    found = (one.values.get("soname") or one.values.get("soname2") or "libcuda.so" for one in said(facts, MISSING))
+    return {name.lower() for name in found if name}
+
+
+def _folder(facts: Facts) -> str:
+    """Return the folder of the driver's libcuda: where it was seen, else where it usually is."""
+    found = (
+        value(facts, THERE[0], "path")
+        or value(facts, "libcuda-place", "path", "path2")
+        or value(facts, THERE[1], "path")
+    )
+    if facts.host.wsl:
+        return wsl.FOLDER
+    folder = (found or "").rpartition("/libcuda")[0] or (found or "").rstrip("/")
+    return folder or USUAL
+
+
+def _fix(folder: str, facts: Facts) -> Fix:
+    where = PATH(folder)
+    link = sh("sudo ln -s libcuda.so.1 {folder}/libcuda.so", folder=where)
+    path = sh("export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH", folder=where)
+    ldconfig = sh("echo {folder} | sudo tee /etc/ld.so.conf.d/libcuda.conf && sudo ldconfig", folder=where)
+    return Fix(
+        text="Make the link and tell the loader of the folder, or put it on the library path (for the linker also "
+        "LIBRARY_PATH; where no driver is, as while an image is built, -L/usr/local/cuda/lib64/stubs).",
+        commands=(path, ldconfig) if facts.host.wsl else (link, ldconfig),
+        needs_root=True,
+        verify=sh("ldconfig -p | grep libcuda"),
+    )
+
+
+LAST = "2.10"
+NAMES = ("tensorflow", "tensorflow-intel", "tensorflow-gpu")
+SAYS, LISTS, EMPTY = "tf-windows", "tf-cpu-listed", "tf-gpu-empty"
+SOUGHT = (LISTS, EMPTY, "tf-built-with-cuda", "tf-no-cuda-drivers", "gpu-unused-said", "cuda-available-true")
+
+
+@rule("tf-no-native-windows-gpu", layer=Layer.FRAMEWORK, component="tensorflow", severity=Severity.ERROR)
+def tf_no_native_windows_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """TensorFlow after 2.10 does not use the GPU on Windows itself.
+
+    2.10 was the last release with GPU support on native Windows; newer ones come without CUDA there, whatever is
+    installed beside them, and list the CPU alone. Run it in WSL2, or take TensorFlow 2.10 with CUDA 11.2 and cuDNN 8.1.
+    """
+    release = version(facts, "tensorflow") or installed(facts, *NAMES)
+    windows = "windows" in (facts.host.os or "").lower() or bool(installed(facts, "tensorflow-intel"))
+    here = windows and not facts.host.wsl and not heard(facts, "tf-gpu-listed") and not _directml(facts)
+    without = is_version(release or "") and frameworks.tensorflow_gpu_on(matrix, release or "", "windows") is False
+    without = without or (release is None and _without_cuda(facts))
+    sought = nvidia_here(facts) or bool(copies(facts, "gpu")) or status(facts, "cuda-toolkit") or heard(facts, *SOUGHT)
+    if heard(facts, SAYS) or (here and without and sought):
+        yield _finding(facts, release)
+
+
+def _without_cuda(facts: Facts) -> bool:
+    """Return whether TensorFlow itself says that it has no CUDA, and is no build for the processor by its name."""
+    answers = [one.values.get("answer") for one in said(facts, "tf-built-with-cuda")]
+    return "False" in answers and not installed(facts, "tensorflow-cpu")
+
+
+def _directml(facts: Facts) -> bool:
+    return bool(installed(facts, "tensorflow-directml-plugin", "tensorflow-directml"))
+
+
+def _finding(facts: Facts, release: str | None) -> Finding:
+    said = heard(facts, SAYS)
+    return tf_no_native_windows_gpu.finding(
+        title=f"TensorFlow {release or 'here'} uses no GPU on native Windows: {LAST} is the last that does",
+        detail="CUDA and cuDNN beside it change nothing; driver and GPU are not at fault.",
+        because=(*grounds(facts, SAYS, LISTS, EMPTY, "tf-built-with-cuda"), *_ground(facts)),
+        confidence=Confidence.CERTAIN if said or release else Confidence.LIKELY,
+        fix=Fix(
+            text=f"Run TensorFlow in WSL2, which uses the GPU by the driver of Windows; or take TensorFlow {LAST}.",
+            commands=(
+                sh("wsl --install"),
+                sh('python -m pip install "tensorflow[and-cuda]"  # inside WSL2'),
+                sh('# or: python -m pip install "tensorflow<2.11"  # on Windows itself: 2.10, Python 3.7 to 3.10'),
+            ),
+            verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
+        ),
+    )
+
+
+def _ground(facts: Facts) -> Iterator[Because]:
+    if version(facts, "tensorflow"):
+        yield because(facts, "tensorflow", "version")
+    else:
+        yield from (one for name in NAMES for one in because_package(facts, name))
+    if facts.host.os:
+        yield Because(component="host", fact="os", value=facts.host.os)
