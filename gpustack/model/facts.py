@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -158,8 +162,19 @@ class Message:
     strength: Strength = Strength.MESSAGE
 
 
+class Remembering:
+    """What keeps the answers to questions about it that were asked once (see ``once``): they never change."""
+
+    __slots__ = ("memo",)
+    memo: dict[tuple[object, ...], Any]
+
+    def __post_init__(self) -> None:
+        """Begin with no answers."""
+        object.__setattr__(self, "memo", {})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Remembering):
     """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
 
     ``messages`` are what programs on it said, where somebody handed that over.
@@ -176,4 +191,24 @@ class Facts:
 
     def find(self, component: str) -> Component | None:
         """Return the component of this id, or None where nobody asked for it."""
-        return next((seen for seen in self.components if seen.id == component), None)
+        return by_id(self).get(component)
+
+
+def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[Facts, P], T]:
+    """Return the question, worked out once for the same facts and the same words; it must depend on nothing else."""
+
+    @wraps(question)
+    def asked(facts: Facts, /, *words: P.args, **named: P.kwargs) -> T:
+        key = (question, *words, *named.items())
+        if key not in facts.memo:
+            facts.memo[key] = question(facts, *words, **named)
+        answer: T = facts.memo[key]
+        return answer
+
+    return asked
+
+
+@once
+def by_id(facts: Facts) -> dict[str, Component]:
+    """Return the components by id; where two have one, the first."""
+    return {seen.id: seen for seen in reversed(facts.components)}

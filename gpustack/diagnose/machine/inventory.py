@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.nodes import left_out, withheld
 from gpustack.diagnose.machine.values import copies, flag, items, number, status, table, text, texts, told, version
 from gpustack.model.command import PYTHON, Word
-from gpustack.model.facts import Facts, Status
+from gpustack.model.facts import Facts, Status, once
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Build:
         return flag(self.exercise, "ok") is True and device is not None and device != "cpu"
 
 
+@once
 def gpus(facts: Facts) -> tuple[Gpu, ...]:
     """Return the GPUs that NVML lists."""
     return tuple(
@@ -100,6 +101,7 @@ def unasked(copy: Instance) -> bool:
     return bool(UNASKED.match(text(copy.facts, "error") or ""))
 
 
+@once
 def capabilities(facts: Facts) -> tuple[ComputeCapability, ...]:
     """Return the compute capabilities of the GPUs that programs see, each once: CUDA's word first, else NVML's."""
     devices = [ComputeCapability.parse(text(device, "cc")) for device in items(told(facts, "libcuda"), "devices")]
@@ -107,6 +109,7 @@ def capabilities(facts: Facts) -> tuple[ComputeCapability, ...]:
     return tuple(dict.fromkeys(seen))
 
 
+@once
 def on_bus(facts: Facts, *vendors: str) -> tuple[Instance, ...]:
     """Return the GPUs of these makers on the PCI bus, driver or no driver; bridges and plain displays left out."""
     return tuple(
@@ -123,22 +126,26 @@ def _neural(copy: Instance) -> bool:
     return text(copy.facts, "vendor") == "intel" and (text(copy.facts, "class") or "").startswith(ACCELERATOR)
 
 
+@once
 def ours(facts: Facts) -> tuple[Instance, ...]:
     """Return the NVIDIA GPUs on the bus that are this machine's to use: not given on to a virtual machine."""
     return tuple(copy for copy in on_bus(facts, "nvidia") if text(copy.facts, "driver") not in PASSED_ON)
 
 
+@once
 def kept_out(facts: Facts) -> bool:
     """Return whether NVIDIA's GPUs are the machine's and not ours: kept from this job, or from a container for CPUs."""
     return withheld(facts) or (left_out(facts) and not for_cuda(facts))
 
 
+@once
 def for_cuda(facts: Facts) -> bool:
     """Return whether anything is installed that is made for CUDA."""
     cuda = any(build.accelerator == "cuda" for build in builds(facts))
     return cuda or any(copies(facts, name) for name in ("cuda-toolkit", "cuda-runtime", "cudnn"))
 
 
+@once
 def nvidia_here(facts: Facts) -> bool:
     """Return whether anything says that there is an NVIDIA GPU to use here."""
     module = told(facts, "nvidia.ko")
@@ -165,6 +172,7 @@ def on_windows(facts: Facts) -> bool:
     return facts.host.wsl or "windows" in (facts.host.os or "").lower()
 
 
+@once
 def any_gpu(facts: Facts) -> bool | None:
     """Return whether a GPU of any maker is here; None where nothing says so and the bus was not seen or does not count.
 
@@ -192,23 +200,27 @@ def listed(facts: Facts, pci: str) -> bool:
     return any(gpu.mark == pci for gpu in gpus(facts))
 
 
+@once
 def loaded_release(facts: Facts) -> DriverRelease | None:
     """Return the release of the kernel module in memory."""
     said = text(told(facts, "nvidia.ko"), "version_loaded") or text(told(facts, DRIVER), "module_loaded")
     return DriverRelease.parse(said)
 
 
+@once
 def disk_release(facts: Facts) -> DriverRelease | None:
     """Return the release of the kernel module on disk for the running kernel."""
     said = text(told(facts, "nvidia.ko"), "version_on_disk") or text(told(facts, DRIVER), "module_on_disk")
     return DriverRelease.parse(said)
 
 
+@once
 def user_release(facts: Facts) -> DriverRelease | None:
     """Return the release of the driver's libraries."""
     return DriverRelease.parse(version(facts, DRIVER))
 
 
+@once
 def driver_release(facts: Facts) -> DriverRelease | None:
     """Return the release that counts for CUDA: the module's, else the libraries'. That of Windows does not."""
     if on_windows(facts):
@@ -216,6 +228,7 @@ def driver_release(facts: Facts) -> DriverRelease | None:
     return loaded_release(facts) or DriverRelease.parse(version(facts, "nvml")) or user_release(facts)
 
 
+@once
 def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     """Return the highest CUDA version of the driver: by its own word, else by its branch's row."""
     said = number(told(facts, "libcuda"), "driver_cuda") or number(told(facts, "nvml"), "cuda_version")
@@ -224,6 +237,7 @@ def driver_cuda(facts: Facts, matrix: Matrix) -> CudaVersion | None:
     return CudaVersion.decode(said) or (row.cuda if row else None)
 
 
+@once
 def starts(facts: Facts) -> bool | None:
     """Return whether CUDA starts: by cuInit, else by a framework that really ran on a GPU; None where nobody tried.
 
@@ -245,8 +259,13 @@ def driver_works(facts: Facts) -> bool:
     return number(told(facts, "nvml"), "code") == 0 or starts(facts) is True
 
 
-def builds(facts: Facts) -> Iterator[Build]:
+@once
+def builds(facts: Facts) -> tuple[Build, ...]:
     """Return the frameworks that are installed, in each Python the copy that an import would take."""
+    return tuple(_builds(facts))
+
+
+def _builds(facts: Facts) -> Iterator[Build]:
     for component in FRAMEWORKS:
         seen: set[str | None] = set()
         for copy in copies(facts, component):

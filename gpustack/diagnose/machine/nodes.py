@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.values import at, flag, items, number, text, told
+from gpustack.model.facts import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ def refused(facts: Facts) -> Iterator[tuple[str, bool]]:
                 yield path, shut and not _for_all(node)
 
 
+@once
 def withheld(facts: Facts) -> bool:
     """Tell whether a scheduler gave this process no GPU: the driver answers and counts none, and their nodes are shut.
 
@@ -45,6 +47,7 @@ def withheld(facts: Facts) -> bool:
     return at(told(facts, "libcuda"), "visible") == NONE or (bool(own) and own <= shut and CONTROL not in shut)
 
 
+@once
 def left_out(facts: Facts) -> bool:
     """Return whether this container was started without the driver's nodes, and nothing in it finds a GPU."""
     module = told(facts, MODULES[0])

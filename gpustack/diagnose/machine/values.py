@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Facts, Status
+from gpustack.model.facts import Facts, Status, once
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ HERE = frozenset({Status.PRESENT, Status.FAILED})
 def at(held: JsonValue, *names: str) -> JsonValue:
     """Return what stands below these names, or None."""
     for name in names:
-        if not isinstance(held, Mapping):
+        if type(held) is not dict and not isinstance(held, Mapping):  # the first is quick
             return None
         held = held.get(name)
     return held
@@ -64,6 +64,7 @@ def everything(copy: Instance | Component) -> Mapping[str, JsonValue]:
     return {"version": copy.version, "build": copy.build, "path": copy.path, **copy.facts}
 
 
+@once
 def told(facts: Facts, component: str) -> Mapping[str, JsonValue]:
     """Return version, build, path and facts of the copy in use, or of the first that failed; nothing where none is."""
     seen = facts.find(component)
@@ -85,6 +86,7 @@ def version(facts: Facts, component: str) -> str | None:
     return text(told(facts, component), "version")
 
 
+@once
 def copies(facts: Facts, component: str) -> tuple[Instance, ...]:
     """Return every copy that is there, well or not."""
     seen = facts.find(component)

@@ -155,7 +155,7 @@ def _row(wanted: CudaVersion | None, matrix: Matrix) -> Row | None:
 
 def _complaint_fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
-    build = next(builds(facts), None)
+    build = next(iter(builds(facts)), None)
     other = f" Or take a build of the same program for CUDA {highest} or older." if highest and wanted else ""
     text = f"{fixes.place(facts)}Install {needs or 'a newer driver'}.{other}"
     verify = fixes.verify(build) if build else sh("nvidia-smi")
