@@ -199,10 +199,11 @@ def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[F
 
     @wraps(question)
     def asked(facts: Facts, /, *words: P.args, **named: P.kwargs) -> T:
-        key = (question, *words, *named.items())
-        if key not in facts.memo:
-            facts.memo[key] = question(facts, *words, **named)
-        answer: T = facts.memo[key]
+        key = (question, words, *named.items())
+        memo = facts.memo
+        if key not in memo:
+            memo[key] = question(facts, *words, **named)
+        answer: T = memo[key]
         return answer
 
     return asked

@@ -18,7 +18,7 @@ HERE = frozenset({Status.PRESENT, Status.FAILED})
 def at(held: JsonValue, *names: str) -> JsonValue:
     """Return what stands below these names, or None."""
     for name in names:
-        if type(held) is not dict and not isinstance(held, Mapping):  # the first is quick
+        if not isinstance(held, dict) and not isinstance(held, Mapping):  # the first is quick
             return None
         held = held.get(name)
     return held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import re
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
 
 
+Found: TypeAlias = "list[tuple[str, JsonValue]]"
 MOST = 1e300  # no float is made of more
 
 
@@ -24,29 +25,33 @@ class Member(NamedTuple):
     value: JsonValue
 
 
-def members(held: JsonValue, path: Path) -> list[Member]:
-    """Return each value that a path leads to, null ones too; none where a name on the way is missing."""
-    return _below(held, path, 0, path.text)
+def members(held: JsonValue, path: Path, known: dict[object, Found] | None = None) -> list[Member]:
+    """Return each value that a path leads to, null ones too; none where a name on the way is missing.
+
+    ``known`` keeps the members of lists that many paths go through, while what holds them is there.
+    """
+    first = path.listed
+    if not first or known is None:
+        return [Member(name, value) for name, value in _walked([(path.text, held)], path, 0, len(path.names))]
+    key = (id(held), path.names[:first])
+    if key not in known:
+        known[key] = _walked([(path.text, held)], path, 0, first)
+    return [Member(name, value) for name, value in _walked(known[key], path, first, len(path.names))]
 
 
-def _below(held: JsonValue, path: Path, depth: int, name: str) -> list[Member]:
-    for place in range(depth, len(path.names)):
-        if not (type(held) is dict or isinstance(held, Mapping)):
-            return []
-        step = path.names[place]
-        if step not in held:
-            return []
-        held = held[step]
-        if path.each[place]:
-            return [one for inner, value in _parts(held) for one in _below(value, path, place + 1, inner)]
-    return [Member(name, held)]
+def _walked(found: Found, path: Path, start: int, end: int) -> Found:
+    for step, each in zip(path.names[start:end], path.each[start:end], strict=True):
+        found = [(name, one[step]) for name, one in found if isinstance(one, (dict, Mapping)) and step in one]
+        if each:
+            found = [part for _, one in found for part in _parts(one)]
+    return found
 
 
 def _parts(held: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     """Yield the members of a list or a table with their names: that of a link is its number."""
     if isinstance(held, tuple):
         for place, one in enumerate(held):
-            link = one.get("link") if isinstance(one, Mapping) else None
+            link = one.get("link") if isinstance(one, dict) else None
             yield str(place) if link is None else f"link {link}", one
     elif isinstance(held, Mapping):
         yield from held.items()

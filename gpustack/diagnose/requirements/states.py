@@ -15,6 +15,7 @@ from gpustack.model.report import Kept, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from gpustack.diagnose.requirements.paths import Found
     from gpustack.diagnose.requirements.subjects import Machine, Subject
     from gpustack.matrix.subjects.health import Alike
     from gpustack.model.facts import JsonValue
@@ -58,16 +59,17 @@ class Outcome:
 def broken(machine: Machine) -> Iterator[Outcome]:
     """Yield every expected state and limit that is not met, once for each row and subject."""
     duties: tuple[State | Limit, ...] = (*health.states(machine.matrix), *health.limits(machine.matrix))
+    known: dict[object, Found] = {}
     for duty in duties:
         for subject in machine.subjects(duty.of):
-            outcome = _held(duty, subject, machine)
+            outcome = _held(duty, subject, machine, known)
             if outcome:
                 yield outcome
 
 
-def _held(duty: State | Limit, subject: Subject, machine: Machine) -> Outcome | None:
+def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[object, Found]) -> Outcome | None:
     """Return how a subject breaks a row, or None where it keeps it, or where the row is not about it."""
-    seen = [one for one in members(subject.held, duty.path) if not duty.members or duty.members.search(one.name)]
+    seen = [one for one in members(subject.held, duty.path, known) if not duty.members or duty.members.search(one.name)]
     if not seen:
         return None
     bound = _bound(duty, subject) if isinstance(duty, Limit) else None

@@ -44,6 +44,11 @@ class Path:
     names: tuple[str, ...]
     each: tuple[bool, ...]
 
+    @property
+    def listed(self) -> int:
+        """How many names lead to the first list or table of members; 0 where none does."""
+        return self.each.index(True) + 1 if True in self.each else 0
+
     @classmethod
     def parse(cls, text: str) -> Path:
         """Return the path that a text such as ``links[].errors.replay`` or ``unavailable.power.watts`` names."""

@@ -75,9 +75,11 @@ class KnownBad(Stated):
 
     def fits(self, versions: Mapping[str, str], machine: Machine) -> bool:
         """Return whether these versions on this machine are the combination, ``when`` aside."""
-        named = {self.component: self.versions, **self.partners}
+        own = versions.get(self.component)
         return (
-            all(name in versions and span.holds(versions[name]) for name, span in named.items())
+            own is not None
+            and self.versions.holds(own)
+            and all(name in versions and span.holds(versions[name]) for name, span in self.partners.items())
             and self._fits_gpus(machine)
             and (not self.machines or machine.architecture in self.machines)
         )
