@@ -129,7 +129,7 @@ def eat_files(dice: random.Random) -> object:
     files = {path: dice.randbytes(200) if dice.random() > 0.5 else spoilt(dice, dice.choice(TEXTS)) for path in paths}  # noqa: PLR2004
     host = ToldHost(files, row={"id": "nvidia.ko", "module": "nvidia", "nodes": []})
     try:
-        return json.dumps(dice.choice(PROBES)["probe"](host))
+        return json.dumps(dice.choice(PROBES)(host))
     except OSError:
         return None  # what a probe raises on purpose: the runner makes a failed answer of it
 
@@ -187,7 +187,7 @@ def eat_input(dice: random.Random) -> object:
     return imports.load(["-"], BytesIO(bent(dice, data[:4000]) if data else b""), MATRIX)
 
 
-PROBES = [load(name) for name in FILES]
+PROBES = [load(name)["probe"].__wrapped__ for name in FILES]  # rows are of any system: no schema holds there
 RUNNER = load("__main__.py")
 FOLDER = TemporaryDirectory()
 UNFORESEEN: Counter[str] = Counter()

@@ -136,6 +136,12 @@ def _what_is_read_is_in_the_schema() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def any_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read texts that were spoilt on purpose: what is a version in them is none."""
+    monkeypatch.setattr(schema, "hold", lambda _facts: None)
+
+
 @pytest.fixture(scope="session")
 def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Give a function that compiles one C file of ``tests/fakes`` to a shared library and gives its path."""

@@ -248,6 +248,7 @@ def test_the_shell_sees_a_payload_that_is_not_quoted(tmp_path: Path) -> None:
 
 
 @wide
+@pytest.mark.usefixtures("any_text")
 @pytest.mark.timeout(0 if WIDE else 240)
 def test_no_spoilt_machine_gives_a_command_that_runs_its_payload(tmp_path: Path) -> None:
     """In CI all machines that were recorded or made up, one in six of the cases, and as text another one in six.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpustack.matrix.subjects.health import Count
     from gpustack.model.facts import Facts
 
-STARTS = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).*RmInitAdapter failed", re.IGNORECASE)
+STARTS = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).{0,200}?RmInitAdapter failed", re.IGNORECASE)
 UUID = re.compile(r"GPU-[0-9A-Za-z-]*")
 UNREAD = re.compile(r"(?!NVMLError_NotSupported).")
 NAMES = {"bus": "the PCI bus", "module": "the kernel module", "nvml": "NVML", "cuda": "CUDA", "failed": "the log"}
