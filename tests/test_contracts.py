@@ -126,3 +126,10 @@ def test_a_python_without_the_gil_has_no_wheel_where_there_is_one_with_it() -> N
     without = report(healthy(torch("2.12.1"), seen("python", copy))).contracts
     assert [one.found for one in without if one.kind == "python"] == ["Python 3.13.1t"]
     assert [one.status for one in without if one.kind == "python"] == [Kept.UNKNOWN]
+
+
+def test_a_broken_contract_names_the_finding_that_says_so() -> None:
+    made = report(on("470.256.02", 11040, torch()))
+    (broken,) = (one for one in made.contracts if (one.to, one.status) == ("nvidia-driver", Kept.BROKEN))
+    assert broken.finding in {one.key for one in made.findings if one.id == "driver-too-old-for-cuda-build"}
+    assert {one.finding for one in made.contracts if one.status is Kept.OK} == {None}

@@ -93,6 +93,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
+    contracts = tuple(_tied(one, findings) for one in contracts)
     return Report(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         host=facts.host,
@@ -115,6 +116,21 @@ def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple
     """Return what is there only because of Pythons that were found, which does not break the machine."""
     known = {finding.key for finding in findings}
     return tuple(finding for finding in everything if finding.key not in known)
+
+
+def _tied(contract: Contract, findings: Sequence[Finding]) -> Contract:
+    """Return a broken contract with the key of the finding that says so: one that cites its row, else of its ends."""
+    if contract.status is not Kept.BROKEN or contract.finding:
+        return contract
+    near = [one for one in findings if not contract.environment or contract.environment in (one.instance or "")]
+    citing = [one for one in (*near, *findings) if contract.row and one.row == contract.row]
+    about = [one for one in (*near, *findings) if one.component in {contract.from_, contract.to} and _weighs(one)]
+    found = next(iter((*citing, *about)), None)
+    return replace(contract, finding=found.key) if found else contract
+
+
+def _weighs(finding: Finding) -> bool:
+    return finding.severity in AT_FAULT
 
 
 def _by_severity(finding: Finding) -> int:
