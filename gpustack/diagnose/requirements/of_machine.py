@@ -70,6 +70,7 @@ RECORDS: Mapping[str, Record] = {
         "of one kind the same firmware.",
         commands=lambda _port: (sh("rdma link"), sh("ibstat"), sh("sudo dmesg | grep -i mlx5")),
         verify=lambda _port: sh("rdma link"),
+        needs_root=True,
         confidence=Confidence.LIKELY,
         doc="""A port of an InfiniBand or RoCE card is not active, is slower than its siblings, or has had errors.
 
