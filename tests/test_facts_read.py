@@ -27,6 +27,7 @@ DIAGNOSE = Path(diagnose.__file__).parent
 BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("every", "answer"): "rules/coverage.py",
     ("cudnn", "parts.*"): "rules/cudnn.py",
+    ("gpu", "device_id"): "requirements/subjects.py",
     ("dkms", "log_tail"): "rules/module_builds.py",
     ("kernel-log", "iommu_faults[]"): "rules/interconnect.py",
     ("iommu", "bridges[].pci"): "rules/interconnect.py",
@@ -70,10 +71,7 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
         "intel-gpu": "clocks[].throttled",
     },
     "siblings of one kind that differ, and settings that are not the default": {
-        "gpu": (
-            "vbios gsp_firmware compute_mode performance_state power.min_limit_watts power.max_limit_watts "
-            "clocks.sm_mhz clocks.memory_mhz"
-        ),
+        "gpu": ("power.min_limit_watts power.max_limit_watts clocks.sm_mhz clocks.memory_mhz"),
         "amd-gpu": (
             "vbios clocks.core_mhz clocks.max_core_mhz clocks.memory_mhz clocks.max_memory_mhz power.watts "
             "power.limit_watts"
@@ -97,7 +95,6 @@ UNREAD: Mapping[str, Mapping[str, str]] = {
         "gpu": "virtualisation_mode",
     },
     "NVLink: links, errors, topology": {
-        "gpu": "nvlinks",
         "nvlink": (
             "active total links[].version links[].speed_gbps links[].remote.pci links[].errors.symbol "
             "links[].errors.effective links[].errors.effective_ber topology.*.path topology.*.read "
