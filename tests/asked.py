@@ -9,6 +9,8 @@ import pytest
 
 from gpustack.diagnose import engine
 from gpustack.diagnose.machine import completing, values
+from gpustack.diagnose.requirements import subjects
+from gpustack.diagnose.requirements.subjects import Subject
 from tests.schema import MATRIX, SCHEMA
 
 if TYPE_CHECKING:
@@ -86,8 +88,15 @@ def read(machines: Iterable[Facts]) -> frozenset[Fact]:
         held, facts = everything(copy), copy.facts
         return Asked(dict(held), facts.component, (), into) if isinstance(facts, Asked) else held
 
+    def subject(*, component: str, held: Mapping[str, JsonValue], **named: Any) -> Subject:  # noqa: ANN401 - of any field
+        noted = Asked(dict(held), component, (), into)  # some are put together anew, and would note nothing
+        if named.get("gpu") is held:
+            named["gpu"] = noted
+        return Subject(component=component, held=noted, **named)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "complete", completed)
+        patch.setattr(subjects, "Subject", subject)
         patch.setattr(values, "everything", whole)
         for facts in machines:
             engine.judge(noting(facts, into), MATRIX)

@@ -18,6 +18,7 @@ from gpustack.diagnose.rulebook import ids, required
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.codes import Number, xids
 from gpustack.model.facts import Call
+from gpustack.model.reading import made
 from gpustack.model.report import Confidence, Contract, Finding, Health, Kept, Report, Severity
 from tests.build import MATRIX, gpu, healthy, libcuda, report, seen
 from tests.diagnose.faults import (
@@ -112,15 +113,24 @@ def test_every_row_has_a_record_and_every_record_a_row() -> None:
     assert len({row.row.text for row in ROWS}) == len(ROWS)
 
 
-def test_a_row_that_is_damaged_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("kind", "more", "wrong"),
+    [
+        (health.State, {}, "a expects nothing"),
+        (health.Limit, {"bad": "above"}, "a has no bound or two"),
+        (health.Limit, {"bad": "above", "value": 1, "bound": ["y"]}, "a has no bound or two"),
+        (health.Limit, {"bad": "beyond", "value": 1}, "bad is wrong: 'beyond' is not a valid Side"),
+        (health.State, {"known": "yes"}, "known is neither true nor false"),
+        (health.State, {"known": True, "severity": "dire"}, "severity is wrong: 'dire' is not a valid Severity"),
+        (health.State, {"known": True, "when": [{"is": [1]}]}, r"when\[0\] is wrong: not enough values"),
+        (health.State, {"known": True, "when": [{"fact": "x"}]}, r"when\[0\] is wrong: a condition with fact"),
+        (health.State, {"known": True, "when": [{"fact": "x", "was": 1}]}, "a condition with fact, was"),
+    ],
+)
+def test_a_row_that_is_damaged_is_refused(kind: type[health.Duty], more: dict[str, Any], wrong: str) -> None:
     row = {"name": "a", "of": "gpu", "fact": "x", "finding": "y", "severity": "error", "what": "", "source": "s"}
-    for kind, more in (
-        ("state", {}),
-        ("limit", {"bad": "above"}),
-        ("state", {"known": True, "when": [{"is": [1]}]}),
-    ):
-        with pytest.raises(ValueError, match=r"a |unpack|expected"):
-            getattr(health, f"_{kind}")({**row, "checked": "2026-11-22", **more})
+    with pytest.raises(ValueError, match=wrong):
+        made({**row, "origin": "health.states", "checked": "2026-11-22", **more}, kind)
 
 
 @st.composite
@@ -257,7 +267,7 @@ def test_every_xid_of_the_catalogue_that_asks_for_more_than_a_new_program_is_rep
     put(said, "kernel-log", 0, "xids", [{"pci": pci(1), "code": one.number, "text": "", "seconds": 10.0}] * 2)
     made = report(facts(said))
     told = [finding for finding in made.findings if finding.severity in GRAVE]
-    asks = one.bucket not in PASSED if one.bucket else one.layer in {"hw", "pcie"}
+    asks = one.bucket not in PASSED if one.bucket else one.whose in {"hw", "pcie"}
     assert bool(told) is (asks or one.number == CONTAINED)
     assert all(pci(1) in says(finding) and f"Xid {one.number}" in says(finding) for finding in told)
     assert_paired(made)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 LAYERS = ("app", "driver", "hw", "link", "pcie", "env", "info")
+# Xids of which the maker gives no more than the name, by the part of the table that they are in: what is known of them.
+UNEXPLAINED = {
+    "xid.new": "defined in the driver's source, not explained yet",
+    "xid.unused": "NVIDIA's catalogue lists it as unused",
+}
 _OURS = {"app": Layer.APPLICATION, "driver": Layer.DRIVER}
 
 
@@ -29,7 +34,12 @@ def _codes(line: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _spellings(line: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(line[name] for name in ("name", "driver", "mnemonic") if name in line)
+    words = (line["mnemonic"].replace("_", " ").lower(),) if line["origin"] in UNEXPLAINED else ()
+    return *words, *(line[name] for name in ("name", "driver", "mnemonic") if name in line)
+
+
+def _meaning(line: Mapping[str, Any]) -> str:
+    return str(line.get("meaning", UNEXPLAINED.get(line["origin"], "")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +77,7 @@ class CodeLine(Stated):
 
     numbers: tuple[int, ...] = field(metadata=whole(_codes))
     spellings: tuple[str, ...] = field(metadata=whole(_spellings))
-    meaning: str = ""
+    meaning: str = field(default="", metadata=whole(_meaning))
     whose: str | None = field(default=None, metadata=key("layer", _whose))
     cause: str | None = None
     action: str | None = None
