@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from gpustack.diagnose import engine
 from gpustack.imports.gathered import Gathered
-from tests import schema
+from tests import schema, sharing
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
@@ -150,11 +150,12 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
         leave_out("no C compiler here: stand-in libraries cannot be built")
 
     def compile_(source: str, name: str, *flags: str) -> Path:
-        folder = tmp_path_factory.mktemp(Path(source).stem)
-        library = folder / name
-        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(FAKES / source), *flags]
-        subprocess.run(command, check=True, capture_output=True)
-        return library
+        command = [compiler, "-shared", "-fPIC", "-O1", str(FAKES / source), *flags, "-o"]
+
+        def build(folder: Path) -> None:
+            subprocess.run([*command, str(folder / name)], check=True, capture_output=True)
+
+        return sharing.folder(tmp_path_factory, f"{name} {command}", build) / name
 
     return compile_
 

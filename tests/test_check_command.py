@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import warm
 from tests.test_schemas import validator
+
+if TYPE_CHECKING:
+    import subprocess
 
 TESTS = Path(__file__).resolve().parent
 BENCH = TESTS.parent / "docs/evidence/2026-11-21-h200/bench.json"
@@ -18,15 +21,7 @@ ELSEWHERE = 'frameworks = ["pytorch"]\n[components]\npytorch = ">=2"\n'
 
 
 def gpustack(*arguments: str | Path, at: Path, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpustack", *map(str, arguments)],
-        cwd=at,
-        input=given,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=100,
-    )
+    return warm.run([*map(str, arguments)], cwd=at, environ=os.environ, given=given, timeout=100)
 
 
 @pytest.fixture(scope="session")

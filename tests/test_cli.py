@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.patience import in_time
 
 REPO = Path(__file__).resolve().parent.parent
@@ -20,6 +21,8 @@ EXAMPLE = REPO / "examples" / "driver-too-old.json"
 def gpustack(
     *arguments: str | Path, environ: dict[str, str] | None = None, given: str = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
+    if environ is None and not more:
+        return warm.run([*map(str, arguments)], cwd=Path.cwd(), environ=os.environ, given=given)
     return subprocess.run(
         [sys.executable, "-m", "gpustack", *map(str, arguments)],
         env={**os.environ, **more} if environ is None else environ,

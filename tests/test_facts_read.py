@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pytest
 from gpustack import diagnose
 from gpustack.diagnose.machine.values import copies, flag, items, number
 from gpustack.matrix.facts import ANY, EACH, STEPS
-from tests import asked, drawn
+from tests import asked, drawn, sharing
 from tests.recorded import facts_of
 from tests.schema import MATRIX, SCHEMA
 from tools import cases
@@ -173,8 +172,13 @@ def blocks() -> Iterator[tuple[str, str, bool, frozenset[str]]]:
             yield block, path, row.get("informational", False), frozenset(table["of"].get(block, (block,)))
 
 
-@cache
-def read() -> frozenset[tuple[str, str]]:
+@pytest.fixture(scope="session")
+def read(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
+    """Give the rows that some rule reads, by block and path."""
+    return sharing.worked_out(tmp_path_factory, "what rules read", read_by_rules)
+
+
+def read_by_rules() -> frozenset[tuple[str, str]]:
     """Return the rows that some rule reads, by block and path."""
     first = {case.root_cause: case for case in reversed(cases.every())}
     found = asked.read([*drawn.known(), *drawn.machines(10), *map(facts_of, first.values())])
@@ -183,21 +187,27 @@ def read() -> frozenset[tuple[str, str]]:
     return frozenset({*rows, *BY_SOURCE})
 
 
-def test_a_fact_that_no_rule_reads_is_marked_informational_or_named_with_the_reason() -> None:
+def test_a_fact_that_no_rule_reads_is_marked_informational_or_named_with_the_reason(
+    read: frozenset[tuple[str, str]],
+) -> None:
     """When this fails: let a rule read what can show a fault, and mark ``informational`` what cannot."""
-    unread = {(block, path) for block, path, marked, _ in blocks() if not marked} - read()
+    unread = {(block, path) for block, path, marked, _ in blocks() if not marked} - read
     assert sorted(unread - set(named())) == []
 
 
-def test_a_fact_that_is_named_as_unread_is_not_read() -> None:
+def test_a_fact_that_is_named_as_unread_is_not_read(
+    read: frozenset[tuple[str, str]],
+) -> None:
     """When this fails, a rule has come to read it: take it out of ``UNREAD``."""
-    assert sorted(set(named()) & read()) == []
+    assert sorted(set(named()) & read) == []
     assert sorted(set(named()) - {(block, path) for block, path, marked, _ in blocks() if not marked}) == []
 
 
-def test_no_fact_that_is_marked_informational_is_read() -> None:
+def test_no_fact_that_is_marked_informational_is_read(
+    read: frozenset[tuple[str, str]],
+) -> None:
     """When this fails, a rule has come to read it: take the mark off its row in ``facts.toml``."""
-    assert sorted({(block, path) for block, path, marked, _ in blocks() if marked} & read()) == []
+    assert sorted({(block, path) for block, path, marked, _ in blocks() if marked} & read) == []
 
 
 @pytest.mark.parametrize(("row", "module"), BY_SOURCE.items(), ids=str)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import sharing
 from tests.faults import machine
 
 if TYPE_CHECKING:
@@ -22,4 +23,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 @pytest.fixture(scope="session")
 def well(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Facts:
     """Give the facts of a machine on which all stand-ins are well."""
-    return machine.look(machine.planted(shop, tmp_path_factory.mktemp("well"), ()))
+    planted = tmp_path_factory.mktemp("well")
+    return sharing.worked_out(
+        tmp_path_factory, "the well machine", lambda: machine.look(machine.planted(shop, planted, ()))
+    )

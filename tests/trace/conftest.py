@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpustack import assets
+from tests import sharing
 from tests.leaving import leave_out
 
 FAKES = Path(__file__).resolve().parents[1] / "fakes"
@@ -28,10 +29,13 @@ def host_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the kernels of ``microbench/trace.cu`` compiled for the processor."""
     if (compiler := shutil.which("c++") or shutil.which("g++")) is None:
         leave_out("no C++ compiler here")
-    library = tmp_path_factory.mktemp("host") / "libtrace.so"
     flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-w", f'-DTRACE="{assets.MICROBENCH / "trace.cu"}"']
-    subprocess.run([compiler, *flags, "-o", str(library), str(FAKES / "trace_on_host.cpp")], check=True)
-    return library
+    command = [compiler, *flags, str(FAKES / "trace_on_host.cpp"), "-o"]
+
+    def build(folder: Path) -> None:
+        subprocess.run([*command, str(folder / "libtrace.so")], check=True)
+
+    return sharing.folder(tmp_path_factory, "trace on host", build) / "libtrace.so"
 
 
 @pytest.fixture(scope="session")

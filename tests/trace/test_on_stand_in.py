@@ -19,6 +19,7 @@ from gpustack.model import plain
 from gpustack.model.trace import Bound, Ground, State
 from gpustack.trace import gpu
 from gpustack.trace.steps import Asked, Silent
+from tests import sharing
 from tests.patience import in_time
 
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ def surroundings(driver: Path, kernels: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def whole(run: Run) -> Trace:
+def whole(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """Give one trace with everything."""
-    return run(Asked(precision="fp32", batches=(1, 16), timeout=150.0))
+    asked = Asked(precision="fp32", batches=(1, 16), timeout=150.0)
+    return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: run(asked))
 
 
 def figure(step: Step, name: str) -> float:
