@@ -55,4 +55,4 @@ def wide(session: nox.Session) -> None:
     )
     whole = {"GPUSTACK_WIDE": "1"}  # all of what CI takes a sample of
     session.run("pytest", "-n", "auto", "-m", "wide", "--timeout", "0", *session.posargs, env=whole)
-    session.run("python", "-m", "tests.measured", env=whole)
+    session.run("python", "-m", "tests.imports.measured", env=whole)

@@ -1,7 +1,6 @@
 """Gathers, for each rule, the smallest facts in the tests on which it fires, for ``gpustack selftest``.
 
-A pytest plugin: ``python -m pytest -p tests.proofs tests/rules tests/test_hosts.py tests/test_cases.py -n0`` writes
-``gpustack/selftest.json``.
+A pytest plugin: ``python -m pytest -p tests.proofs tests/diagnose -n0`` writes ``gpustack/selftest.json``.
 """
 
 from __future__ import annotations

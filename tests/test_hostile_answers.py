@@ -20,7 +20,7 @@ from gpustack.matrix import Matrix
 from gpustack.model.facts import Status
 from gpustack.report import renderer
 from gpustack.snapshots import read
-from tests.render.readers import READERS
+from tests.report.readers import READERS
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Component, Unseen

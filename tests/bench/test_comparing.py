@@ -16,7 +16,7 @@ from gpustack.errors import InputError
 from gpustack.model.bench import BenchReport, Mark, Power, Result, Telemetry
 from gpustack.model.difference import Comparison, Outcome
 from gpustack.model.plain import render
-from tests.render import measurements
+from tests.report import measurements
 
 
 def figure(

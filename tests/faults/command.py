@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.test_schemas import validator
+from tests.schemas.test_schemas import validator
 
 MARK = "GPUSTACK_TEST_RUN"
 DOCTOR = ("doctor", "--format", "json")

@@ -18,7 +18,7 @@ from gpustack.collect import catalogue
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR
 from tests.patience import in_time
-from tests.test_schemas import validator
+from tests.schemas.test_schemas import validator
 
 if TYPE_CHECKING:
     from tests.faults.machine import Shop

@@ -1,0 +1,157 @@
+"""A gap is not a tick: each pair of what was given is decided by a row, or the answer names the row that is missing."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as some
+
+from gpustack.ask import answering
+from gpustack.ask.given import Given
+from gpustack.ask.pairs import related
+from gpustack.errors import UsageError
+from gpustack.model.matrix_answer import Compatibility
+from tests.ask.questions import MATRIX, command, verdict, why
+
+WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
+# What was asked, the right answer, and the words that its first reason must have.
+QUESTIONS = [
+    # vLLM 0.19.0 pins torch 2.10.0; 0.18.0 has no row, and what is known of its GPUs decides nothing about its torch
+    (("vllm==0.19.0", "torch==2.9.1"), {"driver": "580.95.05", "gpu": "sm_90"}, FAILS, "needs torch ==2.10.0"),
+    (("vllm==0.19.0", "torch==2.10.0"), {"driver": "580.95.05", "gpu": "sm_90"}, WORKS, ""),
+    (("vllm==0.18.0", "torch==2.9.1"), {}, UNKNOWN, "no row for vllm 0.18.0"),
+    (
+        ("vllm==0.18.0", "torch==2.9.1"),
+        {"driver": "580.95.05", "gpu": "sm_90"},
+        UNKNOWN,
+        "No row for vLLM 0.18.0 → PyTorch 2.9.1",
+    ),
+    # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons has no end
+    (("jax==0.7.0",), {"python": "3.14"}, FAILS, "needs Python 3.11 to 3.13"),
+    (("jax==0.7.1",), {"python": "3.14"}, WORKS, ""),
+    # a release between two rows: 0.4.37 had no jaxlib of its own
+    (("jax==0.4.37",), {"python": "3.12"}, UNKNOWN, "The matrix has no row for jax 0.4.37"),
+    # on aarch64 the package index served builds for the CPU up to 2.10
+    (("torch==2.9.0",), {"gpu": "GH200"}, FAILS, "it is a build for cpu"),
+    (("torch==2.9.0", "GB300"), {}, FAILS, "it is a build for cpu"),
+    (("torch==2.9.0",), {"gpu": "GH200", "machine": "x86_64"}, WORKS, ""),
+    (("torch==2.9.0",), {"gpu": "H100", "machine": "aarch64"}, FAILS, "it is a build for cpu"),
+    (("torch==2.9.0+cu128",), {"gpu": "GH200"}, UNKNOWN, "its list of code was not read"),
+    (("torch==2.11.0",), {"gpu": "GH200", "driver": "580.95.05", "python": "3.12"}, WORKS, ""),
+    # Blackwell Ultra needs branch 580, Blackwell 570
+    (("torch==2.9.1",), {"gpu": "B300", "driver": "570.195.03"}, FAILS, "needs a driver branch from 580"),
+    (("torch==2.9.1",), {"gpu": "sm_103", "driver": "570.195.03"}, FAILS, "needs a driver branch from 580"),
+    (("torch==2.9.1",), {"gpu": "B200", "driver": "570.195.03"}, WORKS, ""),
+    (("torch==2.9.1",), {"gpu": "B300", "driver": "580.95.05"}, WORKS, ""),
+    # a driver of the right branch that is older than the first to list the product
+    (("torch==2.7.1",), {"gpu": "H200 NVL", "driver": "535.183.01"}, UNKNOWN, "to be listed"),
+    # bitsandbytes takes the library of exactly this CUDA, from 0.50 on the nearest of its major
+    (("bitsandbytes==0.45.5", "torch==2.9.0+cu130"), {}, FAILS, "needs a torch for CUDA 11.7"),
+    (("bitsandbytes==0.45.5", "torch==2.9.0+cu128"), {}, WORKS, ""),
+    (("bitsandbytes==0.50.2", "torch==2.8.0+cu129"), {}, LIMITED, ""),
+    # JAX runs with the CUDA of its wheels; this toolkit's nvcc is too old to be taken instead
+    (("jax", "cuda==12.1"), {}, LIMITED, "needs nvcc >=12.6.85"),
+    (("jax==0.9.0", "cuda==12.8"), {}, WORKS, ""),
+    (("jax==0.4.20", "cuda==12.3"), {}, UNKNOWN, "No row"),
+    # free-threaded Pythons are Pythons of their own
+    (("torch==2.9.0",), {"python": "3.14t"}, WORKS, ""),
+    (("torch==2.8.0",), {"python": "3.14t"}, FAILS, "without the GIL"),
+    (("torch==2.8.0",), {"python": "3.13t"}, WORKS, ""),
+    (("torch==2.14.1",), {"python": "3.13t"}, FAILS, "without the GIL"),
+    (("vllm==0.19.0",), {"python": "3.13t"}, FAILS, "needs Python 3.8+"),
+    (("jax==0.9.0",), {"gpu": "GH200", "python": "3.14t"}, WORKS, ""),
+    (("tgi==3.3.7",), {"python": "3.11"}, WORKS, ""),
+    (("tensorrt-llm==0.20.0",), {"python": "3.12t"}, UNKNOWN, ""),
+    # processors
+    (("vllm==0.9.2",), {"machine": "aarch64"}, FAILS, "needs Linux on x86_64"),
+    (("vllm==0.24.0",), {"gpu": "GH200"}, UNKNOWN, "on aarch64 → GPU"),
+    (("vllm==0.19.0",), {"gpu": "GH200"}, FAILS, "PyTorch 2.10.0 needs a CUDA build"),
+    (("onnxruntime-gpu==1.22.0",), {"machine": "aarch64"}, FAILS, "needs Linux on x86_64"),
+    (("tensorflow==2.18.0",), {"gpu": "GH200"}, UNKNOWN, "on aarch64 → GPU"),
+    (("flash-attn==2.8.3", "torch==2.8.0"), {"machine": "aarch64"}, LIMITED, "pip compiles it"),
+    (("cuda==12.8",), {"machine": "aarch64"}, UNKNOWN, "→ aarch64"),
+    (("cuda==12.8",), {"machine": "x86_64", "gpu": "H100"}, WORKS, ""),
+    (("cuda==12.8",), {"gpu": "GH200"}, WORKS, ""),
+    # a server brings the torch that it pins, in its usual build
+    (("vllm==0.9.2",), {"gpu": "RTX 5090"}, FAILS, "PyTorch 2.7.0 needs code for sm_120"),
+    (("sglang==0.4.10",), {"python": "3.14"}, FAILS, "PyTorch 2.7.1 needs Python 3.9 to 3.13"),
+    # two frameworks share the wheels of CUDA's libraries, and no row says which go together
+    (("torch==2.11.0", "jax==0.9.0"), {"driver": "580.95.05"}, UNKNOWN, "JAX 0.9.0"),
+    (("vllm==0.9.2", "sglang==0.4.10"), {"gpu": "H100"}, FAILS, "sglang 0.4.10 needs torch ==2.7.1; it brings"),
+    (("vllm==0.18.0", "sglang==0.4.10"), {"gpu": "H100"}, UNKNOWN, "No row for vLLM 0.18.0 → sglang 0.4.10"),
+    (("transformer-engine==2.18.0", "torch==2.11.0"), {"gpu": "H100"}, UNKNOWN, "→ PyTorch 2.11.0"),
+    # what is known to fail together
+    (("torch==2.2.0", "numpy==2.0"), {}, FAILS, "does not know NumPy 2"),
+    # things that ask nothing of one another, and things that meet through a third
+    (("cuda==12.8",), {"gpu": "H100", "python": "3.12"}, WORKS, ""),
+    (("driver==580.95.05",), {"gpu": "H100", "python": "3.14t"}, WORKS, ""),
+    (("torch==2.11.0",), {"driver": "580.95.05", "gpu": "H100", "kernel": "6.8.0-50-generic"}, WORKS, ""),
+    (("torchvision==0.22.1", "torchaudio==2.7.1", "torch==2.7.1"), {"gpu": "A100", "python": "3.12"}, WORKS, ""),
+    (("xformers==0.0.30", "torchvision==0.22.0", "torch==2.7.0"), {"gpu": "A100", "driver": "570"}, WORKS, ""),
+    (("torch==2.7.1",), {"os": "wsl", "driver": "551.61", "gpu": "RTX 4090"}, LIMITED, ""),
+    (("torch==2.7.1+cu128",), {"os": "wsl", "driver": "551.61", "gpu": "RTX 5090"}, FAILS, "branch from 570"),
+]
+
+
+@pytest.mark.parametrize(("subjects", "given", "expected", "words"), QUESTIONS, ids=lambda one: str(one)[:60])
+def test_a_gap_is_not_a_tick(subjects: tuple[str, ...], given: dict[str, str], expected: str, words: str) -> None:
+    answer = why(*subjects, **given)
+    assert answer.verdict.value == expected, [(one.verdict.value, one.text) for one in answer.reasons]
+    deciding = [one.text for one in answer.reasons if one.verdict is answer.verdict]
+    assert any(words.lower() in text.lower() for text in deciding), deciding
+
+
+SUBJECTS = some.sampled_from(
+    [
+        *("torch==2.9.1", "torch==2.11.0+cu130", "jax==0.9.0", "vllm==0.19.0", "vllm==0.18.0", "tensorflow==2.18.0"),
+        *("bitsandbytes==0.45.5", "flash-attn==2.8.3", "xformers==0.0.30", "onnxruntime-gpu==1.22.0", "gcc==13"),
+        *("cuda==12.8", "cudnn==9.10.2", "nccl==2.27.7", "tensorrt==10.9.0", "transformer-engine==2.18.0"),
+    ]
+)
+GIVEN = {"driver": "580.95.05", "gpu": "H100", "python": "3.12", "kernel": "6.8.0-50-generic", "machine": "x86_64"}
+
+
+@settings(max_examples=80)
+@drawn(
+    subjects=some.lists(SUBJECTS, min_size=1, max_size=3, unique_by=lambda one: one.partition("==")[0]),
+    names=some.sets(some.sampled_from(sorted(GIVEN)), max_size=4),
+)
+def test_every_related_pair_has_a_contract_where_the_answer_is_yes(subjects: list[str], names: set[str]) -> None:
+    given = Given(**{name: GIVEN[name] for name in names})
+    at = answering.search(subjects, given, None, MATRIX, versions=1).at
+    if at.verdict not in {Compatibility.COMPATIBLE, Compatibility.LIMITED}:
+        return
+    decided = {frozenset({one.from_, one.to}) for one in at.contracts}
+    held = {one.id for one in at.facts.components}
+    missing = [pair for pair in combinations(sorted(held), 2) if related(*pair) and frozenset(pair) not in decided]
+    assert not missing, (subjects, names)
+
+
+def test_a_processor_that_is_none_is_answered_with_the_nearest() -> None:
+    for said, near in (("arm64", "aarch64"), ("amd64", "x86_64"), ("x86-64", "x86_64"), ("banana", "x86_64")):
+        with pytest.raises(UsageError, match=near):
+            why("torch==2.11.0", machine=said)
+    done = command("why", "torch==2.11.0", "--machine", "aarch46")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean aarch64?" in done.stderr
+
+
+def test_plan_takes_the_processor_too_and_offers_what_it_has_wheels_for() -> None:
+    done = command("plan", "torch>=2.9", "--gpu", "GH200", "--python", "3.12")
+    assert done.returncode == 0
+    assert "torch==2.15.0+cu132" in done.stdout
+    assert why("torch==2.9.0", gpu="GH200").alternatives[0].subject == "torch==2.11.0+cu130"
+
+
+def test_what_was_meant_names_the_processor() -> None:
+    assert why("torch==2.11.0", gpu="GH200").meant.endswith("takes on Linux aarch64")
+    assert why("torch==2.11.0", gpu="H100").meant.endswith("takes on Linux x86-64")
+    assert "processor aarch64" in why("torch==2.11.0", machine="aarch64").given
+
+
+def test_a_missing_row_is_unknown_alone_and_beside_what_holds() -> None:
+    for more in ({}, {"gpu": "sm_90"}, {"driver": "580.95.05"}, {"gpu": "sm_90", "driver": "580.95.05"}):
+        assert verdict("vllm==0.18.0", "torch==2.10.0", **more) == UNKNOWN

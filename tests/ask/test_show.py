@@ -1,0 +1,88 @@
+"""What the matrix states of a component: every part about it, with every source, at any width."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.ask.showing import names, show
+from gpustack.errors import UsageError
+from gpustack.report.knowledge_text import render_matrix
+from tests.ask.questions import MATRIX, written
+
+SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_every_subject_of_a_table_can_be_shown(subject: str) -> None:
+    tables = show(subject, MATRIX)
+    assert tables.parts or subject in {"bentoml", "cuda-python"}
+    written(tables, "matrix-show")
+    for part in tables.parts:
+        assert all(len(row) == len(part.columns) for row in part.rows)
+        assert all(part.sources)
+        assert len(part.sources) == len(part.checked) == len(part.rows)
+
+
+@pytest.mark.parametrize(
+    ("typed", "component", "part"),
+    [
+        ("torch", "pytorch", "torch.releases"),
+        ("PyTorch", "pytorch", "torch_wheels.patches"),
+        ("driver", "nvidia-driver", "driver_branches.branches"),
+        ("cuda", "cuda-toolkit", "cuda_driver.toolkits"),
+        ("onnxruntime-gpu", "onnxruntime", "onnxruntime.releases"),
+        ("flash_attn", "flash-attention", "training.flash_attention"),
+        ("nvidia.ko", "nvidia.ko", "driver_branches.flavours"),
+        ("vllm", "vllm", "vllm.releases"),
+        ("tensorrt-llm", "tensorrt-llm", "serving.tensorrt_llm"),
+    ],
+)
+def test_names_as_people_type_them_lead_to_the_component(typed: str, component: str, part: str) -> None:
+    tables = show(typed, MATRIX)
+    assert tables.component == component
+    assert part in {f"{one.table}.{one.part}" for one in tables.parts}
+
+
+def test_parts_about_a_neighbour_are_left_out() -> None:
+    assert {one.part for one in show("xformers", MATRIX).parts if one.table == "training"} == {"xformers", "floors"}
+    floors = next(one for one in show("xformers", MATRIX).parts if one.part == "floors")
+    assert {row[floors.columns.index("component")] for row in floors.rows} == {"xformers"}
+    assert "sglang" not in {one.part for one in show("tgi", MATRIX).parts}
+
+
+def test_what_goes_with_what_comes_before_messages() -> None:
+    tables = [one.table for one in show("pytorch", MATRIX).parts]
+    assert tables[0].startswith("torch")
+    first = next(place for place, table in enumerate(tables) if table.startswith("messages_"))
+    assert all(table.startswith("messages_") for table in tables[first:])
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("subject", ["nvidia-driver", "pytorch", "cudnn", "tensorflow", "gpu"])
+def test_tables_stay_inside_the_page(subject: str, width: int) -> None:
+    text = render_matrix(show(subject, MATRIX), width=width, ascii=True)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.isascii()
+
+
+def test_sources_are_counted_and_told_in_full_where_asked() -> None:
+    tables = show("nvidia-driver", MATRIX)
+    source = tables.parts[0].sources[0]
+    plain, verbose = (" ".join(render_matrix(tables, verbose=one).split()) for one in (False, True))
+    assert " ".join(source.split()) in verbose
+    assert "sources, checked 20" in plain
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"), [("torhc", "pytorch"), ("tensorlow", "tensorflow"), ("zzzzzz", "pytorch, nvidia-driver")]
+)
+def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) -> None:
+    with pytest.raises(UsageError) as error:
+        show(typed, MATRIX)
+    assert near in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
+    parts = [one for one in show("xformers", MATRIX).parts if one.table == "wheel_tags"]
+    assert {row[0] for one in parts for row in one.rows} == {"xformers"}

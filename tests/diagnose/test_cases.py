@@ -1,0 +1,87 @@
+"""Real broken machines, told as people paste them into public issues: the true cause is named, nothing healthy blamed.
+
+Each file of ``tests/cases`` holds the machines of one cause: what was pasted of each, the thread of its facts, and the
+facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input narrows the
+cause down without settling it; then it is enough to list the cause. The facts are the thread's; the text is ours:
+docs/decisions/0010-recorded-machines-in-our-own-words.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.model.plain import render
+from gpustack.model.report import Health, Severity
+from tests.build import MATRIX
+from tests.diagnose import test_fixes as fixes
+from tests.diagnose.test_rules import unsound
+from tests.recorded import facts_of
+from tools import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.model.report import Report
+
+LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
+
+
+@pytest.mark.parametrize("cause", cases.causes(healthy=False))
+def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause: str) -> None:
+    wrong = [f"{case.id}: {why}" for case in cases.of(cause) for why in misjudged(case)]
+    assert not wrong, "\n".join(wrong)
+
+
+def judged(case: cases.Case) -> Report:
+    """Return the report on a case, after its fixes were held to what every fix keeps to."""
+    facts = facts_of(case)
+    report = judge(facts, MATRIX)
+    fixes.hold(facts, report)
+    return report
+
+
+def misjudged(case: cases.Case) -> Iterator[str]:
+    """Yield what is wrong with the report on a stack that is broken."""
+    report = judged(case)
+    yield from unsound(report)
+    roots = report.verdict.root_causes
+    if case.root_cause not in (roots if case.decidable == "partly" else roots[:1]):
+        yield f"the roots are {', '.join(roots) or 'none'}"
+        return
+    root = next(one for one in report.findings if one.id == case.root_cause)
+    at = json.loads(render(report))["findings"][report.findings.index(root)]
+    said = json.dumps(at, ensure_ascii=False).lower()[:LONGEST]
+    for fact in case.must_mention:
+        if not any(spelling.strip().lower() in said for spelling in fact.split("|")):
+            yield f"it does not name {fact}"
+
+
+@pytest.mark.parametrize("cause", cases.causes(healthy=True))
+def test_a_stack_that_is_well_is_not_blamed(cause: str) -> None:
+    wrong = [f"{case.id}: {why}" for case in cases.of(cause) for why in blamed(case)]
+    assert not wrong, "\n".join(wrong)
+
+
+def blamed(case: cases.Case) -> Iterator[str]:
+    """Yield what the report has against a stack that is well."""
+    report = judged(case)
+    yield from unsound(report)
+    yield from report.verdict.root_causes
+    yield from (one.id for one in report.findings if one.severity is Severity.ERROR)
+    if report.verdict.status is Health.BROKEN:
+        yield "the verdict is broken"
+
+
+def test_a_case_says_where_it_comes_from() -> None:
+    for case in cases.every():
+        assert "#" in case.source or case.source.startswith("https://"), case.id
+        assert case.inputs, case.id
+
+
+def test_each_case_is_there_once() -> None:
+    ids = [case.id for case in cases.every()]
+    assert len(ids) == len(set(ids))

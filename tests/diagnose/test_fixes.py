@@ -1,0 +1,189 @@
+"""What every fix keeps to: it can be typed as it stands, harms no server far away, and fetches nothing of strangers."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.values import copies, table
+from gpustack.matrix import Matrix
+from gpustack.matrix.subjects.messages import patterns
+from gpustack.model.facts import Facts, Host, Message
+from gpustack.model.report import Purpose
+from tests.build import PYTHON, kernel, merged, report
+from tests.diagnose.test_rules import MACHINES, judged
+from tests.wide import wide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpustack.model.report import Finding, Report
+
+MATRIX = Matrix()
+OR = "# or: "
+SYSTEMS = ("debian", "rocky", "opensuse-leap", "arch", "pop", "linuxmint", "gentoo")
+# What our commands name to pip besides what is listed as installed: each a distribution of the project it is named for.
+KNOWN = frozenset(
+    {
+        *("torch", "torchvision", "torchaudio", "jax", "jaxlib", "tensorflow", "tensorflow-cpu", "tensorflow-rocm"),
+        *("onnxruntime", "onnxruntime-gpu", "onnxruntime-rocm", "bitsandbytes", "cuda-core", "cuda-bindings", "numba"),
+        *("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "ctranslate2", "xgboost", "lightgbm", "triton"),
+        *("paddlepaddle", "paddlepaddle-gpu", "llama-cpp-python", "mxnet", "mxnet-cu112", "cupy-cuda101"),
+        *("flash-attn", "flashinfer-python", "vllm", "sglang", "sgl-kernel", "xformers", "lmdeploy", "deepspeed"),
+        *("auto-gptq", "autoawq", "exllamav2", "mamba-ssm", "causal-conv1d", "torch-scatter", "torch-sparse"),
+        *("torch-cluster", "torch-spline-conv", "torchao", "torchtext", "torchcodec", "torch-tensorrt", "natten"),
+        *("gsplat", "spconv", "horovod", "nixl", "lmcache", "sageattention", "mmcv", "mmcv-full", "fbgemm-gpu"),
+        *("transformer-engine", "tensorrt", "tensorrt-llm", "open3d", "xinference"),
+    }
+)
+OF_NVIDIA = re.compile(
+    r"nvidia-[a-z]+(?:-[a-z]+)*-cu\d+|jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|jax-cuda\d+-.*"
+    r"|nvidia-(?:cublas|cuda-runtime|cuda-nvrtc|cufft|cufile|curand|cusolver|cusparse|nvjitlink)"  # from CUDA 13 on
+)
+VALUED = ("--index-url", "--extra-index-url", "--no-binary", "-i", "-f")
+# Packages that no distribution but Arch has itself, and Ubuntu those of the driver.
+NVIDIAS = re.compile(
+    r"install\b.*\b(nvidia-open|nvidia-container-toolkit|nvidia-driver-cuda|cuda-(libraries|toolkit)-\d+)"
+)
+DRIVERS = re.compile(
+    r"install\b.*\b(nvidia-(driver|fabricmanager)-\d+|libnvidia-compute-\d+|ubuntu-drivers)|ubuntu-drivers"
+)
+HARM = re.compile(r"\b(poweroff|shutdown|halt|mkfs|snap remove|dist-upgrade|full-upgrade|chmod|rm|dd)\b(?! --rm)")
+
+
+def fixes_of(made: Report) -> Iterator[Finding]:
+    return (finding for finding in made.findings if finding.fix)
+
+
+def commands(facts: Facts) -> list[str]:
+    return [one for finding in report(facts, Purpose.ANY).findings if finding.fix for one in finding.fix.commands]
+
+
+def words(command: str) -> list[str]:
+    return shlex.split(command.removeprefix(OR), comments=True)
+
+
+def to_pip(command: str) -> Iterator[str]:
+    """Give what a command has pip install or remove, by name."""
+    plain = words(command) if command.startswith(OR) or not command.startswith("#") else []
+    asked = False
+    before = ""
+    for word in plain:
+        if word in {"&&", "||", ";", "|"}:
+            asked = False
+        elif asked and not word.startswith("-") and before not in VALUED:
+            yield re.split(r"[\[=<>!~]", word)[0].lower().replace("_", "-")
+        asked = asked or (word in {"install", "uninstall"} and before == "pip")
+        before = word
+
+
+def pip_is_given_no_name_but_known_and_installed_ones(facts: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    listed = {name for copy in copies(facts, "packages") for name in table(copy.facts, "distributions")}
+    for command in typed:
+        named = {name for name in to_pip(command) if not OF_NVIDIA.fullmatch(name)}
+        assert named <= KNOWN | {one.lower().replace("_", "-") for one in listed}, (finding.id, command)
+
+
+def what_harms_is_not_to_be_typed_unread(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    for command in typed:
+        bare = command if not command.startswith("#") else ""
+        assert not HARM.search(bare.replace("--rm", "").replace("wsl.exe --shutdown", "")), (finding.id, command)
+        assert "reboot" not in bare or bare == fixes.REBOOT, (finding.id, command)
+        assert not re.search("purge.*'[^']*[*]", command), (finding.id, command)
+        assert "--gpureset" not in bare or "--gpu " in bare, (finding.id, command)
+        assert "export LD_LIBRARY_PATH=" not in bare or "$LD_LIBRARY_PATH" in bare, (finding.id, command)
+    assert fixes.REBOOT not in typed[:-1], finding.id
+
+
+def what_stands_for_another_command_is_marked(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    for number, command in enumerate(typed):
+        assert not re.search("  # or\\b", command), (finding.id, command)
+        assert number or not command.startswith(OR), (finding.id, command)
+    starts = [one for one in typed if one.startswith("docker run ")]
+    assert len(starts) <= 1, (finding.id, starts)
+
+
+def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
+    facts: Facts, finding: Finding, typed: Sequence[str]
+) -> None:
+    for number, command in enumerate(typed):
+        if NVIDIAS.search(command) and "pacman" not in command and not command.startswith("#"):
+            assert number, (finding.id, command)
+            assert typed[number - 1].startswith("# NVIDIA's repository"), (finding.id, command)
+        if DRIVERS.search(command):
+            assert fixes.ubuntu(facts), (finding.id, command)
+
+
+def hold(facts: Facts, made: Report) -> None:
+    """Raise AssertionError where a fix of the report does not keep to this."""
+    for finding in fixes_of(made):
+        typed = finding.fix.commands if finding.fix else ()
+        pip_is_given_no_name_but_known_and_installed_ones(facts, finding, typed)
+        what_harms_is_not_to_be_typed_unread(facts, finding, typed)
+        what_stands_for_another_command_is_marked(facts, finding, typed)
+        a_package_of_nvidia_alone_is_said_to_be_in_its_repository(facts, finding, typed)
+
+
+@wide
+def test_every_fix_keeps_to_this_on_every_machine() -> None:
+    """On all that were recorded or made up and a sample of the cases; test_cases.py holds all cases to it."""
+    for facts, made in judged():
+        hold(facts, made)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_fix_keeps_to_this_on_every_distribution(system: str) -> None:
+    for one in MACHINES:
+        facts = merged(one, kernel(os_id=system))
+        hold(facts, report(facts, Purpose.ANY))
+
+
+def test_inside_wsl_nothing_of_the_driver_for_linux_is_installed() -> None:
+    for facts in MACHINES:
+        inside = dataclasses.replace(facts, host=dataclasses.replace(facts.host, wsl=True))
+        for command in commands(inside):
+            assert not re.search(r"nvidia-driver|libnvidia-compute|ubuntu-drivers", command), command
+            assert "nvidia-open" not in command, command
+
+
+def respelled(held: object, before: str, after: str) -> object:
+    """Give the same facts with one text for another."""
+    if isinstance(held, str):
+        return held.replace(before, after) if type(held) is str else held
+    if isinstance(held, Mapping):
+        return {respelled(key, before, after): respelled(value, before, after) for key, value in held.items()}
+    if isinstance(held, tuple):
+        return tuple(respelled(one, before, after) for one in held)
+    if dataclasses.is_dataclass(held) and not isinstance(held, type):
+        fields = {one.name: respelled(getattr(held, one.name), before, after) for one in dataclasses.fields(held)}
+        return dataclasses.replace(held, **fields)
+    return held
+
+
+@pytest.mark.parametrize(("before", "after"), [(PYTHON, "/home/me/my project/bin/python"), ("/etc/x", "/etc/a b/x")])
+def test_a_path_with_a_space_is_one_word_for_the_shell(before: str, after: str) -> None:
+    elsewhere = [facts for one in MACHINES if isinstance(facts := respelled(one, before, after), Facts)]
+    spoken = [one for facts in elsewhere for one in commands(facts) if after in one]
+    assert spoken
+    for command in spoken:
+        assert any(word.startswith(after) for word in words(command.removeprefix("# "))), command
+
+
+HOSTILE = "a b; touch x"
+
+
+def test_no_value_of_a_message_is_a_command_of_its_own() -> None:
+    told = [
+        Message(kind=one.kind, line="a line", origin="a.txt", values={**one.values, name: HOSTILE})
+        for one in patterns(MATRIX)
+        for name in one.compiled().groupindex
+    ]
+    for message in told:
+        for command in commands(Facts(taken="", host=Host(), messages=(message,))):
+            assert "touch" not in words(command), (message.kind, command)

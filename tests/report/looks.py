@@ -1,0 +1,35 @@
+"""How a page looks in a browser: words that lie on other words, and how light it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.report import chromium
+
+if TYPE_CHECKING:
+    from tests.report.chromium import Page
+
+PHONE, DESK = 375, 1280  # pixels
+TOUCH = 2  # pixels that the boxes of two lines may share: letters do not fill theirs
+LEAST_VARIANCE = 100
+
+
+def overlapping(boxes: list[tuple[float, float, float, float, str]]) -> list[tuple[str, str]]:
+    """Give the words that lie on other words."""
+    boxes = sorted(boxes, key=lambda box: box[1])
+    found = []
+    for number, (left, _, right, bottom, said) in enumerate(boxes):
+        for other in boxes[number + 1 :]:
+            if other[1] >= bottom - TOUCH:
+                break
+            across = min(right, other[2]) - max(left, other[0])
+            if across > TOUCH and min(bottom, other[3]) - other[1] > TOUCH:
+                found.append((said, other[4]))
+    return found
+
+
+def light(browser: Page, width: int) -> tuple[float, float]:
+    """Give how light the page is (0 to 255) and the variance of that: a blank page has none."""
+    values = chromium.pixels(browser.shot(width, 1600, scale=0.25))
+    mean = sum(values) / len(values)
+    return mean, sum((value - mean) ** 2 for value in values) / len(values)

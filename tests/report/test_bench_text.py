@@ -1,0 +1,104 @@
+"""The bench's text: the table, the bars, and why a figure is low."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from gpustack.model.bench import BenchReport, Clocks, Device, Power, Result, Span, Telemetry, Temperature
+from gpustack.report.bench_text import bar, number, render
+from gpustack.report.page import Page
+from tests.report import measurements
+from tests.report.snapshots import compare
+
+PAGES: dict[str, dict[str, Any]] = {
+    "bench-good-80": {},
+    "bench-good-verbose": {"width": 100, "verbose": True},
+    "bench-low-80": {},
+    "bench-low-40-ascii": {"width": 40, "ascii": True},
+    "bench-nothing-verbose": {"verbose": True},
+    "bench-later-80": {"verbose": True},
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_text_is_the_one_agreed_on(name: str) -> None:
+    made = next(make for known, make in measurements.ALL.items() if name.startswith(known))
+    compare(f"{name}.txt", render(made(), **PAGES[name]))
+
+
+def test_a_report_without_figures_says_so() -> None:
+    assert render(replace(measurements.good(), results=())).startswith("· No figures.\n")
+
+
+def test_the_columns_of_all_rows_stand_under_one_another() -> None:
+    rows = [line for line in render(measurements.good()).splitlines() if " of " in line and "%" in line]
+    assert len(rows) == len(measurements.FIGURES)
+    assert len({line.index(" of ") for line in rows}) == len({line.index("%") for line in rows}) == 1
+    assert max(map(len, rows)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("ratio", "drawn"), [(None, " " * 16), (0.0, "." * 16), (0.5, "#" * 8 + "." * 8), (1.0, "#" * 16), (7.0, "#" * 16)]
+)
+def test_the_bar_is_the_part_of_the_limit(ratio: float | None, drawn: str) -> None:
+    assert "".join(bar(ratio, Page(ascii_only=True))) == drawn
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "none"),
+        (55.5612, "55.56"),
+        (4814.31, "4814"),
+        (0.00123456, "0.001235"),
+        (2.43, "2.430"),
+        (0.0, "0"),
+        (12345678.0, "1.235e+07"),
+    ],
+)
+def test_a_figure_has_four_digits(value: float | None, said: str) -> None:
+    assert number(value) == said
+
+
+NUMBER = st.none() | st.floats() | st.floats(0, 2e5)
+SPAN = st.none() | st.builds(Span)
+SEEN = st.builds(
+    Telemetry,
+    clocks=st.builds(Clocks, held=NUMBER, sm=st.none(), memory=st.none()),
+    power=st.builds(Power, watts=SPAN),
+    temperature=st.builds(Temperature, gpu=SPAN, memory=st.none()),
+    processes=st.just(()),
+)
+FIGURE = st.builds(
+    Result,
+    id=st.sampled_from(["hbm.read", "pcie.h2d.pageable"]),
+    unit=st.sampled_from(["GB/s", "TFLOP/s", "µs"]),
+    device=st.none() | st.integers(0, 1),
+    value=NUMBER,
+    p05=NUMBER,
+    ceiling=NUMBER,
+    ratio=NUMBER,
+    samples=st.just((1.0,)),
+    method=st.just({}),
+    remedy=st.none(),
+    telemetry=st.none() | SEEN,
+)
+REPORTS = st.builds(
+    BenchReport,
+    devices=st.lists(st.builds(Device, index=st.integers(0, 1)), max_size=2).map(tuple),
+    results=st.lists(FIGURE, max_size=3).map(tuple),
+    findings=st.just(()),
+)
+
+
+@given(report=REPORTS, width=st.integers(20, 120), verbose=st.booleans())
+def test_any_report_can_be_drawn(report: BenchReport, width: int, *, verbose: bool) -> None:
+    text = render(report, width=width, verbose=verbose)
+    assert all(letter == "\n" or letter.isprintable() for letter in text)
+    assert all(cell_len(line) <= width for line in text.splitlines())

@@ -1,0 +1,87 @@
+"""The page in a real Chromium, as wide as a phone and as a desk: not blank, nothing cut, nothing on other words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.report import report_html
+from tests.report import checks, chromium, looks, measurements, reports
+
+if TYPE_CHECKING:
+    from gpustack.report.parts import Reported
+
+PAGES: dict[str, Callable[[], Reported]] = {
+    "healthy": reports.healthy,
+    "driver-too-old": reports.driver_too_old,
+    "eight": reports.eight,
+    "no-gpu": reports.no_gpu,
+    "hostile": checks.hostile,
+    "check-bad-host": checks.bad_host,
+    "check-passes": checks.passes,
+    "bench-later": measurements.later,
+    "bench-nothing": measurements.nothing,
+}
+# The boxes of all words and drawings as [left, top, right, bottom, text], cut where a scrolling command cuts them.
+BOXES = """(() => {
+  const boxes = [], add = (rect, said, node) => {
+    const pre = node.closest('pre'), edge = pre ? pre.getBoundingClientRect().right : Infinity;
+    if (rect.width && rect.height) boxes.push([rect.left, rect.top, Math.min(rect.right, edge), rect.bottom, said]);
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    if (node.data.trim()) for (const rect of range.getClientRects()) add(rect, node.data.trim(), node.parentElement);
+  }
+  for (const svg of document.querySelectorAll('svg')) add(svg.getBoundingClientRect(), '[drawing]', svg);
+  return boxes;
+})()"""
+
+
+def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: bool = False, media: str = "") -> None:
+    path = folder / f"{name}.html"
+    path.write_text(report_html.render(PAGES[name]()), "utf-8")
+    browser.show(path, width, dark=dark, media=media)
+
+
+@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_or_lies_on_something_else(
+    browser: chromium.Page, tmp_path: Path, name: str, width: int
+) -> None:
+    shown(browser, tmp_path, name, width)
+    assert browser.ask("innerWidth") == width
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    boxes = [tuple(box) for box in browser.ask(BOXES)]
+    assert len(boxes) > 5
+    assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
+    assert looks.overlapping(boxes) == []
+    assert browser.ask("performance.getEntriesByType('resource').length") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
+def test_it_is_not_blank_and_follows_light_and_dark(
+    browser: chromium.Page, tmp_path: Path, width: int, *, dark: bool
+) -> None:
+    shown(browser, tmp_path, "check-bad-host", width, dark=dark)
+    mean, variance = looks.light(browser, width)
+    assert variance > looks.LEAST_VARIANCE
+    assert (mean < 128) is dark
+
+
+def test_on_paper_commands_are_whole(browser: chromium.Page, tmp_path: Path) -> None:
+    shown(browser, tmp_path, "driver-too-old", looks.PHONE, media="print")
+    wide = "[...document.querySelectorAll('pre')].filter(pre => pre.scrollWidth > pre.clientWidth + 1).length"
+    assert browser.ask("document.querySelectorAll('pre').length") > 0
+    assert browser.ask(wide) == 0
+
+
+def test_words_on_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
+    shown(browser, tmp_path, "healthy", looks.DESK)
+    browser.ask("document.querySelector('h1').style.marginBottom = '-2rem'")
+    assert looks.overlapping([tuple(box) for box in browser.ask(BOXES)]) != []

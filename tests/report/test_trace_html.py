@@ -1,0 +1,152 @@
+"""The page of a trace: whole by the rules of HTML, loading nothing, and in a real Chromium neither blank nor cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpustack.model.trace import Figure
+from gpustack.model.trace_figures import BatchTime, Crossover
+from gpustack.report import trace_charts, trace_picture
+from gpustack.report.trace_html import render
+from gpustack.trace.steps import NAMES
+from tests.report import chromium, looks, readers, traces
+
+# All words as [left, top, right, bottom, text], cut where a scrolling command cuts them.
+BOXES = """(() => {
+  const boxes = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    if (node.parentElement.tagName === 'title' || !node.data.trim()) continue;
+    const range = document.createRange(), pre = node.parentElement.closest('pre');
+    const edge = pre ? pre.getBoundingClientRect().right : Infinity;
+    range.selectNodeContents(node);
+    for (const rect of range.getClientRects())
+      if (rect.width && rect.height)
+        boxes.push([rect.left, rect.top, Math.min(rect.right, edge), rect.bottom, node.data.trim()]);
+  }
+  return boxes;
+})()"""
+OUTSIDE = """(() => {
+  const found = [];
+  for (const svg of document.querySelectorAll('svg')) {
+    const edge = svg.getBoundingClientRect();
+    if (!edge.width) continue;
+    for (const one of svg.querySelectorAll('text,rect,circle,polyline,line,polygon')) {
+      const box = one.getBoundingClientRect();
+      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1
+          || box.bottom > edge.bottom + 1) found.push([one.tagName, one.textContent, svg.getAttribute('aria-label')]);
+    }
+  }
+  return found;
+})()"""
+BEYOND = """(() => {
+  const found = [];
+  for (const group of document.querySelectorAll('.machine g')) {
+    const place = group.querySelector('.place');
+    if (!place || !place.getBoundingClientRect().width) continue;
+    const edge = place.getBoundingClientRect();
+    for (const one of group.querySelectorAll('text,.unit')) {
+      const box = one.getBoundingClientRect();
+      if (box.right > edge.right || box.bottom > edge.bottom) found.push(one.textContent);
+    }
+  }
+  return found;
+})()"""
+
+
+def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: bool = False) -> None:
+    path = folder / f"{name}.html"
+    path.write_text(render(traces.ALL[name]()), "utf-8")
+    browser.show(path, width, dark=dark)
+
+
+@pytest.mark.parametrize("name", traces.ALL)
+def test_the_page_is_html_that_loads_nothing_and_tells_every_step(name: str) -> None:
+    text = render(traces.ALL[name]())
+    said = readers.page(text)
+    for step in NAMES.values():
+        assert step in said
+    assert "http" not in text.replace("http-equiv", "")
+    assert "<script" not in text
+    assert "\x1b" not in text
+
+
+def test_the_machine_has_the_figures_on_it() -> None:
+    drawn = trace_picture.picture(traces.gpu())
+    for said in ("1: made, 52 ms", "54.9 GB/s", "95% of the link", "132 multiprocessors (SMs)", "answer: error 0.0052"):
+        assert drawn.count(f">{said}</text>") == 2, said  # wide and tall
+    assert drawn.count('class="unit busy"') == 2 * 132
+    assert 'class="failed"' not in drawn
+
+
+def test_the_place_where_it_fails_is_marked_and_the_rest_is_faint() -> None:
+    drawn = trace_picture.picture(traces.broken())
+    assert drawn.count('<g class="failed"><line') == 2
+    assert drawn.count('<g class="idle">') == 2 * 6
+    assert "busy" not in drawn
+
+
+def test_without_a_gpu_the_processor_is_told_beside_its_memory() -> None:
+    drawn = trace_picture.picture(traces.cpu())
+    assert "5: on the CPU, 290 µs" in drawn
+    assert ">5: tensors</text>" in drawn
+    assert "multiprocessors (SMs)" not in drawn.replace("Multiprocessors (SMs)", "")
+
+
+def test_the_roofline_has_every_layer_that_computes() -> None:
+    trace = traces.gpu()
+    drawn = trace_charts.roofline(trace)
+    assert drawn.count("<circle") == sum(1 for one in trace.layers if one.flops)
+    assert "attention.qkv: 363 TFLOP/s at 559 FLOP/byte" in drawn
+    assert "4800 GB/s and 900 TFLOP/s" in drawn
+    assert trace_charts.roofline(replace(trace, memory_ceiling=None)) == ""
+    assert trace_charts.roofline(replace(trace, layers=())) == ""
+    strange = replace(trace.layers[0], flops=float("nan"), seconds=float("inf"))
+    assert trace_charts.roofline(replace(trace, layers=(strange, *trace.layers[1:]))).count("<circle") == 14
+    low = Figure(name="memory", value=0.5, unit="GB/s")
+    assert "<polyline" in trace_charts.roofline(replace(trace, memory_ceiling=low))
+
+
+def test_the_times_of_batches_are_two_lines_or_nothing() -> None:
+    drawn = trace_charts.times(traces.gpu())
+    assert drawn.count("<polyline") == 2
+    one = Crossover(at=None, points=(BatchTime(batch=1, cpu_seconds=1.0, gpu_seconds=1.0),), says="")
+    assert trace_charts.times(replace(traces.gpu(), crossover=one)) == ""
+    assert trace_charts.times(traces.cpu()) == ""
+
+
+@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
+@pytest.mark.parametrize("name", traces.ALL)
+def test_nothing_is_cut_or_lies_on_other_words(browser: chromium.Page, tmp_path: Path, name: str, width: int) -> None:
+    shown(browser, tmp_path, name, width)
+    assert browser.ask("innerWidth") == width
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    boxes = [tuple(box) for box in browser.ask(BOXES)]
+    assert len(boxes) > 30
+    assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
+    assert looks.overlapping(boxes) == []
+    assert browser.ask(OUTSIDE) == []
+    assert browser.ask(BEYOND) == []
+    assert browser.ask("performance.getEntriesByType('resource').length") == 0
+    assert browser.ask("[...document.querySelectorAll('.machine svg')].filter(one => one.clientWidth).length") == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
+def test_it_is_not_blank_and_follows_light_and_dark(
+    browser: chromium.Page, tmp_path: Path, width: int, *, dark: bool
+) -> None:
+    shown(browser, tmp_path, "gpu", width, dark=dark)
+    mean, variance = looks.light(browser, width)
+    assert variance > looks.LEAST_VARIANCE
+    assert (mean < 128) is dark
+
+
+def test_words_on_words_and_beyond_a_box_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
+    shown(browser, tmp_path, "gpu", looks.DESK)
+    browser.ask("document.querySelector('.machine .wide .name').textContent = 'far too long for its box '.repeat(9)")
+    assert browser.ask(BEYOND) != []
+    assert browser.ask(OUTSIDE) != [] or looks.overlapping([tuple(box) for box in browser.ask(BOXES)]) != []
