@@ -1,6 +1,6 @@
 """Measures every expression of the project on every text, and writes the marks of those that are not slow.
 
-``GPUSTACK_WIDE=1 python -m tests.imports.measured``, as ``nox -s wide`` runs it. A slow one has no mark: CI still fails.
+``GPUSTACK_WIDE=1 python -m tests.imports.measured``, as ``nox -s wide`` does. A slow one has no mark: CI still fails.
 """
 
 from __future__ import annotations
