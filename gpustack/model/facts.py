@@ -168,10 +168,6 @@ class Remembering:
     __slots__ = ("memo",)
     memo: dict[tuple[object, ...], Any]
 
-    def __post_init__(self) -> None:
-        """Begin with no answers."""
-        object.__setattr__(self, "memo", {})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts(Remembering):
@@ -200,7 +196,11 @@ def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[F
     @wraps(question)
     def asked(facts: Facts, /, *words: P.args, **named: P.kwargs) -> T:
         key = (question, words, *named.items())
-        memo = facts.memo
+        try:
+            memo = facts.memo
+        except AttributeError:  # nobody asked yet: new facts, a copy, or facts that another process sent
+            memo = {}
+            object.__setattr__(facts, "memo", memo)
         if key not in memo:
             memo[key] = question(facts, *words, **named)
         answer: T = memo[key]

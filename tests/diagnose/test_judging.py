@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -11,7 +13,7 @@ from gpustack.diagnose import engine
 from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.rulebook import rules
 from gpustack.matrix import Matrix
-from gpustack.model.facts import Environment, Facts, Unseen
+from gpustack.model.facts import Environment, Facts, Unseen, once
 from gpustack.model.report import Finding, Health, Kept, Severity
 from tests.build import (
     PYTHON,
@@ -344,3 +346,25 @@ def test_a_python_that_works_where_the_chosen_one_does_not_is_named(
 def test_nothing_is_said_of_another_python_where_the_chosen_one_works_or_neither_does() -> None:
     for facts in (two(healthy(), TORCH, TORCH), two(healthy(), TORCH, CPU), two(healthy(), CPU, CPU), healthy()):
         assert "another-environment-works" not in {one.id for one in report(facts).findings}
+
+
+def test_facts_that_were_copied_or_sent_by_another_process_are_judged_the_same() -> None:
+    facts = healthy(torch())
+    sent, copied = pickle.loads(pickle.dumps(facts)), copy.deepcopy(facts)  # noqa: S301 - our own
+    assert engine.judge(sent, Matrix()) == engine.judge(copied, Matrix()) == engine.judge(facts, Matrix())
+    assert sent == facts
+
+
+def test_a_question_is_worked_out_once_for_the_same_facts_and_words_and_again_for_others() -> None:
+    worked: list[str] = []
+
+    @once
+    def question(facts: Facts, word: str) -> str:
+        worked.append(word)
+        return f"{facts.taken} {word}"
+
+    facts = healthy(torch())
+    other = replace(facts, taken="2026-01-01T00:00:00Z")
+    assert [question(facts, "a"), question(facts, "a"), question(facts, "b")] == [f"{facts.taken} {w}" for w in "aab"]
+    assert question(other, "a") == "2026-01-01T00:00:00Z a"
+    assert worked == ["a", "b", "a"]
