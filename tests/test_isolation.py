@@ -8,6 +8,7 @@ so on its own is measured, and nothing beyond it may run. ``--deep`` alone impor
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from tests.wide import one_of, wide
 REPO = Path(__file__).resolve().parent.parent
 SNAPSHOT = str(REPO / "examples" / "driver-too-old.json")
 COMMAND = (str(Path(sys.executable).with_name("gpustack")),)
+# What the installer's own start script imports before our first line: pip's has taken ``re``.
+SCRIPT = frozenset(re.findall(r"^import (\w+)", Path(COMMAND[0]).read_text("utf-8"), re.MULTILINE))
 MODULE = (sys.executable, "-m", "gpustack")
 STANDARD = """argparse ast base64 bz2 collections compileall contextlib copy csv ctypes dataclasses datetime difflib
 email enum errno functools gettext glob hashlib heapq hmac html http importlib inspect json keyword linecache locale
@@ -165,7 +168,7 @@ def test_as_a_module_python_alone_imports_from_the_working_folder(command: str, 
 
 def beyond(trap: Trap, ran: set[tuple[str, str]], command: str) -> set[tuple[str, str]]:
     """Give what ran beyond what its Python runs itself, and beyond the frameworks that are to be imported."""
-    asked = FRAMEWORKS if "--deep" in command or "--framework" in command else set()
+    asked = SCRIPT | (FRAMEWORKS if "--deep" in command or "--framework" in command else set())
     return {(name, program) for name, program in ran if name not in asked | itself(trap.folder, trap.mark, program)}
 
 
