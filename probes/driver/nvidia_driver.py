@@ -26,7 +26,7 @@ DEB = re.compile(
     re.MULTILINE,
 )
 DEB_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE)
-RPM = re.compile(r"^(\S+) (\d\S*)$", re.MULTILINE)
+RPM = re.compile(r"^([\w.+-]+) (\d[\w.+~^-]*)$", re.ASCII | re.MULTILINE)
 PACMAN = re.compile(r"((?:lib32-|opencl-)?nvidia(?:-" + TOOLS + r"[a-z0-9-]+?)?)-(\d[^-]*-[^-]+)")
 # By name, since rpm finds a name in its index and a pattern only by reading the whole database.
 RPMS = (

@@ -109,6 +109,8 @@ def test_rpm_and_pacman_tell_their_packages() -> None:
     said = "nvidia-driver 580.95.05-1.fc43\npackage nvidia-open is not installed\n"
     seen = look({"/var/lib/rpm/rpmdb.sqlite": ""}, commands={RPM: (1, said)})
     assert seen["packages"] == [{"kind": "rpm", "name": "nvidia-driver", "version": "580.95.05-1.fc43"}]
+    nonsense = look({"/var/lib/rpm/rpmdb.sqlite": ""}, commands={RPM: (0, "\ufffdt,\x1bC 6\x17Z\ufffd{9\nx 6%;*a\n")})
+    assert nonsense is None
     database = "/var/lib/pacman/local"
     names = ["nvidia-580.95.05-2", "nvidia-open-dkms-580.95.05-1", "nvidia-container-toolkit-1.17.8-1", "zlib-1:1.3-1"]
     seen = look({f"{database}/{name}/desc": "" for name in names})
