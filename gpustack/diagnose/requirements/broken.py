@@ -11,7 +11,7 @@ from gpustack.diagnose.machine.values import because, version
 from gpustack.diagnose.requirements.of_versions import OTHER, PAIRS, SPOKEN, Pair
 from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import sh
+from gpustack.model.command import NAME, Command, sh
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     first, how = group[0], pair(group[0])
     words = [f"{_name(one, facts, matrix)} needs {one.needs}; found {one.found}" for one in group]
     light = from_text(facts) and all(map(_near, group))  # nobody saw whether it hurts
+    commands = _commands(first, how, facts, matrix)
     return Finding(
         id=how.finding,
         instance=instance,
@@ -120,12 +121,20 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
         row=first.row,
         fix=Fix(
             text=f"{fixes.place(facts) if how.driver else ''}{how.remedy}",
-            commands=fixes.driver(facts, matrix) if how.driver else (),
-            needs_root=how.driver,
+            commands=commands,
+            needs_root=any("sudo " in str(one) for one in commands),
             needs_reboot=how.driver,
             verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.LIKELY if from_text(facts) else Confidence.CERTAIN,
+    )
+
+
+def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
+    if how.driver:
+        return fixes.driver(facts, matrix)
+    return (
+        how.commands(facts) if how.commands else (sh("gpustack matrix plan {subject}", subject=NAME(contract.from_)),)
     )
 
 

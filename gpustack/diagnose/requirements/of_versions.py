@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.model.facts import Layer
+from gpustack.diagnose import fixes
+from gpustack.model.command import Command, sh
+from gpustack.model.facts import Facts, Layer
 from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ class Pair:
     """What a broken requirement of one kind is: its finding, and the findings of rules that say the same.
 
     ``whole``: it is about the machine, so that there is one finding whatever breaks it. ``building``: it hurts only who
-    compiles. ``driver``: a newer driver fixes it.
+    compiles. ``driver``: a newer driver fixes it. Without ``commands`` it is asked which versions work together.
     """
 
     finding: str
@@ -46,12 +49,14 @@ class Pair:
     whole: bool = False
     building: bool = False
     driver: bool = False
+    commands: Callable[[Facts], tuple[Command, ...]] | None = None
 
 
 NEWER_DRIVER = "Install a newer driver, or a build for an older CUDA."
 SAME_RELEASE = "Bring the kernel module and the driver's libraries to one release, then restart."
 OTHER_BUILD = "Install a build that has code for this GPU."
 FITTING = "Install versions that fit each other: gpustack matrix plan shows which ones do on this machine."
+BUILD = sh("sudo dkms autoinstall")
 OTHER_LIBRARY = "Let the framework load the library that it was built with: reinstall it, and take others off the path."
 MODULE_OUT = ("dkms-headers-missing", "dkms-build-failed", "nvidia-module-not-loaded", "module-built-for-other-kernel")
 CODE = (
@@ -88,6 +93,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "flavour": Pair(
         finding="open-module-unsupported-gpu",
+        commands=lambda _facts: (sh("modinfo -F license nvidia"),),
         layer=Layer.KERNEL_MODULE,
         remedy="Install the kernel module of the other kind: NVIDIA packages both.",
         said_by=("closed-module-unsupported-gpu",),
@@ -96,6 +102,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "release": Pair(
         finding="driver-library-mismatch",
+        commands=lambda facts: (fixes.reinstall(facts),),
         layer=Layer.DRIVER,
         remedy=SAME_RELEASE,
         component=DRIVER,
@@ -103,6 +110,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "vermagic": Pair(
         finding="module-built-for-other-kernel",
+        commands=lambda facts: (fixes.headers(facts), BUILD),
         layer=Layer.KERNEL_MODULE,
         remedy="Build the module for the running kernel.",
         said_by=MODULE_OUT,
@@ -111,6 +119,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "headers": Pair(
         finding="dkms-headers-missing",
+        commands=lambda facts: (fixes.headers(facts), BUILD),
         layer=Layer.KERNEL,
         remedy="Install the headers of the running kernel and let DKMS build.",
         said_by=MODULE_OUT,
@@ -119,6 +128,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "kernel": Pair(
         finding="dkms-build-failed",
+        commands=lambda _facts: (sh("dkms status"), sh("uname -r")),
         layer=Layer.KERNEL_MODULE,
         remedy="Install a driver that builds on this kernel, or start an older kernel.",
         said_by=(*MODULE_OUT, "driver-library-mismatch"),
@@ -139,6 +149,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "architecture level-zero": Pair(
         finding="intel-level-zero-missing",
+        commands=lambda _facts: (sh("sudo dmesg | grep -iE 'xe|i915'"),),
         layer=Layer.DRIVER,
         remedy="Install Intel's compute runtime, and let Level Zero list the GPU.",
         said_by=("user-not-in-render-group", "oneapi-env-not-sourced", "xe-survivability-mode"),
@@ -147,6 +158,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "compute": Pair(
         finding="gpu-unsupported-by-kfd",
+        commands=lambda _facts: (sh("sudo dmesg | grep -iE 'amdgpu|kfd'"),),
         layer=Layer.HARDWARE,
         remedy="Start a kernel whose amdgpu supports this GPU, and read what the driver logs.",
         said_by=("amdgpu-not-loaded",),
@@ -172,6 +184,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "loader": Pair(
         finding="oneapi-env-not-sourced",
+        commands=lambda _facts: (sh("source /opt/intel/oneapi/setvars.sh"),),
         layer=Layer.ENVIRONMENT,
         remedy="Install the SYCL runtime that the build names, or source oneAPI's setvars.sh.",
     ),
@@ -188,12 +201,14 @@ PAIRS: Mapping[str, Pair] = {
     "combination": Pair(finding="known-bad-combination", layer=Layer.LIBRARY, remedy=FITTING),
     "system": Pair(
         finding="tf-no-native-windows-gpu",
+        commands=lambda _facts: (sh("wsl --install"),),
         layer=Layer.FRAMEWORK,
         remedy="Use WSL 2, or release 2.10.",
         whole=True,
     ),
     "target": Pair(
         finding="toolkit-too-old-for-arch",
+        commands=lambda _facts: (sh("nvcc --list-gpu-arch"),),
         layer=Layer.COMPILER,
         remedy="Compile with a toolkit that knows this GPU.",
         said_by=("arch-dropped-by-toolkit",),
@@ -202,6 +217,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "host-compiler": Pair(
         finding="host-compiler-too-new",
+        commands=lambda _facts: (sh("nvcc --version"), sh("gcc --version")),
         layer=Layer.COMPILER,
         remedy="Let nvcc use a compiler that it accepts (-ccbin), or take a newer toolkit.",
         severity=Severity.WARNING,
@@ -209,6 +225,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "window": Pair(
         finding="bios-bar-setting",
+        commands=lambda _facts: (sh("sudo dmesg | grep -iE 'bar |resizable'"),),
         layer=Layer.HARDWARE,
         remedy="Switch on Resizable BAR and Above 4G Decoding in the machine's firmware.",
         said_by=("xe-survivability-mode",),
