@@ -122,8 +122,8 @@ def _link(
         detail=detail,
         because=because,
         fix=Fix(
-            text="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and look at "
-            "the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
+            text="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
+            "look at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
             commands=(one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
             needs_root=True,
             verify=sh("gpustack doctor") if instance else sh("nvidia-smi -q -d PCI"),
@@ -172,10 +172,11 @@ def _narrow(facts: Facts) -> tuple[int, int] | None:
 
 def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return each GPU of a machine that was looked at; laptops and desktop boards may wire half of a slot's lanes."""
-    servers = {gpu.mark for gpu in gpus(facts) if products.class_of(matrix, gpu.name) == "datacenter"}
     for copy in ours(facts):
         width, most = number(copy.facts, "link", "width"), widest(copy)
         if width in WIDTHS and most is not None and width < most:
+            names = [gpu.name for gpu in gpus(facts) if gpu.mark == copy.key]
+            server = any(products.class_of(matrix, name) == "datacenter" for name in names)
             yield _link(
                 f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
                 (
@@ -184,7 +185,7 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                     Because(component="pci-display", fact="bridges", value=_bridges(copy), source="sysfs"),
                 ),
                 instance=copy.key,
-                severity=Severity.WARNING if copy.key in servers or width * FEW <= most else Severity.INFO,
+                severity=Severity.WARNING if server or width * FEW <= most else Severity.INFO,
             )
 
 
