@@ -178,6 +178,7 @@ class Found(NamedTuple):
     """A message, and whether it is most of its line: what else stands there then is the program's as well."""
 
     message: Message
+    row: Wording
     whole: bool
     aside: str = ""  # what somebody wrote beside it, in the same line, after a comma or a semicolon
 
@@ -237,7 +238,9 @@ def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -
         line = " ".join(match.group().split())[:LONGEST_LINE]
     said = {name: value.strip() for name, value in match.groupdict().items() if value}
     message = Message(kind=pattern.kind, line=line, origin=origin, values={**pattern.values, **said})
-    return Found(message, len(match.group()) >= len(line) * MOSTLY, _aside(line, " ".join(match.group().split())))
+    return Found(
+        message, pattern, len(match.group()) >= len(line) * MOSTLY, _aside(line, " ".join(match.group().split()))
+    )
 
 
 def _aside(line: str, said: str) -> str:

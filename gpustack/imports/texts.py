@@ -135,7 +135,7 @@ class Text:
         for reader in READERS:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
-        from_messages.read(tuple(one.message for one in found), into)
+        from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 
