@@ -18,6 +18,7 @@ from gpustack.imports import (
     packages,
     python_session,
     shell,
+    short_codes,
     statements,
     words,
 )
@@ -135,6 +136,7 @@ class Text:
         for reader in READERS:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
+        found = (*found, *short_codes.look(self.origin, text, matrix, found))
         from_messages.read(tuple(one.message for one in found), into)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
