@@ -11,6 +11,8 @@ import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.model.facts import Strength
+from gpustack.model.report import Confidence
 from tests.imports.reading import MATRIX, read
 
 if sys.version_info >= (3, 11):
@@ -62,3 +64,24 @@ def test_a_bare_error_code_is_read_as_the_message_that_it_means(line: str, kind:
 )
 def test_a_number_beside_a_library_is_no_error_code(line: str) -> None:
     assert not {one.kind for one in read(line).messages} & {one.message for one in CODES}
+
+
+@pytest.mark.parametrize("kind", PASTES)
+def test_what_only_words_support_is_never_certain(kind: str) -> None:
+    for text, _, report in reports(kind):
+        for found in report.findings:
+            words = found.because and all(one.strength is Strength.STATED for one in found.because)
+            assert not (words and found.confidence is Confidence.CERTAIN), (text, found.id)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "GPU 2 reports uncorrectable ECC errors, count goes up every day.",
+        "We forgot to start the fabric manager on the DGX; torch says system not yet initialized.",
+        "My card is gone: the GPU has fallen off the bus again.",
+        "Nobody installed the kernel headers: linux-headers are missing.",
+    ],
+)
+def test_a_sentence_of_a_person_is_stated_also_where_a_program_has_the_same_words(sentence: str) -> None:
+    assert {one.strength for one in read(sentence).messages} == {Strength.STATED}

@@ -66,6 +66,11 @@ class Wording:
     match: str
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
 
+    @property
+    def stated(self) -> bool:
+        """Whether people say it, and no program prints it."""
+        return True
+
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
 
@@ -85,6 +90,11 @@ class Pattern(Wording):
     source: str
     checked: str
     finding: str | None = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether people say it, and no program prints it."""
+        return self.source.startswith(("wording", "facts of"))
 
     @property
     def row(self) -> Row:
