@@ -16,6 +16,7 @@ from gpustack.imports import (
     messages,
     nvidia_smi,
     packages,
+    past,
     python_session,
     shell,
     short_codes,
@@ -129,7 +130,7 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what programs printed."""
-        self.raw = file_names.own(self.raw)
+        self.raw = past.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)

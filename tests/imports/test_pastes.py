@@ -85,3 +85,28 @@ def test_what_only_words_support_is_never_certain(kind: str) -> None:
 )
 def test_a_sentence_of_a_person_is_stated_also_where_a_program_has_the_same_words(sentence: str) -> None:
     assert {one.strength for one in read(sentence).messages} == {Strength.STATED}
+
+
+def test_what_is_over_is_no_fault_of_now() -> None:
+    assert [text for text, _, report in reports("well") if report.verdict.root_causes][1:] == []
+
+
+TOO_OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        (f"> {TOO_OLD}\n", "Everything works now."),
+        ("The old driver gave CUDA error 35 here. ", "With 570.86.15 it runs."),
+        ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", "That was in May with the old card."),
+    ],
+)
+def test_a_fault_that_is_over_counts_no_more(fault: str, end: str) -> None:
+    assert judge(read(fault), MATRIX).verdict.root_causes
+    assert not judge(read(fault + end), MATRIX).verdict.root_causes
+
+
+def test_a_fault_that_came_back_counts() -> None:
+    told = f"> {TOO_OLD}\nIt worked again for a day, but it still says so in the other environment."
+    assert judge(read(told), MATRIX).verdict.root_causes
