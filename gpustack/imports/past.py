@@ -69,8 +69,8 @@ OLD_SENTENCE = re.compile(
 # "That was in January with the old card." below what it speaks of.
 THAT_WAS = re.compile(
     r"(?:That|This|These|Those|It|Those lines) (?:was|were|is|are)"
-    r" (?:in|on|from|with|before|back|last|an? old|the old|old|what|of)\b[^\n]{0,80}\b(?:old|January|February|March|April|May|June|July|August|September|October|November"
-    r"|December|last|before|previous|20\d\d|replaced|ago)\b"
+    r" (?:in|on|from|with|before|back|last|an? old|the old|old|what|of)\b[^\n]{0,80}\b(?:old|January|February|March"
+    r"|April|May|June|July|August|September|October|November|December|last|before|previous|20\d\d|replaced|ago)\b"
 )
 
 
