@@ -55,6 +55,7 @@ class Asked:
     origins: list[str] | None
     pythons: list[str] | None
     gpus: list[int] | None
+    count: int | None
     deep: bool
     bench: bool
     saved: Path | None
@@ -85,7 +86,23 @@ def check(
     ] = None,
     gpus: Annotated[
         list[int] | None,
-        typer.Option("--gpu", min=0, metavar="N", help="A GPU to measure (repeatable).", show_default="0"),
+        typer.Option(
+            "--gpu",
+            min=0,
+            metavar="N",
+            help="A GPU to measure, also where another process is on it (repeatable).",
+            show_default="all that are free",
+        ),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--gpus",
+            min=0,
+            metavar="N",
+            help="How many GPUs there must be: fewer are a fault of the host, more a warning, 0 for none.",
+            show_default="what the policy says, else one or more",
+        ),
     ] = None,
     origins: Origins = None,
     deep: Deep = False,
@@ -109,6 +126,7 @@ def check(
         origins=origins,
         pythons=pythons,
         gpus=gpus,
+        count=count,
         deep=deep,
         bench=not no_bench and not origins and not saved,
         saved=saved,
@@ -173,6 +191,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
         golden=golden,
         origin=origin,
         unmeasured=unmeasured,
+        gpus=asked.count,
         hide=partial(redact, mine=ourselves(os.environ)),
     )
 

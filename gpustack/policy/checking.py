@@ -141,10 +141,12 @@ def check(
     golden: Report | None = None,
     origin: str = "",
     unmeasured: Unmeasured | None = None,
+    gpus: int | None = None,
     hide: Callable[[Report], Report] = lambda report: report,
 ) -> CheckReport:
     """Return the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
 
+    ``gpus`` is how many GPUs there must be, whatever the policy says.
     ``golden`` is the machine as it was when it was good, read from ``origin``; ``unmeasured`` says why there is no
     bench; ``today`` decides which findings are still ignored; ``hide`` takes out the names that the golden machine is
     without.
@@ -158,7 +160,7 @@ def check(
         bench = eased(bench, policy)
     rows = (
         *evaluate.components(report, written),
-        *gpu_rows.kinds(report, written),
+        *gpu_rows.kinds(report, written, gpus),
         *evaluate.frameworks(report, written),
         *gpu_rows.use(report, written),
         *bench_rows(bench, unmeasured, written),
@@ -173,7 +175,11 @@ def check(
 def failed(report: CheckReport, counted: Sequence[str]) -> bool:
     """Tell whether anything has one of the severities that count; a rule of the policy that fails is an error."""
     findings = (*report.findings, *(report.bench.findings if report.bench else ()))
-    rows = {"error": any(_fails(row) for row in report.policy), "unknown": any(row.unseen for row in report.policy)}
+    rows = {
+        "error": any(_fails(row) for row in report.policy),
+        "warning": any(row.warns for row in report.policy),
+        "unknown": any(row.unseen for row in report.policy),
+    }
     return (
         report.verdict.status.value in counted
         or any(finding.severity.value in counted for finding in findings)
@@ -194,6 +200,9 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
         return UNKNOWN, blind[0] if blind else "too little could be seen to judge this machine"
     for _, why in _roots(report, Severity.WARNING):
         return DEGRADED, why.partition("; ")[0]
+    for row in rows:
+        if row.warns:
+            return DEGRADED, _failure(row)
     return OK, _well(report, rows)
 
 
@@ -213,12 +222,12 @@ def _well(report: Report, rows: Sequence[Held]) -> str:
     asked = [row for row in rows if row.ok and row.place]
     kept = f"; {len(asked)} rules of the policy hold" if len(asked) > 1 else "; the policy holds" if asked else ""
     if report.verdict.status is Health.NO_GPU:
-        return f"there is no GPU here, which is no fault where none is asked for{kept}"
+        return f"there is no GPU here, and none is wanted{kept}"
     return f"nothing in the stack is at fault{kept}"
 
 
 def _fails(row: Held) -> bool:
-    return row.ok is False
+    return row.ok is False and not row.warns
 
 
 def unmeasurable(report: Report) -> Unmeasured | None:
