@@ -182,7 +182,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
     matrix, written = Matrix(), _policy(named)
     golden, origin = _golden(asked, written, matrix)
     report = _judged(asked, matrix, asked.purpose or (written.policy.for_.value if written else "any"))
-    bench, unmeasured = _measured(asked, report, matrix)
+    bench, unmeasured = _measured(asked, report, matrix, written)
     return hold(
         report,
         _beside(bench, written),
@@ -221,9 +221,11 @@ def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
     return in_time(lambda known: judge(known, matrix, Purpose(purpose)), facts, asked.until if asked.origins else None)
 
 
-def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport | None, Unmeasured | None]:
+def _measured(
+    asked: Asked, report: Report, matrix: Matrix, written: Written | None = None
+) -> tuple[BenchReport | None, Unmeasured | None]:
     """Return the quick bench, or why there is none."""
-    from gpustack.policy.checking import Unmeasured, unmeasurable
+    from gpustack.policy.checking import Unmeasured, asks_of_each_link, unmeasurable
 
     if asked.saved:
         from gpustack.snapshots.saved import read as read_bench
@@ -243,6 +245,8 @@ def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport
         return measure(
             quick=True,
             gpus=asked.gpus or None,
+            spare=not asked.gpus,
+            each=written is not None and asks_of_each_link(written.policy),
             pythons=asked.pythons or (),
             timeout=asked.left(),
             progress=shown_on(sys.stderr),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 LOW = "bench-low"
+SHARED = ".all"  # so end the figures of all GPUs at once, which share the host
+LINKS = ("pcie.h2d.pinned", "pcie.d2h.pinned")
 MOST_NAMED = 4
 OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOWN
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
@@ -42,11 +44,15 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What one figure reached: its part of the limit or of the baseline; None where it has none."""
+    """What one figure reached: its part of the limit or of the baseline; None where it has none.
+
+    One that is not a GPU's ``own`` is what several reach of what they share: no pattern speaks of it, only its id does.
+    """
 
     id: str
     where: str
     share: float | None
+    own: bool = True
 
 
 def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written: Written) -> Iterator[Held]:
@@ -57,7 +63,7 @@ def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written
         ("least-of-baseline", figures.least_of_baseline, _of_baseline(bench)),
     ):
         for pattern, least in wanted.items():
-            mine = [one for one in reached if pattern_of(one.id, wanted) == pattern]
+            mine = [one for one in reached if pattern_of(one.id, wanted) == pattern and (one.own or one.id == pattern)]
             found, ok = _held(mine, least) if bench else (f"not measured: {unmeasured.why}" if unmeasured else "", None)
             yield Held(
                 rule=f"bench.{key}.{pattern}",
@@ -75,6 +81,12 @@ def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
     return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
 
 
+def asks_of_each_link(policy: Policy) -> bool:
+    """Tell whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
+    wanted = {**policy.bench.least, **policy.bench.least_of_baseline}
+    return any(pattern_of(link, wanted) for link in LINKS)
+
+
 def eased(bench: BenchReport, policy: Policy) -> BenchReport:
     """Return the report with "low" as a note where the policy itself says what a figure must reach."""
     told = {one.id for one in bench.results if pattern_of(one.id, policy.bench.least)}
@@ -90,7 +102,11 @@ def eased(bench: BenchReport, policy: Policy) -> BenchReport:
 
 def _of_limits(bench: BenchReport | None) -> list[Reached]:
     results = bench.results if bench else ()
-    return [Reached(id=one.id, where=one.place(), share=one.ratio) for one in results if one.value is not None]
+    return [
+        Reached(id=one.id, where=one.place(), share=one.ratio, own=not one.id.endswith(SHARED))
+        for one in results
+        if one.value is not None
+    ]
 
 
 def _of_baseline(bench: BenchReport | None) -> list[Reached]:
@@ -100,6 +116,7 @@ def _of_baseline(bench: BenchReport | None) -> list[Reached]:
             id=one.id.partition(" ")[0],
             where="" if one.device is None else f" on GPU {one.device}",
             share=None if one.change is None else 1 + one.change,
+            own=not one.id.endswith(SHARED),
         )
         for one in changes
         if one.after is not None
