@@ -251,10 +251,12 @@ def _onnx(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     for runtime in copies(facts, "onnxruntime"):
         limit = frameworks.onnx_runtime_of(matrix, runtime.version or "") if release(runtime) else None
         if opset and limit and runtime.environment == copy.environment:
+            ir = known.ir if known else 0
             fit = Fit(
-                kept=Kept.OK if opset <= limit.opset else Kept.LIMITED,
-                needs=f"models of opset {limit.opset} or older",
-                found=f"onnx {copy.version}, which writes up to opset {opset}",
+                kept=Kept.OK if opset <= limit.opset and ir <= limit.ir else Kept.LIMITED,
+                needs=f"models of opset {limit.opset} and IR version {limit.ir} or older",
+                found=f"onnx {copy.version}, which writes up to opset {opset}"
+                + (f" and IR version {ir}" if ir else ""),
                 row=limit.row,
             )
             yield edge("onnxruntime", "onnx", "opset", fit, copy.environment)
