@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.values import text
+from gpustack.diagnose.requirements.checks import checks, single
 from gpustack.diagnose.requirements.paths import Member, applies, figure, matches, members, same, values
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.health import Limit, State, shown
@@ -59,11 +60,10 @@ class Outcome:
 
 def broken(machine: Machine) -> Iterator[Outcome]:
     """Yield every expected state and limit that is not met, once for each row and subject."""
-    duties: tuple[State | Limit, ...] = (*health.states(machine.matrix), *health.limits(machine.matrix))
     known: dict[object, Found] = {}
-    for duty in duties:
-        for subject in machine.subjects(duty.of):
-            outcome = _held(duty, subject, machine, known)
+    for check in checks(health.states(machine.matrix), health.limits(machine.matrix)):
+        for subject in machine.subjects(check.duty.of):
+            outcome = None if check.passes(subject.held, known) else _held(check.duty, subject, machine, known)
             if outcome:
                 yield outcome
 
@@ -198,9 +198,10 @@ def siblings(machine: Machine) -> Iterator[Outcome]:
 
 
 def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator[Outcome]:
-    said = [(one, known[0]) for one in group if (known := values(one.held, duty.path))]
-    if len({shown(value) for _, value in said}) > 1:  # else all are alike, which is quickly told
-        said = [(one, value) for one, value in said if applies(duty, one, machine)]
+    said = [(one, value) for one in group if (value := single(one.held, duty.path)) is not None]
+    if all(value == said[0][1] for _, value in said):
+        return  # which is quickly told of most
+    said = [(one, value) for one, value in said if applies(duty, one, machine)]
     counted = Counter(shown(value) for _, value in said)
     if len(counted) < 2:  # noqa: PLR2004 - all alike
         return

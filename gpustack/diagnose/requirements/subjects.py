@@ -142,12 +142,12 @@ def _switches(machine: Machine, component: str) -> Iterator[Subject]:
 
 def _library(machine: Machine, component: str) -> Iterator[Subject]:
     """Yield NVML with the slowest of each of its calls, the GPUs that it lists and that there are, and persistence."""
-    calls: dict[str, JsonValue] = {}
+    calls: dict[str, float] = {}
     for name in NVML:
         seen = machine.component(name)
         for call in seen.calls if seen else ():
-            before = calls.get(call.name)
-            calls[call.name] = max(call.seconds, before) if isinstance(before, float) else call.seconds
+            if call.seconds > calls.get(call.name, -1.0):
+                calls[call.name] = call.seconds
     listed = machine.subjects("gpu")
     kept = {one.mark or "": flag(one.held, "persistence") for one in listed}
     more: dict[str, JsonValue] = {
