@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import arch_on_bus, gpus, on_windows, ours
-from gpustack.diagnose.machine.values import text, told, version
+from gpustack.diagnose import driver_packages
+from gpustack.diagnose.machine.inventory import on_windows
+from gpustack.diagnose.machine.values import version
 from gpustack.diagnose.requirements.fits import newest_torch, usable_tags
-from gpustack.matrix.subjects import gpus as products
-from gpustack.matrix.subjects import torch
+from gpustack.matrix.subjects import drivers, torch
 from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
-    BRANCH,
     BUILD_TAG,
     KERNEL,
     NAME,
@@ -23,6 +22,7 @@ from gpustack.model.command import (
     Word,
     requirement,
     sh,
+    step,
 )
 from gpustack.model.report import Fix, Kept
 
@@ -39,26 +39,19 @@ TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
 JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform"
-FAMILIES = {
-    "apt": ("ubuntu", "debian", "linuxmint", "pop", "zorin", "elementary", "neon", "kali", "raspbian", "devuan"),
-    "dnf": ("fedora", "rhel", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux", "nobara"),
-    "zypper": ("opensuse-leap", "opensuse-tumbleweed", "opensuse", "sles", "sled", "sle-micro"),
-    "pacman": ("arch", "manjaro", "endeavouros", "cachyos", "garuda"),
-}
 HEADERS = {
     "apt": "sudo apt-get install linux-headers-{kernel}",
     "dnf": "sudo dnf install kernel-devel-{kernel} kernel-headers",
     "zypper": "sudo zypper install kernel-default-devel",
     "pacman": "sudo pacman -S --needed linux-headers",
-    None: "# install the headers of kernel {kernel}",
+    None: "# install the headers of kernel {kernel}: on Ubuntu or Debian `sudo apt-get install linux-headers-{kernel}`,"
+    " on Red Hat Enterprise Linux, Rocky and Fedora `sudo dnf install kernel-devel-{kernel}`",
 }
-# Source: NVIDIA Driver Installation Guide; Ubuntu Server guide; RPM Fusion how-to; Arch wiki (read 2026-11-21).
-UBUNTU = ("ubuntu", "zorin", "elementary", "neon")
 OWN = {
-    "linuxmint": sh("# install NVIDIA's driver in the Driver Manager"),
+    "linuxmint": step("install NVIDIA's driver in the Driver Manager"),
     "pop": sh("sudo apt-get install system76-driver-nvidia"),
 }
-DRIVERS = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"
+DRIVERS = driver_packages.GUIDE
 TOOLKITS = "https://developer.nvidia.com/cuda-downloads"
 CONTAINERS = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 INSTALL = {
@@ -80,7 +73,8 @@ INITRAMFS = {
     "pacman": sh("sudo mkinitcpio -P"),
 }
 FORCE = sh("--force-reinstall")
-LAST_FOR_GPU = sh(", the last for this GPU")
+# Without --no-build-isolation their build does not find the torch that is here ("No module named 'torch'").
+FROM_SOURCE = frozenset({"flash-attn", "mamba-ssm", "causal-conv1d", "deepspeed", "natten", "gsplat"})
 USES_GPU = {
     "pytorch": "{python} -c \"import torch; print(torch.ones(1, device='cuda'))\"",
     "jax": '{python} -c "import jax; print(jax.devices())"',
@@ -90,10 +84,7 @@ REBOOT = sh("sudo reboot")
 DOCTOR = sh("gpustack doctor")
 
 
-def manager(facts: Facts) -> str | None:
-    """Return the package manager of the distribution, or None where we do not know it."""
-    name = text(told(facts, "linux-kernel"), "os_id")
-    return next((family for family, names in FAMILIES.items() if name in names), None)
+manager, ubuntu = driver_packages.manager, driver_packages.ubuntu
 
 
 def kernel(facts: Facts, named: str | None = None) -> Word:
@@ -106,69 +97,51 @@ def headers(facts: Facts) -> Command:
     return sh(HEADERS[manager(facts)], kernel=kernel(facts))
 
 
-def ubuntu(facts: Facts) -> bool:
-    """Return whether the distribution takes its packages from Ubuntu, which has NVIDIA's driver itself."""
-    return text(told(facts, "linux-kernel"), "os_id") in UBUNTU
-
-
 def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tuple[Command, ...]:
     """Return how a package is installed that NVIDIA's own repository has; ``arch`` names it where Arch Linux has it."""
     family, page = manager(facts), ADDRESS(guide)
     if family == "pacman" and arch:
         return (sh(INSTALL[family], packages=tuple(map(NAME, arch.split()))),)
     if family is None or family == "pacman":
-        return (sh("# install {package} from NVIDIA's repository: {page}", package=NAME(package), page=page),)
+        return (step("install {package} from NVIDIA's repository ({page})", package=NAME(package), page=page),)
     return (
-        sh("# NVIDIA's repository must be set up: {page}", page=page),
+        step("set up NVIDIA's repository first ({page})", page=page),
         sh(INSTALL[family], packages=NAME(package)),
     )
 
 
 def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[Command, ...]:
     """Give the commands that install a driver: of this branch, else of the last that runs the GPUs, else the newest."""
-    last = last or last_branch(facts, matrix)
-    number = branch or last
+    number = branch or last or last_branch(facts, matrix)
     if number is not None:
-        return _branch(facts, BRANCH(number), ends=number == last)
+        return driver_packages.commands(number, facts, matrix)
     if on_windows(facts):
-        return (sh("# on Windows, install the newest driver from nvidia.com"),)
+        return (step("on Windows, install the newest driver from nvidia.com"),)
     if ubuntu(facts):
         return sh("sudo apt-get update"), sh("sudo ubuntu-drivers install")
-    if text(told(facts, "linux-kernel"), "os_id") in OWN:
-        return (OWN[text(told(facts, "linux-kernel"), "os_id") or ""],)
+    name = driver_packages.distribution(facts) or ""
+    if name in OWN:
+        return (OWN[name],)
     if manager(facts) is None:
-        return (sh("# install NVIDIA's driver as your distribution says"),)
+        newest = max(one.number for one in drivers.branches(matrix) if one.kind in {"LTS", "PB"})
+        return driver_packages.commands(newest, facts, matrix)
     return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
-
-
-def _branch(facts: Facts, wanted: Word, *, ends: bool) -> tuple[Command, ...]:
-    """Return the commands that install a driver of a branch, which may be the last for the GPU."""
-    words = {"wanted": wanted, "until": LAST_FOR_GPU if ends else NOTHING}
-    if on_windows(facts):
-        return (sh("# on Windows, install branch {wanted} of NVIDIA's driver{until} from nvidia.com", **words),)
-    if ubuntu(facts):
-        note = sh("the last branch for this GPU") if ends else sh("where Ubuntu has that branch")
-        named = sh("sudo apt-get install nvidia-driver-{wanted}  # {note}", wanted=wanted, note=note)
-        return sh("sudo apt-get update"), named
-    return (sh("# install branch {wanted} of NVIDIA's driver{until}: {page}", **words, page=ADDRESS(DRIVERS)),)
 
 
 def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     """Return the last branch of the driver that runs every NVIDIA GPU here, or None where the newest does."""
-    named = (gpu.capability or products.capability_of(matrix, gpu.name) for gpu in gpus(facts))
-    known = (found.name for one in named if one and (found := matrix.arch(one)))
-    archs = {*known, *(arch for copy in ours(facts) if (arch := arch_on_bus(copy, matrix)))}
-    return min((span.last for span in map(matrix.span, archs) if span and span.last), default=None)
+    spans = map(matrix.span, driver_packages.archs(facts, matrix))
+    return min((span.last for span in spans if span and span.last), default=None)
 
 
 def reinstall(facts: Facts) -> Command:
     """Return the command that brings half-installed driver packages to one release."""
-    return REINSTALL.get(manager(facts) or "") or sh("# install all packages of NVIDIA's driver in one release")
+    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver in one release")
 
 
 def initramfs(facts: Facts) -> Command:
     """Return the command that rebuilds the initramfs."""
-    return INITRAMFS.get(manager(facts) or "") or sh("# rebuild the initramfs")
+    return INITRAMFS.get(manager(facts) or "") or step("rebuild the initramfs as your distribution says")
 
 
 def place(facts: Facts) -> str:
@@ -235,11 +208,9 @@ def jetson(build: Build) -> Fix:
     return Fix(
         text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
         commands=(
-            sh("cat /etc/nv_tegra_release  # the JetPack that the wheel must be for"),
-            sh(
-                "{python} -m pip uninstall -y torch torchvision torchaudio  # then install that wheel",
-                python=build.python,
-            ),
+            sh("cat /etc/nv_tegra_release"),
+            sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),
+            step("then install the wheel for the JetPack that the first command shows"),
         ),
         verify=verify(build),
     )

@@ -60,7 +60,7 @@ OTHERS = {
     "trt-sm-unsupported": ("TensorRT here", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "paddle-arch": (
         "This build of PaddlePaddle",
-        "# its wheels by CUDA: https://www.paddlepaddle.org.cn/en/install/quick",
+        "# its wheels by CUDA are on its page (https://www.paddlepaddle.org.cn/en/install/quick)",
     ),
 }
 LISTS = ("arch-supported", "ggml-arch", "paddle-arch")

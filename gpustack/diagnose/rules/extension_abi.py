@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.fixes import FROM_SOURCE, TORCH_INDEX
 from gpustack.diagnose.machine.extensions import (
     SERVING,
     SOURCES,
@@ -47,6 +47,7 @@ from gpustack.model.command import (
     either,
     requirement,
     sh,
+    step,
 )
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
@@ -231,7 +232,8 @@ def _vision_fix(facts: Facts, package: str, right: Companions | None, cuda: str 
 
 UNNAMED = "a compiled extension"
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
-BUILT_FOR = "{python} -m pip install {torch}  # the torch that it was built for"
+BUILT_HERE = "{python} -m pip install --force-reinstall --no-deps --no-build-isolation {wheel}"
+BUILT_FOR = "{python} -m pip install {torch}"
 PYG = (
     "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
     " -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
@@ -453,11 +455,13 @@ def _anew(extension: Extension, release: str | None, wanted: str | None, python:
     if wanted is None:
         name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
         if source is None:
-            return (sh("# build {name} for torch {torch}: from where it came", name=name, torch=torch),)
-        return (sh("# build {name} for torch {torch}: {source}", name=name, torch=torch, source=ADDRESS(source)),)
+            return (step("build {name} for torch {torch} from where it came", name=name, torch=torch),)
+        return (step("build {name} for torch {torch} ({source})", name=name, torch=torch, source=ADDRESS(source)),)
     wheel = DISTRIBUTION(wanted)
+    if wanted in FROM_SOURCE:
+        return (sh(BUILT_HERE, python=python, wheel=wheel),)
     again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)
     return (
-        sh("{again} {wheel}  # its release for torch {torch}", again=again, wheel=wheel, torch=torch),
-        sh("{again} --no-build-isolation --no-binary {wheel} {wheel}  # built here", again=again, wheel=wheel),
+        sh("{again} {wheel}", again=again, wheel=wheel),
+        sh("{again} --no-build-isolation --no-binary {wheel} {wheel}", again=again, wheel=wheel),
     )

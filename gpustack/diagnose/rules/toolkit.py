@@ -19,7 +19,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
-from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh
+from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
@@ -295,8 +295,8 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
         return Fix(
             text=f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
             commands=(
-                sh(
-                    "# name the older {name} to nvcc: -ccbin, NVCC_CCBIN, CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
+                step(
+                    "name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
                 ),
             ),
             verify=sh("nvcc --version"),
@@ -367,7 +367,7 @@ def _target_fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:
 
 def _newer(one: Target) -> tuple[Command, ...]:
     if not one.first:
-        return (sh("# install a newer CUDA toolkit"),)
+        return (step("install a newer CUDA toolkit"),)
     home = PATH(f"/usr/local/cuda-{one.first}")
     return (sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home),)
 
