@@ -10,7 +10,8 @@ from gpustack.ask.installed import install
 from gpustack.ask.plan import Search, alternatives, as_it_is
 from gpustack.ask.subjects import parse, resolve
 from gpustack.ask.why import judge
-from gpustack.diagnose.machine.completing import complete, platform
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects.torch import LINUX

@@ -9,7 +9,7 @@ from gpustack.ask import commands
 from gpustack.ask.given import made, put
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.why import PSEUDO, judge
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities, driver_release, on_windows
 from gpustack.diagnose.machine.values import copies, text, told
 from gpustack.diagnose.requirements.versions import draw
@@ -72,7 +72,7 @@ def as_it_is(search: Search) -> tuple[Alternative, ...]:
         return ()
     subject = search.at.subject
     spec = next((one.spec for one in _rows(search) if one.version == subject.version), f"=={subject.version}")
-    return (_made(Change.NONE, "nothing needs to change", search.at, spec),)
+    return (_made(Change.NONE, "nothing needs to change", search.at, spec, search),)
 
 
 def named(subject: Subject, spec: str) -> str:
@@ -83,13 +83,13 @@ def named(subject: Subject, spec: str) -> str:
     return f"{subject.name}{spec}{local}"
 
 
-def _made(kind: Change, change: str, judged: Judged, spec: str) -> Alternative:
+def _made(kind: Change, change: str, judged: Judged, spec: str, search: Search) -> Alternative:
     return Alternative(
         change=change,
         kind=kind,
         subject=named(judged.subject, spec),
         verdict=judged.verdict,
-        commands=commands.install(judged.subject, spec),
+        commands=commands.install(judged.subject, spec, search.facts, search.matrix),
     )
 
 
@@ -103,7 +103,7 @@ def _wheels(search: Search) -> Iterator[Alternative]:
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
         change = f"another build of the same release: {one.subject.tag}"
-        yield _made(Change.WHEEL, change, one, f"=={one.subject.version}")
+        yield _made(Change.WHEEL, change, one, f"=={one.subject.version}", search)
 
 
 def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
@@ -138,7 +138,9 @@ def _versions(search: Search) -> Iterator[Alternative]:
             native = native or found.verdict is Compatibility.COMPATIBLE
             subject = found.subject
             build = f", build {subject.tag}" if subject.tag and subject.component in {"pytorch", "jax"} else ""
-            yield _made(Change.VERSION, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec)
+            yield _made(
+                Change.VERSION, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec, search
+            )
 
 
 def _rows(search: Search) -> list[Candidate]:

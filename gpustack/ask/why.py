@@ -10,7 +10,8 @@ from gpustack.ask.installed import BROUGHT, brought, install, offered
 from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
 from gpustack.ask.releases import known
 from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
-from gpustack.diagnose.machine.completing import complete, platform
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import nvidia_here
 from gpustack.diagnose.machine.values import copies, version
 from gpustack.diagnose.requirements.python import COMPILED

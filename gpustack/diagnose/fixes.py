@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import driver_packages
+from gpustack.diagnose import driver_packages, installing
+from gpustack.diagnose.change_sets import change_set
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import version
-from gpustack.diagnose.requirements.fits import newest_torch, usable_tags
 from gpustack.matrix.subjects import drivers, torch
 from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
-    BUILD_TAG,
     KERNEL,
     NAME,
-    NOTHING,
     PATH,
     PYTHON,
     Command,
@@ -24,17 +22,18 @@ from gpustack.model.command import (
     sh,
     step,
 )
-from gpustack.model.report import Fix, Kept
+from gpustack.model.report import Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpustack.diagnose.change_sets import ChangeSet
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
 
-TORCH_INDEX = "https://download.pytorch.org/whl"
+TORCH_INDEX = installing.TORCH_INDEX
 TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"")
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
@@ -72,9 +71,6 @@ INITRAMFS = {
     "zypper": sh("sudo dracut --force"),
     "pacman": sh("sudo mkinitcpio -P"),
 }
-FORCE = sh("--force-reinstall")
-# Without --no-build-isolation their build does not find the torch that is here ("No module named 'torch'").
-FROM_SOURCE = frozenset({"flash-attn", "mamba-ssm", "causal-conv1d", "deepspeed", "natten", "gsplat"})
 USES_GPU = {
     "pytorch": "{python} -c \"import torch; print(torch.ones(1, device='cuda'))\"",
     "jax": '{python} -c "import jax; print(jax.devices())"',
@@ -149,56 +145,50 @@ def place(facts: Facts) -> str:
     return "On the machine that runs this container: " if facts.host.container else ""
 
 
-def install_torch(
-    python: Word, release: str | None, tag: str, *more: Word, series: bool = False, force: bool = True
-) -> Command:
-    """Give the command that installs a build of PyTorch: this release, the last patch of this series, or the newest."""
-    clause = f"=={release}.*" if series else f"=={release}"
-    return sh(
-        "{python} -m pip install {force} {torch} {more} --index-url {index}/{tag}",
-        python=python,
-        force=FORCE if force else NOTHING,
-        torch=requirement("torch", clause if release else ""),
-        more=more,
-        index=ADDRESS(TORCH_INDEX),
-        tag=BUILD_TAG(tag),
-    )
+def install_torch(python: Word, release: str, tag: str) -> Command:
+    """Return the command that installs this release of PyTorch in this build, whatever build of it is there now."""
+    torch_ = requirement("torch", f"=={release}+{tag}")
+    return sh("{python} -m pip install {torch} {index}", python=python, torch=torch_, index=installing.index(tag))
+
+
+def newest_with(tag: str, facts: Facts, matrix: Matrix) -> str | None:
+    """Return the newest release of PyTorch that is offered in this build, for the Python that is here."""
+    python = minor(version(facts, "python")) or None
+    known = [one for one in torch.releases(matrix) if python is None or python in one.pythons]
+    return next((one.version for one in reversed(known) if torch.build_of(matrix, one.version, tag)), None)
 
 
 def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
-    """Return in words and as commands the PyTorch that works here: this release if it can be, else the newest."""
-    series = minor(build.copy.version)
-    tags = [tag for tag in usable_tags(series, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
-    if tags:
-        release, tag = (build.copy.version or "").partition("+")[0], tags[0]
-    else:
-        newest = newest_torch(facts, matrix, minor(_python(build, facts)) or None)
-        if newest is None:
-            return None
-        release, tag = newest
-    words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio in the same command if used)."
-    return words, (install_torch(build.python, release, tag, series=not tags),)
+    """Return in words and as commands the PyTorch that works here instead, with all that is bound to it."""
+    now = ((build.copy.version or "").partition("+")[0], build.copy.build or "")
+    change = change_set(facts, matrix, build.copy.environment, besides=now)
+    return told_as(change, facts, build.copy.environment) if change else None
 
 
 def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
     """Return in words and as commands the newest PyTorch that works here; None where none is known."""
-    newest = newest_torch(facts, matrix, minor(version(facts, "python")) or None)
-    if newest is None:
-        return None
-    release, tag = newest
-    words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio if used)."
-    return words, (install_torch(PYTHON(None), release, tag, series=True),)
+    change = change_set(facts, matrix, besides=("", ""))
+    return told_as(change, facts, None) if change else None
 
 
-def any_torch(build: Build | None, matrix: Matrix, accelerator: str = "cuda") -> Fix:
+def told_as(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[str, tuple[Command, ...]]:
+    """Return a set of changes in words and as commands."""
+    others = installing.listed([f"{name} {version}" for name, version in change.pins.items() if name != "torch"])
+    beside = f" with {others}, which go with it" if others else " (with torchvision and torchaudio if used)"
+    text = f"Install PyTorch {change.torch}, build {change.tag}{beside}."
+    return text, installing.commands(change, facts, environment)
+
+
+def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: str = "cuda") -> Fix:
     """Return how to install a GPU build of PyTorch where the driver is not known well enough to choose it."""
     release = (build.copy.version or "").partition("+")[0] if build else ""
-    builds = torch.builds_of(matrix, release) if release else ()
-    offered = [one.tag for one in builds if one.accelerator == accelerator]
-    wanted, tag = (release, offered[0]) if offered else (None, USUAL[accelerator])
+    offered = [one.tag for one in torch.builds_of(matrix, release) if one.accelerator == accelerator]
+    tag = offered[0] if offered else USUAL[accelerator]
+    wanted = release if offered else newest_with(tag, facts, matrix)
+    python = build.python if build else PYTHON(None)
     return Fix(
         text=f"Install a build for this GPU, such as {tag}{SHOWS.get(accelerator, '')}.",
-        commands=(install_torch(build.python if build else PYTHON(None), wanted, tag),),
+        commands=(install_torch(python, wanted, tag),) if wanted else (),
         verify=TORCH_SEES,
     )
 
@@ -250,11 +240,3 @@ def rebuild(facts: Facts, text_: str, *commands: Command) -> Fix:
         needs_reboot=True,
         verify=sh("nvidia-smi"),
     )
-
-
-def _python(build: Build, facts: Facts) -> str | None:
-    """Return the version of the Python that a build is in."""
-    python = facts.find("python")
-    told_ = {copy.environment: copy.version for copy in python.instances} if python else {}
-    named = {one.python: one.version for one in facts.environments}
-    return told_.get(build.copy.environment) or named.get(build.copy.environment or "")

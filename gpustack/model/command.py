@@ -44,7 +44,9 @@ def code(template: str, **names: Word) -> Word:
 
 def either(*commands: Command) -> tuple[Command, ...]:
     """Return commands of which one is enough: the first to be typed, the others marked as what may replace it."""
-    return (*commands[:1], *(Command(f"{OTHER}{one}") for one in commands[1:]))
+    steps = [one for one in commands if one.startswith(STEP)]
+    typed = [one for one in commands if not one.startswith(STEP)]
+    return (*typed[:1], *steps, *(Command(f"{OTHER}{one}") for one in typed[1:]))
 
 
 def step(template: str, **words: Word | Command | Sequence[Word | Command]) -> Command:

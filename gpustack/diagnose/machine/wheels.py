@@ -169,7 +169,7 @@ def torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]
     """Return the command that installs the torch of this CUDA major that a wheel asks for, where one is known."""
     release = (wheel.torch or "").lstrip("=").partition("+")[0]
     tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
-    return (install_torch(SOME_PYTHON, release, tags[-1].tag, force=False),) if tags else ()
+    return (install_torch(SOME_PYTHON, release, tags[-1].tag),) if tags else ()
 
 
 def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:

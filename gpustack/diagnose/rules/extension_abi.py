@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.fixes import FROM_SOURCE, TORCH_INDEX
+from gpustack.diagnose import installing
+from gpustack.diagnose.change_sets import change_set, fitting, place
+from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.installing import FROM_SOURCE
 from gpustack.diagnose.machine.extensions import (
     SERVING,
     SOURCES,
@@ -39,7 +42,6 @@ from gpustack.model.command import (
     MODULE,
     NOTHING,
     PYTHON,
-    SOME_PYTHON,
     VERSION,
     Command,
     Word,
@@ -170,7 +172,7 @@ def _vision_finding(
         ),
         row=right.row if right else made.row if made else None,
         confidence=Confidence.CERTAIN if severity is Severity.ERROR else Confidence.LIKELY,
-        fix=_vision_fix(facts, package, right, own),
+        fix=_vision_fix(facts, matrix, package, right, own),
     )
 
 
@@ -210,8 +212,24 @@ def _of(right: Companions | None, package: str) -> str | None:
     return {"torchvision": right.torchvision, "torchaudio": right.torchaudio}.get(package)
 
 
-def _vision_fix(facts: Facts, package: str, right: Companions | None, cuda: str | None) -> Fix:
+def _together(facts: Facts, matrix: Matrix, environment: str | None, verify: Command) -> Fix | None:
+    """Return the one set of changes after which torch and all that is bound to it fit; None where none is known."""
+    change = change_set(facts, matrix, environment)
+    if change is None:
+        return None
+    return Fix(
+        text=installing.words(change, place(facts, environment).held),
+        commands=installing.commands(change, facts, environment),
+        verify=verify,
+    )
+
+
+def _vision_fix(facts: Facts, matrix: Matrix, package: str, right: Companions | None, cuda: str | None) -> Fix:
     build = torch(facts)
+    verify = sh("python -c {code}", code=code("import torch, {package}", package=MODULE(package)))
+    together = _together(facts, matrix, build.copy.environment if build else None, verify)
+    if together:
+        return together
     tag = build.copy.build if build and build.copy.build else f"cu{cuda.replace('.', '')}" if cuda else None
     known = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag))
     index = known if BUILD_TAG.holds(tag) else NOTHING
@@ -226,12 +244,13 @@ def _vision_fix(facts: Facts, package: str, right: Companions | None, cuda: str 
             sh("python -m pip uninstall -y torch {package}", package=DISTRIBUTION(package)),
             sh("python -m pip install {wanted} {index}", wanted=wanted, index=index),
         ),
-        verify=sh("python -c {code}", code=code("import torch, {package}", package=MODULE(package))),
+        verify=verify,
     )
 
 
 UNNAMED = "a compiled extension"
 TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
+NOT_A_WHEEL = "{again} --no-build-isolation --no-binary {name} {wheel}"
 BUILT_HERE = "{python} -m pip install --force-reinstall --no-deps --no-build-isolation {wheel}"
 BUILT_FOR = "{python} -m pip install {torch}"
 PYG = (
@@ -268,7 +287,9 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if page:
         yield _of_page(page, facts)
         return
-    yield from (_on_disk(one, facts) for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS)
+    yield from (
+        _on_disk(one, facts, matrix) for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS
+    )
     for message in said(facts, "pip-torch-conflict"):
         package = message.values.get("package", "").replace("_", "-")
         if package and package not in COMPANIONS:
@@ -340,11 +361,11 @@ def _abi_finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         ),
         row=extension.row,
         confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
-        fix=_abi_fix(extension, release, facts),
+        fix=_abi_fix(extension, release, facts, matrix),
     )
 
 
-def _on_disk(one: Unfitting, facts: Facts) -> Finding:
+def _on_disk(one: Unfitting, facts: Facts, matrix: Matrix) -> Finding:
     """Return an extension whose own file says what it misses, without having been loaded."""
     extension, symbol = one.extension, one.symbol
     lacks = (
@@ -363,7 +384,7 @@ def _on_disk(one: Unfitting, facts: Facts) -> Finding:
         because=(*one.because(facts), *because_package(facts, extension.name)),
         row=extension.row,
         confidence=Confidence.CERTAIN,
-        fix=_abi_fix(extension, one.torch, facts, python=PYTHON(one.environment)),
+        fix=_abi_fix(extension, one.torch, facts, matrix, environment=one.environment),
     )
 
 
@@ -403,7 +424,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
         because=(because_said(message), *because_package(facts, extension.name)),
         row=extension.row,
-        fix=_abi_fix(extension, values["have"], facts, built),
+        fix=_abi_fix(extension, values["have"], facts, matrix, built=built),
     )
 
 
@@ -424,44 +445,64 @@ def _abi_pinned(message: Message, package: str, facts: Facts, matrix: Matrix) ->
         because=(because_said(message), *because_torch(facts)),
         row=extension.row,
         confidence=Confidence.POSSIBLE,
-        fix=_abi_fix(extension, found, facts, needs.lstrip("=")),
+        fix=_abi_fix(extension, found, facts, matrix, built=needs.lstrip("=")),
     )
 
 
 def _abi_fix(
-    extension: Extension, release: str | None, facts: Facts, built: str | None = None, python: Word = SOME_PYTHON
+    extension: Extension,
+    release: str | None,
+    facts: Facts,
+    matrix: Matrix,
+    *,
+    built: str | None = None,
+    environment: str | None = None,
 ) -> Fix:
-    name = extension.name
+    name, python = extension.name, PYTHON(environment)
     wanted = built or (extension.torch or "").lstrip("=")
     plain = wanted.partition("+")[0]
     exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
     module = name.replace("-", "_")
+    shown = (
+        sh("{python} -c {code}", python=python, code=code("import torch, {module}", module=MODULE(module)))
+        if module.isidentifier()
+        else sh('{python} -c "import torch"', python=python)
+    )
+    together = _together(facts, matrix, environment, shown) if extension.version else None
+    if together:
+        return together
+    wanted_release = fitting(name, facts, matrix, environment, (release or "").partition("+")[0])
     return Fix(
         text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
         + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
         commands=either(
-            *_anew(extension, release, distribution_of(name, facts), python),
+            *_anew(extension, release, distribution_of(name, facts), wanted_release, python),
             *((sh(BUILT_FOR, python=python, torch=requirement("torch", f"=={plain}")),) if exact else ()),
         ),
-        verify=sh("{python} -c {code}", python=python, code=code("import torch, {module}", module=MODULE(module)))
-        if module.isidentifier()
-        else sh('{python} -c "import torch"', python=python),
+        verify=shown,
     )
 
 
-def _anew(extension: Extension, release: str | None, wanted: str | None, python: Word) -> tuple[Command, ...]:
-    """Return how it is reinstalled, or built here; only in words where pip is not known to have it."""
+def _anew(
+    extension: Extension, release: str | None, wanted: str | None, fit: str | None, python: Word
+) -> tuple[Command, ...]:
+    """Return how it is reinstalled in its release that fits, or built here; in words where pip may not have it."""
     torch = VERSION(release) if release else HERE
     if wanted is None:
         name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
         if source is None:
             return (step("build {name} for torch {torch} from where it came", name=name, torch=torch),)
         return (step("build {name} for torch {torch} ({source})", name=name, torch=torch, source=ADDRESS(source)),)
-    wheel = DISTRIBUTION(wanted)
+    wheel = requirement(wanted, f"=={fit}" if fit else "")
     if wanted in FROM_SOURCE:
         return (sh(BUILT_HERE, python=python, wheel=wheel),)
     again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)
     return (
         sh("{again} {wheel}", again=again, wheel=wheel),
-        sh("{again} --no-build-isolation --no-binary {wheel} {wheel}", again=again, wheel=wheel),
+        sh(
+            "{again} --no-build-isolation --no-binary {name} {wheel}",
+            again=again,
+            name=DISTRIBUTION(wanted),
+            wheel=wheel,
+        ),
     )

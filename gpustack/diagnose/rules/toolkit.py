@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
-from gpustack.diagnose.machine.completing import platform
-from gpustack.diagnose.machine.frameworks import dotted
+from gpustack.diagnose.machine.frameworks import dotted, platform
 from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
@@ -136,8 +135,9 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
     commands = [sh(use, cuda=DOTTED(wanted))] if wanted and is_version(wanted) else []
     cuda = parsed(found)
     tag = _tag(facts, matrix, cuda) if cuda else None
-    if tag:
-        commands.append(fixes.install_torch(SOME_PYTHON, None, tag))
+    release = fixes.newest_with(tag, facts, matrix) if tag else None
+    if tag and release:
+        commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return Fix(
         text=f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
