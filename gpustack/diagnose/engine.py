@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
 from gpustack.diagnose import another_environment, deep_messages, requirements
+from gpustack.diagnose.candidates import candidates
 from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.evidence import weighed
 from gpustack.diagnose.machine import amd, exercised, intel
@@ -98,6 +99,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     chosen = facts.environments[0].python if facts.environments else None
     contracts = tuple(broken.tied(one, findings) for one in contracts)
     contracts = (*contracts, *broken.spoken(findings, contracts))
+    whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
     return Report(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         host=facts.host,
@@ -109,7 +111,8 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
             for one in facts.environments
         ),
-        verdict=verdict(findings, facts, _inside(chosen, works), blind=blind(failures)),
+        verdict=whole_verdict,
+        candidates=candidates(facts, matrix, findings, whole_verdict),
         taken=facts.taken,
         deep=facts.deep,
         seconds=facts.seconds,

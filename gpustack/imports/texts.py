@@ -25,6 +25,7 @@ from gpustack.imports import (
 )
 from gpustack.imports.deadline import OutOfTime, unread, within
 from gpustack.imports.gathered import Gathered
+from gpustack.matrix.subjects.candidates import index
 from gpustack.matrix.subjects.messages import Wording
 from gpustack.model.facts import Unseen
 
@@ -142,10 +143,11 @@ class Text:
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 
-    def listen(self, into: Gathered, _matrix: Matrix) -> None:
+    def listen(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what people say in words."""
         words.read(self.origin, messages.spoken(self.raw[:MOST_WORDS]), into, self.told)
         words.read(self.origin, self.asides, into)
+        into.words |= index(matrix).words(messages.clean(self.raw))
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:
