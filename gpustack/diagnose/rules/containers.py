@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.nodes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import ADDRESS, NAME, either, sh
+from gpustack.model.command import ADDRESS, NAME, either, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -211,9 +211,9 @@ def _snap_fix(*, named: bool) -> Fix:
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         commands=(
             sh("sudo snap save docker"),
-            sh("# sudo snap remove docker, when images and volumes are saved or not needed"),
-            sh(
-                "# install docker-ce from Docker's repository, and nvidia-container-toolkit: {page}",
+            step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
+            step(
+                "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
                 page=ADDRESS(CONTAINERS),
             ),
             sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),

@@ -180,6 +180,17 @@ class WheelSpan(Stated):
         return f"{name} {which} is made for CUDA {self.cuda}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CondaBuilds(Stated):
+    """The CUDA versions for which conda-forge builds one release of PyTorch for Linux."""
+
+    torch: str
+    cudas: tuple[CudaVersion, ...] = field(metadata=key("cuda"))
+
+    def __str__(self) -> str:
+        return f"conda-forge builds torch {self.torch} for CUDA {', '.join(map(str, self.cudas))}"
+
+
 def jax_releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
     """Return the releases of JAX that are known, oldest first."""
     return matrix.rows("jax", "releases", JaxRelease)
@@ -265,3 +276,9 @@ def onnxruntime_feeds(matrix: Matrix, version: str) -> tuple[Feed, ...]:
     """Return the builds of this onnxruntime-gpu for another CUDA."""
     feeds = matrix.rows("onnxruntime", "feeds", Feed)
     return tuple(one for one in feeds if one.version == minor(version) and one.only.holds(version))
+
+
+def on_conda_forge(matrix: Matrix, version: str, cuda: CudaVersion) -> bool:
+    """Return whether conda-forge is known to build this release for this CUDA."""
+    rows = matrix.rows("torch_wheels", "conda", CondaBuilds)
+    return any(one.torch == version and cuda in one.cudas for one in rows)
