@@ -87,7 +87,7 @@ def main() -> NoReturn:
         if isinstance(error, OSError) and error.errno in FULL:  # typer's own help and version
             give_up_output()
             _leave(f"standard output cannot be written: {error.strerror}", OutputError.exit_code)
-        if "-v" in arguments or "--verbose" in arguments:
+        if {"-v", "-vv", "--verbose"} & set(arguments):
             import traceback
 
             traceback.print_exc()

@@ -11,6 +11,7 @@ import typer
 
 from gpustack.cli.options import (
     Deep,
+    Detail,
     Drawings,
     Everywhere,
     Fail,
@@ -19,6 +20,7 @@ from gpustack.cli.options import (
     Output,
     Outputs,
     Pythons,
+    Quiet,
     Redacted,
     RedactedBy,
     Shapes,
@@ -65,7 +67,8 @@ def doctor(
     redacted: RedactedBy = None,
     fail_on: Fail = "error",
     timeout: Timeout = None,
-    verbose: Verbose = False,
+    verbose: Detail = 0,
+    quiet: Quiet = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that fix it."""
     from gpustack.diagnose.engine import judge, ready
@@ -96,7 +99,7 @@ def doctor(
 
         return in_time(of, facts, until)
 
-    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    how = How(redacted=redacted, verbose=verbose, quiet=quiet, fail_on=fail_on, origins=origins or ())
     report = deliver(wanted, judged, how)
     raise typer.Exit(int(counts(fail_on, report.verdict.status.value, report.findings)))
 

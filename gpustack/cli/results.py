@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,21 +31,24 @@ INTERRUPTED = 130
 OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 Made = TypeVar("Made", bound="Report | BenchReport")
 STANDARD_INPUT = "-"
+PROGRAM = "gpustack"
 ORDER = "gpustack.order"
 FOR_OTHERS = frozenset({"html", "markdown", "github", "sarif", "junit"})  # redacted unless the user says otherwise
 SUMMARY = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY = 1_000_000  # bytes; GitHub refuses more than 1 MiB
 
 
-def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
+def shown(
+    report: Report | BenchReport, written: Format, output: Path | None, *, verbose: int, quiet: bool = False
+) -> str:
     """Return a report as text or JSON, as wide and as coloured as its place can be."""
-    measured = hasattr(report, "results")
-    more = {} if measured else {"example": example()}
-    form = "bench" if measured else "check" if hasattr(report, "policy") else "text"
-    return rendered(report, written, form, output, verbose=verbose, **more)
+    if hasattr(report, "results"):
+        return rendered(report, written, "bench", output, verbose=verbose)
+    form = "check" if hasattr(report, "policy") else "text"
+    return rendered(report, written, form, output, verbose=verbose, quiet=quiet, example=example())
 
 
-def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: bool, **more: str) -> str:
+def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: int, **more: object) -> str:
     """Return a result as JSON, or as text of this form for its place."""
     if written == "json":
         return renderer("json")(made)
@@ -59,16 +63,32 @@ def example() -> str:
     return str(near if near.is_file() else EXAMPLES / near.name)
 
 
-def look(output: Path | None) -> dict[str, int | bool]:
-    """Return how wide, with which letters and whether in colour text may be written."""
+def called() -> str:
+    """Return how the user calls gpustack, so that a hint can be typed as it is printed."""
+    import shutil
+
+    if os.environ.get("UV_RUN_RECURSION_DEPTH"):
+        return "uv run gpustack"
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        return f"{'python' if shutil.which('python') == sys.executable else sys.executable} -m gpustack"
+    found = shutil.which(PROGRAM)
+    near = program.name == PROGRAM and program.is_file() and not (found and Path(found).samefile(program))
+    return shlex.quote(sys.argv[0]) if near else PROGRAM
+
+
+def look(output: Path | None) -> dict[str, int | bool | str]:
+    """Return how wide, with which letters and whether in colour text may be written, and how gpustack is called."""
     import shutil
 
     terminal = output is None and sys.stdout.isatty()
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
     return {
         "width": shutil.get_terminal_size((80, 24)).columns if terminal or "COLUMNS" in os.environ else 80,
-        "colour": terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+        "colour": not os.environ.get("NO_COLOR")
+        and (bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")),
         "ascii": not encoding.lower().startswith("utf"),
+        "program": called(),
     }
 
 
@@ -138,7 +158,8 @@ class How:
     """How results are written, whatever their form; ``redacted`` is None where the form decides."""
 
     redacted: bool | None = None
-    verbose: bool = False
+    verbose: int = 0
+    quiet: bool = False
     fail_on: Threshold = "error"
     origins: Sequence[str] = ()
 
@@ -236,7 +257,9 @@ def summarise(reported: Report | BenchReport, summary: Path) -> None:
 
 def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
     if place.written in {"text", "json"}:
-        return shown(reported, "json" if place.written == "json" else "text", place.output, verbose=how.verbose)
+        return shown(
+            reported, "json" if place.written == "json" else "text", place.output, verbose=how.verbose, quiet=how.quiet
+        )
     return renderer(place.written)(reported, _told(reported, place, how))
 
 

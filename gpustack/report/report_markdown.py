@@ -138,7 +138,7 @@ def _parts(reported: Reported) -> Iterator[str]:
 def _machine(report: Report) -> Iterator[str]:
     if isinstance(report, CheckReport):
         yield f"Verdict of the doctor: {safe(report.verdict.status.value)}."
-    yield line(where(report))
+    yield line(where(report.host))
     if works := report.verdict.works:
         yield table(["framework", ""], [[code(name), WORKS[answer]] for name, answer in works.items()])
 
