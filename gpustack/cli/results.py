@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from typer.core import TyperCommand
-
+from gpustack.cli import terminal
+from gpustack.cli.helping import ORDER
+from gpustack.cli.terminal import DASH
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
 from gpustack.model import writing
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 Made = TypeVar("Made", bound="Report | BenchReport")
-STANDARD_INPUT = "-"
-PROGRAM = "gpustack"
-ORDER = "gpustack.order"
 FOR_OTHERS = frozenset({"html", "markdown", "github", "sarif", "junit"})  # redacted unless the user says otherwise
 SUMMARY = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY = 1_000_000  # bytes; GitHub refuses more than 1 MiB
@@ -52,7 +48,7 @@ def rendered(made: object, written: Format, form: str, output: Path | None, *, v
     """Return a result as JSON, or as text of this form for its place."""
     if written == "json":
         return renderer("json")(made)
-    return renderer(form)(made, verbose=verbose, **look(output), **more)
+    return renderer(form)(made, verbose=verbose, **terminal.look(output), **more)
 
 
 def example() -> str:
@@ -63,66 +59,11 @@ def example() -> str:
     return str(near if near.is_file() else EXAMPLES / near.name)
 
 
-def called() -> str:
-    """Return how the user calls gpustack, so that a hint can be typed as it is printed."""
-    import shutil
-
-    if os.environ.get("UV_RUN_RECURSION_DEPTH"):
-        return "uv run gpustack"
-    program = Path(sys.argv[0])
-    if program.name == "__main__.py":
-        return f"{'python' if shutil.which('python') == sys.executable else sys.executable} -m gpustack"
-    found = shutil.which(PROGRAM)
-    near = program.name == PROGRAM and program.is_file() and not (found and Path(found).samefile(program))
-    return shlex.quote(sys.argv[0]) if near else PROGRAM
-
-
-def look(output: Path | None) -> dict[str, int | bool | str]:
-    """Return how wide, with which letters and whether in colour text may be written, and how gpustack is called."""
-    import shutil
-
-    terminal = output is None and sys.stdout.isatty()
-    encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
-    return {
-        "width": shutil.get_terminal_size((80, 24)).columns if terminal or "COLUMNS" in os.environ else 80,
-        "colour": not os.environ.get("NO_COLOR")
-        and (bool(os.environ.get("FORCE_COLOR")) or (terminal and os.environ.get("TERM") != "dumb")),
-        "ascii": not encoding.lower().startswith("utf"),
-        "program": called(),
-    }
-
-
 def counts(fail_on: Threshold, verdict: str | None, findings: Sequence[Finding]) -> bool:
     """Tell whether anything stands at or above the threshold; info never counts."""
     order = ("error", "warning", "unknown")
     counted = order[: order.index(fail_on) + 1] if fail_on in order else ()
     return verdict in counted or any(finding.severity.value in counted for finding in findings)
-
-
-class Counted:
-    """How many Pythons are done, on one line of standard error that is written over again."""
-
-    def __init__(self) -> None:
-        """Begin with nothing written."""
-        self.said = ""
-
-    def __call__(self, done: int, every: int) -> None:
-        """Say it where it has changed."""
-        said = f"gpustack: {done} of {every} Pythons looked at …"
-        if said != self.said:
-            sys.stderr.write("\r" + said.ljust(len(self.said)))
-            sys.stderr.flush()
-            self.said = said
-
-    def clear(self) -> None:
-        """Leave the line empty."""
-        sys.stderr.write("\r" + " " * len(self.said) + "\r")
-        sys.stderr.flush()
-
-
-def standard_input() -> BinaryIO:
-    """Return what is piped in; nothing where somebody closed it before we were started."""
-    return sys.stdin.buffer if sys.stdin else BytesIO()
 
 
 def give_up_output() -> None:
@@ -132,12 +73,13 @@ def give_up_output() -> None:
 
 def write(text: str, output: Path | None) -> None:
     """Write the result where it was asked for; a reader that has gone away is no error, a full disk is."""
-    if output is not None:
+    if output is not None and str(output) != DASH:
         writing.write(output, text)
         return
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if not (terminal.long(text) and terminal.paged(text)):
+            sys.stdout.write(text)
+            sys.stdout.flush()
     except BrokenPipeError:
         give_up_output()
     except OSError as error:
@@ -164,17 +106,6 @@ class How:
     origins: Sequence[str] = ()
 
 
-class Ordered(TyperCommand):
-    """A command that remembers in which order its options were typed."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
-        """Read the arguments, and keep the names of the options in their order."""
-        typed = list(args)
-        rest: list[str] = super().parse_args(ctx, args)
-        ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
-        return rest
-
-
 def places(
     context: typer.Context, written: Sequence[Shape | Traced] | None, outputs: Sequence[Path] | None
 ) -> list[Place]:
@@ -199,7 +130,7 @@ def places(
 
 
 def _standard(place: Place) -> Place:
-    return replace(place, output=None) if place.output == Path(STANDARD_INPUT) else place
+    return replace(place, output=None) if place.output == Path(DASH) else place
 
 
 def _apart(found: list[Place]) -> list[Place]:
@@ -286,7 +217,7 @@ def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
     path, here, home = Path(origin), isolation.here(), str(Path.home())
     outside = path.is_absolute() and not (here and path.is_relative_to(here))
     shown = path.name if outside and hidden else origin if outside or not here else os.path.relpath(path, here)
-    yield origin, origin if origin == STANDARD_INPUT else shown
+    yield origin, origin if origin == DASH else shown
     if origin.startswith(f"{home}/"):
         yield origin.replace(home, "~", 1), shown
 

@@ -15,10 +15,10 @@ from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_text import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, bar, number
+from gpustack.report.finding_text import block, title
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import cause, figures
 from gpustack.report.summary import alike, few, listed
-from gpustack.report.text import block, title
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Fix, Health, Report, Severity
+from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Health, Report, Severity
+from gpustack.report.finding_text import MARK, WORD, block, commands, fix, title
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import cause, chosen, where, works
 from gpustack.report.stack_text import stack
@@ -18,9 +19,6 @@ from gpustack.report.summary import (
     fact,
     families,
     few,
-    heading,
-    paragraphs,
-    reasons,
     strongest,
 )
 
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from gpustack.report.page import Page
     from gpustack.report.summary import Family
 
-MARK = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
-WORD = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN: "not known", Severity.INFO: "note"}
 SEVERAL = {**WORD, Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "notes"}
 VERDICT = {
     Health.HEALTHY: ("ok", "HEALTHY", "good"),
@@ -45,8 +41,6 @@ SECTIONS = {
     Severity.UNKNOWN: "NOT KNOWN",
     Severity.INFO: "NOTES",
 }
-FEW = 3
-COMMAND_INDENT = 4
 MOST_CAUSES, MOST_FACTS, MOST_BRIEF, MOST_NOTES = 3, 2, 3, 2
 MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
 MOST_LETTERS = 320  # of what is said beside the commands of a fix
@@ -102,7 +96,7 @@ def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[
     yield from (_all if page.verbose else _screen)(report, roots, rest, page)
     if report.verdict.status is Health.NO_GPU and example:
         yield Line(body=write(page, "To see a diagnosis, read a recorded broken machine:"))
-        yield from _commands((f"gpustack doctor --from {example}",), page)
+        yield from commands((f"gpustack doctor --from {example}",), page)
     yield from _foot(report, roots or rest, page)
 
 
@@ -192,7 +186,7 @@ def _wanted(report: Report, page: Page) -> Iterator[Line]:
     if blank:
         yield Line(lead=Text("  "), body=write(page, f"Nothing was recognised in {few(blank, 2)}."))
     said = "Give --from the whole error message, or the output of one or more of these commands:"
-    yield from (Line(lead=Text("  "), body=write(page, said)), *_commands(PASTE, page))
+    yield from (Line(lead=Text("  "), body=write(page, said)), *commands(PASTE, page))
 
 
 def _foot(report: Report, families: Sequence[Family], page: Page) -> Iterator[Line]:
@@ -243,72 +237,6 @@ def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
 def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[Line]:
     wanted = [(head, follow) for head, follow in families if head.severity is severity]
     yield from section(SECTIONS[severity], _blocks(wanted, page), page)
-
-
-def block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    """Yield a finding in full: its title, what is known, the fix, its like on other instances, what follows."""
-    yield title(finding, page)
-    yield from indent(2, _full(finding, others, follow, page))
-
-
-def title(finding: Finding, page: Page) -> Line:
-    """Return the line that says what is wrong, with mark and word."""
-    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
-    said = f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}{sure}: "
-    return Line(body=write(page, (said, finding.severity.value), (finding.title, "head")), hang=Text("  "))
-
-
-def _full(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    place = f"{finding.key}, in the {finding.layer.value} layer ({finding.component})"
-    yield Line(body=write(page, (place, "dim")))
-    for paragraph in paragraphs(finding):
-        yield Line(body=write(page, paragraph))
-    if others:
-        yield from _list("The same holds for:", _others(others), page)
-    if finding.because or finding.row:
-        yield from _list("How we know:", reasons(finding, strengths=page.verbose > 1), page)
-    if finding.fix:
-        yield Line()
-        yield from fix(finding.fix, page)
-    if follow:
-        yield from _list("What follows from it:", _titles(follow, page), page)
-
-
-def fix(wanted: Fix, page: Page) -> Iterator[Line]:
-    """Yield what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
-    yield Line(body=write(page, (heading(wanted), "head"), f" {wanted.text}"))
-    yield from _commands(wanted.commands, page)
-    if wanted.verify:
-        yield Line(body=write(page, ("Check:", "head")))
-        yield from _commands((wanted.verify,), page)
-
-
-def _commands(commands: Iterable[str], page: Page) -> Iterator[Line]:
-    for command in commands:
-        yield Line(lead=Text(" " * COMMAND_INDENT), body=write(page, (page.command(command), "command")), whole=True)
-
-
-def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
-    yield Line()
-    yield Line(body=write(page, (heading, "head")))
-    for item in items:
-        yield Line(lead=Text("- "), body=write(page, item))
-
-
-def _others(findings: Sequence[Finding]) -> list[str]:
-    """Return a few by what they say, many by whom they speak of."""
-    if len(findings) <= FEW:
-        return [one.title for one in findings]
-    return [few((one.instance or one.title for one in findings), len(findings))]
-
-
-def _titles(findings: Sequence[Finding], page: Page) -> list[str]:
-    """Return consequences by their titles, those of one id once."""
-    said = []
-    for first, more in alike(findings):
-        often = f" (and {len(more)} more like it)" if more else ""
-        said.append(f"{first.title}{often}" + (f" [{first.key}]" if page.verbose else ""))
-    return said
 
 
 def _python(one: EnvironmentVerdict) -> str:
