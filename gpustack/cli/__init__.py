@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, measuring, tracing
-from gpustack.cli.helping import PROGRAM, Command, Group, meant
+from gpustack.cli import asking, checking, examining, fleet, measuring, tracing
+from gpustack.cli.helping import PROGRAM, helped, meant
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.cli.terminal import called
 from gpustack.errors import GpustackError, OutputError
@@ -28,7 +28,6 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 app = typer.Typer(
     name="gpustack",
-    cls=Group,
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -70,13 +69,15 @@ for command in (
     asking.explain,
     asking.selftest,
 ):
-    app.command(cls=Command)(command)
+    app.command()(command)
 app.add_typer(asking.matrix)
+app.add_typer(fleet.fleet)
+GROUPS = helped(app)
 
 
 def main() -> NoReturn:
     """Run the command line; what goes wrong is one line on standard error, and the exit code that goes with it."""
-    arguments = meant(sys.argv[1:], ("matrix",))
+    arguments = meant(sys.argv[1:], GROUPS)
     completing = COMPLETE in os.environ or any(one.endswith("-completion") for one in arguments)
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):

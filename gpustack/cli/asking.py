@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.helping import Command, Group, systems, words
+from gpustack.cli.helping import systems, words
 from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 matrix = typer.Typer(
     name="matrix",
-    cls=Group,
     help="Ask the compatibility matrix: what goes with what, why, and what would work instead.",
     rich_markup_mode=None,
 )
@@ -49,7 +48,7 @@ Machine = Annotated[
 Here = Annotated[bool, typer.Option("--here", help="On this machine; what is given beside it counts instead.")]
 
 
-@matrix.command(cls=Command)
+@matrix.command()
 def show(
     subject: Annotated[
         str,
@@ -124,10 +123,10 @@ for _name, _help in (
         "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands.",
     ),
 ):
-    matrix.command(_name, cls=Command, help=_help)(_question(_name))
+    matrix.command(_name, help=_help)(_question(_name))
 
 
-@matrix.command(cls=Command)
+@matrix.command()
 def update(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which components.", show_default="all")

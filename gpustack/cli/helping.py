@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from gpustack.errors import UsageError
+
+if TYPE_CHECKING:
+    import typer
 
 ORDER = "gpustack.order"
 PROGRAM = "gpustack"
@@ -26,6 +29,21 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "explain": ("explain driver-too-old-for-cuda-build", "explain Xid 79"),
     "selftest": ("selftest", "selftest -v"),
     "report": ("report -o bundle.zip", "report --from machine.json -o bundle.zip"),
+    "fleet": ("fleet collect nodes --engine slurm", "fleet judge nodes"),
+    "fleet collect": ("fleet collect nodes --engine slurm", "fleet collect nodes --engine ssh --nodes gpu[001-128]"),
+    "fleet judge": ("fleet judge nodes", "fleet judge nodes --format html -o fleet.html"),
+    "fleet diff": ("fleet diff monday today", "fleet diff monday today --format json"),
+    "fleet since": (
+        "fleet since gpu-xid --store nodes/fleet.sqlite",
+        "fleet since gpu-ecc-error --store nodes/fleet.sqlite --format json",
+    ),
+    "fleet gate": (
+        "fleet gate gpu[001-008] --store nodes/fleet.sqlite",
+        "fleet gate --store nodes/fleet.sqlite --warnings",
+    ),
+    "fleet pairs": ("fleet pairs plan gpu[001-128]", "fleet pairs decode results.txt"),
+    "fleet pairs plan": ("fleet pairs plan gpu[001-128]", "fleet pairs plan gpu[001-128] --rounds 5 --seed 7"),
+    "fleet pairs decode": ("fleet pairs decode results.txt", "fleet pairs decode results.txt --by rack"),
     "matrix": ("matrix show pytorch", "matrix why torch==2.7.1+cu128 --driver 550.54.15"),
     "matrix show": ("matrix show pytorch", "matrix show cudnn --format json"),
     "matrix why": (
@@ -89,6 +107,17 @@ class Group(TyperGroup):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's, which typer hides
         """Write the examples."""
         _write_examples(ctx, formatter)
+
+
+def helped(app: typer.Typer) -> tuple[str, ...]:
+    """Give each command and group of this one the help above, and return the names of its groups."""
+    app.info.cls = Group
+    for command in app.registered_commands:
+        command.cls = Command
+    groups = [group.typer_instance for group in app.registered_groups if group.typer_instance]
+    for one in groups:
+        helped(one)
+    return tuple(str(one.info.name) for one in groups)
 
 
 def meant(arguments: Sequence[str], groups: Iterable[str]) -> list[str]:

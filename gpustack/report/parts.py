@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import alike, families, listed
+from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
+from gpustack.report.summary import alike, families, ground, listed
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Host
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
+WORTH_TELLING = 0.03  # the weight of a likely cause
+TEXT = "text"  # the component of a ground that is words
 TECHNIQUE = "technique"  # what a server can do here: what it cannot is no fault
 
 
@@ -143,7 +145,7 @@ def counted(reported: Reported) -> Mapping[Severity, int]:
 def of_policy(row: Held) -> Outcome:
     """Return what came of a rule of the policy."""
     unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # nobody could look, or it does not apply
-    return {True: Outcome.OK, False: Outcome.ERROR, None: unsure}[row.ok]
+    return {True: Outcome.OK, False: Outcome.WARNING if row.warns else Outcome.ERROR, None: unsure}[row.ok]
 
 
 def of_contract(edge: Contract, chosen: str | None) -> Outcome:
@@ -230,6 +232,8 @@ def cause(report: Report) -> str:
     if status is Health.UNKNOWN and open_:
         return open_.rstrip(".")
     able = {name: held for name, held in chosen(report).items() if held}
+    if status is Health.UNKNOWN and report.candidates:
+        return f"nothing is proven; most likely: {report.candidates[0].title.rstrip('.')}"
     return works(able) if status is Health.HEALTHY and able else SAID[status]
 
 
@@ -237,6 +241,26 @@ def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
     """Yield each contract and what came of it."""
     chosen = report.environments[0].python if report.environments else None
     yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
+
+
+def likely_heading(report: Report) -> str:
+    """Return what stands above the likely causes."""
+    return "Other likely causes" if report.verdict.root_causes else "Likely causes, none proven"
+
+
+def likely(report: Report) -> tuple[tuple[str, str, tuple[str, ...], Decide], ...]:
+    """Return the likely causes: the title, the id with its weight, what speaks for it, and what decides."""
+    first = report.candidates[: not report.verdict.root_causes]
+    told = (*first, *(one for one in report.candidates[len(first) :] if one.weight >= WORTH_TELLING))
+    return tuple((one.title, f"{one.id}, {one.weight:.0%}", tuple(_speaking(one)), one.decide) for one in told)
+
+
+def _speaking(one: Candidate) -> Iterator[str]:
+    if one.because:
+        grounds = [f"the words {by.value}" if by.component == TEXT else ground(by) for by in one.because]
+        yield f"What speaks for it: {'; '.join(grounds)}"
+    if one.similar:
+        yield f"Recorded machines like it: {listed([alike.source for alike in one.similar])}"
 
 
 def _by_severity(family: Family) -> int:

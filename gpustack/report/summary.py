@@ -227,7 +227,7 @@ def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
     """
     for one in finding.because:
         weaker = strengths and one.strength is not Strength.MEASURED
-        yield _because(one) + (f" ({one.strength.value})" if weaker else "")
+        yield ground(one) + (f" ({one.strength.value})" if weaker else "")
     if finding.row:
         row = finding.row
         yield f"Rule: {row.text} ({row.source}, checked {row.checked})"
@@ -276,7 +276,8 @@ def fact(because: Because) -> str:
     return f'"{held}"' if because.component == "message" else f"{because.component} {because.fact}: {held}"
 
 
-def _because(because: Because) -> str:
+def ground(because: Because) -> str:
+    """Return a fact that something rests on, in words."""
     source = f", from {because.source}" if because.source else ""
     return f"{because.component} {because.fact}: {value(because.value)}{source}"
 

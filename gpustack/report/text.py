@@ -12,7 +12,7 @@ from rich.text import Text
 from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Health, Report, Severity
 from gpustack.report.finding_text import MARK, WORD, block, commands, fix, title
 from gpustack.report.lines import Line, indent, renderer, write
-from gpustack.report.parts import cause, chosen, where, works
+from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
 from gpustack.report.summary import (
     alike,
@@ -97,7 +97,8 @@ def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[
     if report.verdict.status is Health.NO_GPU and example:
         yield Line(body=write(page, "To see a diagnosis, read a recorded broken machine:"))
         yield from commands((f"gpustack doctor --from {example}",), page)
-    yield from _foot(report, roots or rest, page)
+    named = (*(head.id for head, _ in roots), *(one.id for one in report.candidates), *(head.id for head, _ in rest))
+    yield from _foot(report, named, page)
 
 
 def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: Page) -> Iterator[Line]:
@@ -110,6 +111,11 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
         if number:
             yield title(first, page)
         yield from indent(2, _cause(first, others, follow, page))
+    if groups and likely(report):
+        named = few((one[0] for one in likely(report)), 1)
+        yield Line(body=write(page, (f"{likely_heading(report)}: ", "head"), named), short=True)
+    elif not groups:
+        yield from section(likely_heading(report), _candidates(report, page), page)
     left = [*groups[MOST_CAUSES:], *_grouped(sorted(rest, key=_weight))]
     if groups:
         yield Line()
@@ -122,6 +128,17 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
     elif report.not_seen:
         named = few((f"{one.what} ({one.why})" for one in report.not_seen), 2)
         yield Line(lead=write(page, f"{page.mark('ask')} "), body=write(page, f"not checked: {named}"), short=True)
+
+
+def _candidates(report: Report, page: Page) -> Iterator[Line]:
+    """Yield the likely causes, the first with what decides; all of each with ``-v``."""
+    for number, (what, place, speaking, decide) in enumerate(likely(report), 1):
+        short = not page.verbose
+        yield Line(lead=Text(f"{number}. "), body=write(page, (what, "head"), (f" ({place})", "dim")), short=short)
+        if number == 1 or page.verbose:
+            yield from (Line(lead=Text("   "), body=write(page, one), short=short) for one in speaking)
+            yield Line(lead=Text("   "), body=write(page, f"To decide: {_begins(decide.text)}"))
+            yield from indent(2, commands(decide.commands, page))
 
 
 def _open(family: Family) -> bool:
@@ -177,7 +194,7 @@ def _more(findings: Sequence[Finding], page: Page) -> Line:
 
 
 def _nothing_known(report: Report) -> bool:
-    return report.verdict.status is Health.UNKNOWN and not report.findings
+    return report.verdict.status is Health.UNKNOWN and not report.findings and not report.candidates
 
 
 def _wanted(report: Report, page: Page) -> Iterator[Line]:
@@ -189,7 +206,7 @@ def _wanted(report: Report, page: Page) -> Iterator[Line]:
     yield from (Line(lead=Text("  "), body=write(page, said)), *commands(PASTE, page))
 
 
-def _foot(report: Report, families: Sequence[Family], page: Page) -> Iterator[Line]:
+def _foot(report: Report, ids: Sequence[str], page: Page) -> Iterator[Line]:
     """Yield what more there is to see; with ``-v`` what made this report."""
     if page.verbose:
         made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
@@ -197,7 +214,7 @@ def _foot(report: Report, families: Sequence[Family], page: Page) -> Iterator[Li
         more = "" if page.verbose > 1 else "; -vv adds every component, source and time"
         yield from (Line(), Line(body=write(page, (f"{made}; {took}{more}.", "dim"))))
         return
-    explained = f"{page.program} explain {families[0][0].id} says why." if families else ""
+    explained = f"{page.program} explain {ids[0]} says why." if ids else ""
     more = "-v adds the stack and all evidence; --format html is a page to send."
     yield Line(body=write(page, (more, "dim")))
     if explained:
@@ -208,6 +225,7 @@ def _all(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: 
     """Yield every finding in full, the stack, and what was not checked."""
     heading = "ROOT CAUSE" if len(roots) == 1 else "ROOT CAUSES, MOST LIKELY FIRST"
     yield from section(heading, _blocks(roots, page), page)
+    yield from section(likely_heading(report).upper(), _candidates(report, page), page)
     yield from _of(Severity.ERROR, rest, page)
     yield from section("THE STACK, TOP FIRST", stack(report, page), page)
     for severity in (Severity.WARNING, Severity.UNKNOWN, Severity.INFO):

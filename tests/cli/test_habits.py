@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,10 +20,16 @@ from tests.cli.test_cli import gpustack
 REPO = Path(__file__).resolve().parents[2]
 EXAMPLE = REPO / "examples" / "driver-too-old.json"
 ROOT = get_command(cli.app)
-NAMES = [*ROOT.commands, *(f"matrix {one}" for one in ROOT.commands["matrix"].commands)]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", NAMES)
+def named(command: object, before: str = "") -> Iterator[str]:
+    """Yield the name of each command below this one."""
+    for name, one in getattr(command, "commands", {}).items():
+        yield f"{before}{name}"
+        yield from named(one, f"{before}{name} ")
+
+
+@pytest.mark.parametrize("name", list(named(ROOT)))
 def test_each_help_has_whole_sentences_and_two_examples(name: str) -> None:
     text = gpustack(*name.split(), "--help").stdout
     assert "..." not in text.replace("]...", "").replace("SUBJECT...", "").replace("WORDS...", "")

@@ -53,6 +53,7 @@ def test_a_machine_says_what_it_is_and_whether_it_was_real(path: Path) -> None:
     ]
     kept = {
         "messages": [],
+        "words": [],
         **told,
         "environments": pythons,
         "components": components,
