@@ -34,7 +34,8 @@ HEAD = re.compile(
 TITLE = re.compile(r"^[ \t>#]*\S{1,4} (?:error|warning|note|unknown): ", re.MULTILINE)
 PLACE = re.compile(r"^[^\n]*\bin\s+the\s+[\w-]+\s+layer\s+\([\w.-]+\)", re.MULTILINE)
 REASONS = re.compile(
-    r"^[ \t>*-]*(?:How we know|What to type|THE STACK, TOP FIRST\b)|^[ \t>]*Fix(?: \([a-z ]+\))?: ", re.MULTILINE
+    r"^[ \t>*-]*(?:How we know|What to type|For maintainers: |THE STACK, TOP FIRST\b)|^[ \t>]*Fix(?: \([a-z ]+\))?: ",
+    re.MULTILINE,
 )
 # The other forms: each line of it, or the whole between two marks.
 OTHERS = re.compile(

@@ -215,6 +215,15 @@ def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding,
     yield from ((group[0], tuple(group[1:])) for group in groups)
 
 
+def grouped(among: Sequence[Family]) -> list[tuple[Finding, tuple[Finding, ...], list[Finding]]]:
+    """Return the heads of the families, those alike on other instances together, with all that follows from them."""
+    by_head = {head.key: follow for head, follow in among}
+    return [
+        (first, others, [one for head in (first, *others) for one in by_head[head.key]])
+        for first, others in alike(head for head, _ in among)
+    ]
+
+
 def paragraphs(finding: Finding) -> list[str]:
     """Return what is known of a finding beside its title."""
     return [line for line in map(str.strip, finding.detail.splitlines()) if line]

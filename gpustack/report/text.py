@@ -15,10 +15,10 @@ from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
 from gpustack.report.summary import (
-    alike,
     fact,
     families,
     few,
+    grouped,
     strongest,
 )
 
@@ -105,7 +105,7 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
     """Yield each root cause with what matters of it, and all else in one line each."""
     if not roots and report.verdict.status is Health.UNKNOWN:
         roots, rest = [one for one in rest if _open(one)], [one for one in rest if not _open(one)]
-    groups = _grouped(roots)
+    groups = grouped(roots)
     for number, (first, others, follow) in enumerate(groups[:MOST_CAUSES]):
         yield Line()
         if number:
@@ -116,7 +116,7 @@ def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], pag
         yield Line(body=write(page, (f"{likely_heading(report)}: ", "head"), named), short=True)
     elif not groups:
         yield from section(likely_heading(report), _candidates(report, page), page)
-    left = [*groups[MOST_CAUSES:], *_grouped(sorted(rest, key=_weight))]
+    left = [*groups[MOST_CAUSES:], *grouped(sorted(rest, key=_weight))]
     if groups:
         yield Line()
     most = MOST_BRIEF if groups else MOST_NOTES
@@ -147,15 +147,6 @@ def _open(family: Family) -> bool:
 
 def _weight(family: Family) -> int:
     return tuple(Severity).index(family[0].severity)
-
-
-def _grouped(families: Sequence[Family]) -> list[tuple[Finding, tuple[Finding, ...], list[Finding]]]:
-    """Return the heads of the families, those alike on other instances together, with all that follows from them."""
-    by_head = {head.key: follow for head, follow in families}
-    return [
-        (first, others, [one for head in (first, *others) for one in by_head[head.key]])
-        for first, others in alike(head for head, _ in families)
-    ]
 
 
 def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
@@ -246,7 +237,7 @@ def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
     """Yield findings in full, with a blank line between two; those alike on other instances once."""
-    for number, (first, others, follow) in enumerate(_grouped(families)):
+    for number, (first, others, follow) in enumerate(grouped(families)):
         if number:
             yield Line()
         yield from block(first, others, follow, page)

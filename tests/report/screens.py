@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from gpustack.model.report import Health, Severity
+from gpustack.report import report_markdown
 from gpustack.report.parts import cause
 from gpustack.report.summary import alike
 from gpustack.report.text import render
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpustack.model.report import Report
 
-WIDTH, ONE_CAUSE, WELL = 80, 24, 8
+WIDTH, ONE_CAUSE, WELL, PASTED = 80, 24, 8, 40
 
 
 def height(text: str) -> int:
@@ -43,5 +44,8 @@ def wrong(report: Report) -> Iterator[str]:
         yield "a note alone makes it degraded"
     if "not checked" in text.lower() and "everything" in text.lower():
         yield f"it says that all was checked, and what was not:\n{text}"
+    pasted = report_markdown.render(report)
+    if len(list(alike(roots))) <= 1 and len(pasted.splitlines()) > PASTED:
+        yield f"the Markdown has {len(pasted.splitlines())} lines of {PASTED}:\n{pasted}"
     if len(render(report, quiet=True).splitlines()) != 1:
         yield "the quiet report is not one line"
