@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, fleet, measuring, tracing
+from gpustack.cli import asking, bundling, checking, examining, fleet, measuring, tracing
 from gpustack.cli.helping import PROGRAM, helped, meant
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
 from gpustack.cli.terminal import called
@@ -62,6 +62,7 @@ for command in (
     examining.stack,
     examining.snapshot,
     checking.diff,
+    bundling.report,
     checking.check,
     measuring.bench,
     measuring.stress,
