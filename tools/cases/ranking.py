@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tools.cases import Case
 
 FILE = assets.MATRIX / "candidates.toml"
-LEAST_OFTEN = 3  # machines in which a word stands
+LEAST_OFTEN = 2  # machines in which a word stands
 SMOOTHING = 0.3
 OF_FINDINGS, OF_MESSAGES = 1.0, 0.6  # what the text of a finding, or of a message's row, counts beside a machine
 MOST_OF_CASE = 32  # words by which a recorded machine is found again

@@ -1,0 +1,93 @@
+"""Words that are no name of ours: a GPU by its product's name, and what recorded machines with such words had."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.candidates import likely
+from gpustack.explain import topics
+from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects.candidates import index, tokens
+from gpustack.matrix.subjects.gpus import capability_of
+from gpustack.matrix.subjects.messages import patterns
+from gpustack.model.facts import Facts, Layer
+from gpustack.model.matrix_answer import Kind, Meaning
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.amd_intel import GfxTarget
+    from gpustack.model.report import Candidate
+
+LONGEST = 60  # letters of a GPU's name
+MOST = 3
+SHORTEST = 5  # letters of a word that a message is known by: shorter ones are ordinary, or names
+# Words of messages and findings that say nothing of the stack by themselves.
+ORDINARY = frozenset(
+    "about above after again against already being below between brought build built cannot could doesn error every"
+    " first found given going hello other right start still their there these thing things think those through today"
+    " train until using where which while within without world would write wrong".split()
+)
+
+
+def gpu(text: str, matrix: Matrix) -> Iterator[Meaning]:
+    """Yield what is known of a GPU by its name."""
+    if len(text) > LONGEST:
+        return
+    capability, target = capability_of(matrix, text), gfx_of(matrix, text)
+    architecture = matrix.arch(capability) if capability else None
+    if architecture:
+        known = topics.of_architecture(architecture)
+        yield replace(known, title=f"{text} is a GPU of {known.title}")
+    elif target:
+        yield _of_target(target)
+
+
+def shared(text: str, matrix: Matrix) -> Iterator[Meaning]:
+    """Yield the findings that recorded machines with such words had, where one of the words tells something."""
+    held = index(matrix)
+    seen = tokens(text) & held.features.keys()
+    if any(_telling(word, matrix) for word in seen):
+        ranked = tuple(likely(Facts(words=tuple(sorted(seen))), matrix))
+        yield _of_likely(text, ranked[:MOST])
+
+
+def _telling(word: str, matrix: Matrix) -> bool:
+    """Return whether a word is one of the stack's, or of what programs say when something is wrong."""
+    if "_" in word or word in index(matrix).names:
+        return True
+    if len(word) < SHORTEST or word in ORDINARY or " " in word:
+        return False
+    found = re.compile(rf"(?<![a-z\\]){re.escape(word)}(?![a-z])", re.IGNORECASE)
+    said = (one.match for one in patterns(matrix))
+    return any(map(found.search, said)) or any(found.search(" ".join(topics.text(one))) for one in topics.ids())
+
+
+def _of_target(one: GfxTarget) -> Meaning:
+    """Return what is known of a target of AMD's GPUs."""
+    return Meaning(
+        kind=Kind.ARCHITECTURE,
+        id=one.gfx,
+        title=f"{one.generation}: an architecture of AMD's GPUs, such as {', '.join(one.names)}.",
+        layer=Layer.HARDWARE,
+        stands_on=("amd-gpu",),
+        see=("rocminfo | grep -E 'Marketing Name|gfx'",),
+        findings=topics.leads(("rocm-gfx-unsupported", "gpu-unsupported-by-kfd")),
+        row=one.row,
+    )
+
+
+def _of_likely(words: str, ranked: Sequence[Candidate]) -> Meaning:
+    """Return what recorded machines had of which such words were said."""
+    first = ranked[0]
+    return Meaning(
+        kind=Kind.MESSAGE,
+        id="likely-causes",
+        title="Not known as a whole; recorded machines with such words had one of these. Nothing proves which.",
+        says=(f"Words: {words}",),
+        fix=first.decide.text,
+        see=first.decide.commands,
+        findings=topics.leads(one.id for one in ranked),
+    )
