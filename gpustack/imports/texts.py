@@ -16,8 +16,10 @@ from gpustack.imports import (
     messages,
     nvidia_smi,
     packages,
+    past,
     python_session,
     shell,
+    short_codes,
     statements,
     words,
 )
@@ -129,14 +131,15 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what programs printed."""
-        self.raw = file_names.own(self.raw)
+        self.raw = past.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
         for reader in READERS:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
-        from_messages.read(tuple(one.message for one in found), into)
+        found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 

@@ -143,7 +143,7 @@ def counted(reported: Reported) -> Mapping[Severity, int]:
 def of_policy(row: Held) -> Outcome:
     """Return what came of a rule of the policy."""
     unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # nobody could look, or it does not apply
-    return {True: Outcome.OK, False: Outcome.ERROR, None: unsure}[row.ok]
+    return {True: Outcome.OK, False: Outcome.WARNING if row.warns else Outcome.ERROR, None: unsure}[row.ok]
 
 
 def of_contract(edge: Contract, chosen: str | None) -> Outcome:

@@ -54,6 +54,7 @@ LEVEL = {
 }
 RESULT = {True: "✅ ok", False: "❌ not kept", None: "does not apply"}
 UNSEEN = "❔ could not be seen"
+MORE = "⚠️ more than wanted"
 FIGURE = {Mark.OK: "✅", Mark.LOW: "⚠️", Mark.UNSTEADY: "❔", Mark.FAILED: "❌", Mark.SKIPPED: ""}
 BLOCKS = 20
 
@@ -159,7 +160,7 @@ def _candidates(report: Report) -> Iterator[str]:
 
 
 def _kept(row: Held) -> str:
-    return UNSEEN if row.unseen else RESULT[row.ok]
+    return UNSEEN if row.unseen else MORE if row.warns else RESULT[row.ok]
 
 
 def _findings(reported: Reported) -> Iterator[str]:
