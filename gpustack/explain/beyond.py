@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 LONGEST = 60  # letters of a GPU's name
 MOST = 3
-SHORTEST = 5  # letters of a word that a message is known by: shorter ones are ordinary, or names
+SHORTEST = 4  # letters of a word that tells something
 # Words of messages and findings that say nothing of the stack by themselves.
 ORDINARY = frozenset(
-    "about above after again against already being below between brought build built cannot could doesn error every"
-    " first found given going hello other right start still their there these thing things think those through today"
-    " train until using where which while within without world would write wrong".split()
+    re.findall(
+        r"\w+",
+        """about above after again against already been being below between block both brought build built cannot could
+        does doesn each error even event ever every first found from given going have hello here just left like main many
+        more most much near next only other right some start still such than that their them then there these they thing
+        things think this those through today train until upon using very want well were what when where which while
+        will with within without world would write wrong your""",
+    )
 )
 
 
@@ -45,20 +50,24 @@ def gpu(text: str, matrix: Matrix) -> Iterator[Meaning]:
         yield _of_target(target)
 
 
-def shared(text: str, matrix: Matrix) -> Iterator[Meaning]:
-    """Yield the findings that recorded machines with such words had, where one of the words tells something."""
+def shared(text: str, matrix: Matrix, *, exact: bool) -> Iterator[Meaning]:
+    """Yield the findings that recorded machines with such words had, where enough of the words tell something.
+
+    Where it has to be ``exact``, one of them is a symbol or the name of an error.
+    """
     held = index(matrix)
     seen = tokens(text) & held.features.keys()
-    if any(_telling(word, matrix) for word in seen):
+    words = [word for word in re.findall(r"\w+", text.lower()) if len(word) >= SHORTEST]
+    symbols = any("_" in word for word in seen)
+    telling = 0 if exact or symbols else sum(word in seen and _telling(word, matrix) for word in words)
+    if symbols or telling > len(words) / 2 or (not exact and seen & held.names):
         ranked = tuple(likely(Facts(words=tuple(sorted(seen))), matrix))
         yield _of_likely(text, ranked[:MOST])
 
 
 def _telling(word: str, matrix: Matrix) -> bool:
-    """Return whether a word is one of the stack's, or of what programs say when something is wrong."""
-    if "_" in word or word in index(matrix).names:
-        return True
-    if len(word) < SHORTEST or word in ORDINARY or " " in word:
+    """Return whether a word is one of what programs say when something is wrong."""
+    if word in ORDINARY:
         return False
     found = re.compile(rf"(?<![a-z\\]){re.escape(word)}(?![a-z])", re.IGNORECASE)
     said = (one.match for one in patterns(matrix))
