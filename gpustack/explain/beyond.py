@@ -28,11 +28,12 @@ SHORTEST = 4  # letters of a word that tells something
 ORDINARY = frozenset(
     re.findall(
         r"\w+",
-        """about above after again against already been being below between block both brought build built cannot could
-        does doesn each error even event ever every first found from given going have hello here just left like main many
-        more most much near next only other right some start still such than that their them then there these they thing
-        things think this those through today train until upon using very want well were what when where which while
-        will with within without world would write wrong your""",
+        """about above after again against already been being below between block both brought build built
+        cannot could does doesn each error even event ever every first found from given going have
+        hello here just left like main many more most much near next only other right some start still
+        such than that their them then there these they thing things think this those through today
+        train until upon using very want well were what when where which while will with within without
+        world would write wrong your""",
     )
 )
 

@@ -67,11 +67,7 @@ class Document:
     seen: frozenset[str]
     source: str = ""
     weight: float = 1.0
-
-    @property
-    def repository(self) -> str:
-        """Where the thread is from."""
-        return self.source.partition("#")[0].strip().lower()
+    repository: str = ""
 
 
 def document(case: Case, matrix: Matrix) -> Document:
@@ -80,7 +76,9 @@ def document(case: Case, matrix: Matrix) -> Document:
     words = (tokens(clean(text)) for text in case.inputs.values())
     seen = frozenset().union(features(facts), *words)
     cause = NOTHING_WRONG if case.healthy else case.root_cause
-    return Document(cause=cause, seen=frozenset(filter(SPELT.issuperset, seen)), source=case.source)
+    return Document(
+        cause=cause, seen=frozenset(filter(SPELT.issuperset, seen)), source=case.source, repository=case.repository
+    )
 
 
 def vocabulary(matrix: Matrix) -> Iterator[Document]:
@@ -180,6 +178,11 @@ class Score:
     three: int
     five: int
     surprise: float
+
+    def __str__(self) -> str:
+        """The figures on a line."""
+        first, three, five = (number / self.machines for number in (self.first, self.three, self.five))
+        return f"{self.machines} machines: first {first:.1%}, of three {three:.1%}, of five {five:.1%}"
 
 
 def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> tuple[Score, Score]:
