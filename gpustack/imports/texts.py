@@ -13,6 +13,7 @@ from gpustack.imports import (
     environment_report,
     file_names,
     from_messages,
+    joins,
     messages,
     nvidia_smi,
     packages,
@@ -178,6 +179,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
             except OutOfTime:
                 late[text.origin] = None
             heard[text.origin] = heard.get(text.origin, 0) + into.count - before
+    joins.join(into, matrix)
     silent = tuple(text.origin for text in texts if not heard[text.origin] and text.origin not in late)
     cut = (Unseen(what=text.origin, why=LINES_CUT, enable_by=SHORTER) for text in texts if text.cut)
     missed = map(unread, late)
