@@ -183,6 +183,7 @@ class Found(NamedTuple):
     """A message, and whether it is most of its line: what else stands there then is the program's as well."""
 
     message: Message
+    row: Wording
     whole: bool
     aside: str = ""  # what somebody wrote beside it, in the same line, after a comma or a semicolon
 
@@ -247,7 +248,7 @@ def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -
     strength = Strength.STATED if spoken else Strength.MESSAGE
     values = {**pattern.values, **said}
     message = Message(kind=pattern.kind, line=line, origin=origin, values=values, strength=strength)
-    return Found(message, whole, _aside(line, " ".join(match.group().split())))
+    return Found(message, pattern, whole, _aside(line, " ".join(match.group().split())))
 
 
 def _aside(line: str, said: str) -> str:

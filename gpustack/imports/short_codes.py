@@ -72,4 +72,4 @@ def _plain(code: Number) -> str:
 def _found(code: Number, line: str, origin: str, matrix: Matrix) -> Found:
     row = next(one for one in patterns(matrix) if one.kind == code.message)
     values = {**row.values, "code": str(code.number)}
-    return Found(Message(kind=row.kind, line=line, origin=origin, values=values), whole=False)
+    return Found(Message(kind=row.kind, line=line, origin=origin, values=values), row, whole=False)
