@@ -63,7 +63,7 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
     inside = any(into.host.get(name) for name in ("container", "wsl"))
     if not said or inside or into.fact("nvidia.ko", "loaded") or into.knows("kernel-log"):
         return
-    origin = said[0].origin
+    origin, into.strength = said[0].origin, said[0].strength
     for one in said:
         running = one.values.get("needs", "").partition(" ")[0] or _folder(one.values.get("folder", ""))
         if running and not into.version("linux-kernel"):

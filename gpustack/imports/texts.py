@@ -22,6 +22,7 @@ from gpustack.imports import (
     shell,
     short_codes,
     statements,
+    states,
     words,
 )
 from gpustack.imports.deadline import OutOfTime, unread, within
@@ -140,6 +141,7 @@ class Text:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
         found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)

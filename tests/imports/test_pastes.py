@@ -29,7 +29,7 @@ PASTES: Mapping[str, Sequence[Mapping[str, str]]] = tomllib.loads(
     Path(__file__).with_name("pastes.toml").read_text("utf-8")
 )
 CODES = [one for family in FAMILIES for one in numbers(MATRIX, family) if one.message]
-SICK = {"joined": 36, "codes": 43, "states": 27}  # how many of each kind yield their finding first, at the least
+SICK = {"joined": 36, "codes": 43, "states": 38}  # how many of each kind yield their finding first, at the least
 
 
 @cache
@@ -148,3 +148,38 @@ def test_a_log_that_shows_the_module_at_work_outweighs_a_failing_nvidia_smi() ->
     log = "NVRM: RmInitAdapter failed! (0x62:0x40:2393)\nNVRM: GPU 0000:01:00.0: rm_init_adapter failed"
     failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
     assert root(log, failed)[0] != "nvidia-module-not-loaded"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The graphics card drops off under load.", "fallen-off-bus"),
+        ("My card goes up to 104 C and dies.", "overheat"),
+        ("Apparently nobody ever installed the container toolkit here.", "toolkit-missing-said"),
+        ("nvidia_uvm was never loaded on this box.", "uvm-missing"),
+        ("I never enrolled the MOK key.", "module-key-said"),
+        ("We have MIG on but there are no instances.", "mig-no-instance"),
+    ],
+)
+def test_a_thing_and_its_state_are_read_from_words(sentence: str, kind: str) -> None:
+    assert (kind, Strength.STATED) in {(one.kind, one.strength) for one in read(sentence).messages}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The graphics card never drops off under load.", "fallen-off-bus"),
+        ("Until last week the card would vanish, it was the riser.", "fallen-off-bus"),
+        ("What happens if the GPU disappears?", "fallen-off-bus"),
+        ("The container lost its GPU, so the GPU is gone in there.", "fallen-off-bus"),
+        ("What limits a card that is at 104 C?", "overheat"),
+        ("The junction reaches 104 C, the card is at 80 C.", "overheat"),
+        ("The container toolkit is installed and nothing is missing.", "toolkit-missing-said"),
+        ("no container of nvidia-docker comes up", "toolkit-missing-said"),
+        ("nvidia_uvm is loaded.", "uvm-missing"),
+        ("Mali: Mali device driver loaded", "nvml-not-loaded"),
+        ("The MOK key is enrolled.", "module-key-said"),
+    ],
+)
+def test_what_is_denied_supposed_or_past_is_no_state(sentence: str, kind: str) -> None:
+    assert kind not in {one.kind for one in read(sentence).messages}
