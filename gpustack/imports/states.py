@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.prose import Meaning
 
-CLAUSE = re.compile(r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n")
+CLAUSE = re.compile(
+    r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
+)
 # A clause that says nothing of now, or nothing for sure.
 VOID = re.compile(
     r"\?|\b(?:if|whether|unless|would|should|could|might|may|maybe|suppose|make sure|check|was the|used to|previously"
