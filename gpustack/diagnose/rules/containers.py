@@ -170,8 +170,17 @@ def _cgroup_fix() -> Fix:
 
 RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
 NO_LIBRARY = "toolkit-needs-nvml"
+GPU_UNSEEN = "gpu-unused-said"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
-SNAP_FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
+SNAP_FAILS = (
+    NO_LIBRARY,
+    *TOOLKIT,
+    "toolkit-driver-not-loaded",
+    "no-device",
+    "cuda-available-false",
+    *NOT_FOUND,
+    GPU_UNSEEN,
+)
 
 
 @rule("docker-snap", layer=Layer.CONTAINER, component="docker", severity=Severity.ERROR, from_messages=True)
