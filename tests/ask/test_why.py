@@ -142,7 +142,7 @@ TRUTHS = [
     (("bitsandbytes==0.45.0",), {"python": "3.7"}, UNKNOWN),
     (("flash-attn==2.8.3",), {"driver": "390.157"}, UNKNOWN),
     (("torch==2.7.1",), {"gcc": "13"}, UNKNOWN),
-    (("vllm==0.9.2",), {"os": "windows"}, UNKNOWN),
+    (("vllm==0.9.2",), {"os": "windows"}, FAILS),
     (("jax==0.9.0",), {"os": "windows", "driver": "551.61"}, UNKNOWN),
     (("driver==570.133.20",), {"driver": "470.256.02"}, UNKNOWN),
     # what no row states is unknown, whatever is given
