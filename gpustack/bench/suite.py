@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpustack.model.rows import Architecture
 
 FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc", "p2p", "nccl")
+SEVERAL = frozenset({"pair", "all"})
 SLOWER, FASTER = 0.75, 1.25  # of what the row lets expect: parts are cut by half or more, and no probe errs so much
 ALL = {"wgmma"}  # instructions that reach the whole rate: measured on an H200, 2026-11-21, 4078 of 4096 (bf16)
 
@@ -34,8 +35,10 @@ class Bench:
     """One benchmark as its file declares it. ``limit`` says which ceiling it has: pcie.h2d, hbm, compute.bf16 ...
 
     ``train``, ``rest`` and ``budget`` are seconds where it needs others than the usual; ``quick`` tells
-    whether it is one of the short suite. ``scope`` is how many GPUs it takes; ``company`` are those beside the first,
-    which are given to ``prepare`` too where it takes more than one.
+    whether it is one of the short suite. ``scope`` is how many GPUs it takes: several that are "abreast" do the same at
+    the same time, each in a child of its own, "all" are served by the child of the first. ``company`` are those beside
+    the first, which are given to ``prepare`` too where it takes a pair or all. One that is ``alone`` has the host to
+    itself: no other GPU works meanwhile.
     """
 
     id: str
@@ -47,12 +50,13 @@ class Bench:
     rest: float = 0.0
     budget: float | None = None
     quick: bool = True
-    scope: Literal["one", "pair", "all"] = "one"
+    scope: Literal["one", "abreast", "pair", "all"] = "one"
+    alone: bool = False
     company: tuple[int, ...] = ()
 
     def jobs(self, lab: Lab) -> AbstractContextManager[list[Job]]:
         """Return the ways to do its work, one of which is to be measured."""
-        return self.prepare(lab) if self.scope == "one" else self.prepare(lab, self.company)
+        return self.prepare(lab, self.company) if self.scope in SEVERAL else self.prepare(lab)
 
 
 @cache

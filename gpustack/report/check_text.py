@@ -67,7 +67,7 @@ def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Ite
 
 def _rule(row: Held, page: Page) -> Line:
     """Return one rule of the policy: its mark, its name, what was found, what was wanted, and where that stands."""
-    mark, style = ("ask", "unknown") if row.unseen else ROWS[row.ok]
+    mark, style = ("ask", "unknown") if row.unseen else ("warn", "warning") if row.warns else ROWS[row.ok]
     wanted = f" (wanted: {row.wanted})" if row.wanted != row.found or row.ok is not True else ""
     place = f" [{row.place}]" if row.place and (row.ok is not True or page.verbose) else ""
     head = (f"{page.mark(mark)} ", style), (row.rule, "head")

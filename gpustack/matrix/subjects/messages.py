@@ -126,6 +126,11 @@ class Wording:
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
 
+    @property
+    def stated(self) -> bool:
+        """Whether people say it, and no program prints it."""
+        return True
+
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
 
@@ -145,6 +150,11 @@ class Pattern(Wording):
     source: str
     checked: str
     finding: str | None = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether people say it, and no program prints it."""
+        return self.source.startswith(("wording", "facts of"))
 
     @property
     def row(self) -> Row:
