@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
 Kind = TypeVar("Kind")
+SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,10 @@ class Matrix:
         """Return the range that an NVIDIA GPU's PCI device number is in, or None."""
         return next((one for one in self.pci_ranges if one.first <= device <= one.last), None)
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of this name."""
+        return any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml"))
+
     def table(self, name: str) -> Mapping[str, Any]:
         """Return one file as it is; raises BrokenError where it is damaged."""
         if name not in self._held:
@@ -197,10 +202,14 @@ class Matrix:
         place = name, part, kind
         if place not in self._made:
             try:
-                lines = enumerate(self.table(name)[part])
+                held = self.table(name)
+                lines = enumerate(held[part])
             except (KeyError, TypeError) as error:
                 raise _damaged(f"{name}.{part}", error) from error
-            self._made[place] = tuple(_row(f"{name}.{part}", number, line, kind) for number, line in lines)
+            shared = {key: held[key] for key in SHARED if key in held}
+            self._made[place] = tuple(
+                _row(f"{name}.{part}", number, {**shared, **line}, kind) for number, line in lines
+            )
         return cast("tuple[Kind, ...]", self._made[place])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements.records import Record
-from gpustack.model.command import GPU, PCI, Command, sh
+from gpustack.model.command import GPU, PCI, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence
 
@@ -184,7 +184,7 @@ RECORDS: Mapping[str, Record] = {
         "shows).",
         commands=lambda gpu: (
             sh("nvidia-smi -q -d POWER -i {gpu}", gpu=GPU(gpu)),
-            sh("# sudo nvidia-smi -pl WATTS -i {gpu}", gpu=GPU(gpu)),
+            step("set it with `sudo nvidia-smi -pl WATTS -i {gpu}`", gpu=GPU(gpu)),
         ),
         verify=_speed,
         needs_root=True,
