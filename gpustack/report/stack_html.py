@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 NONE: Mapping[str, str] = {}
+DRAWN = (Status.PRESENT, Status.FAILED)
 KEPT = {Kept.OK: "good", Kept.LIMITED: "warn", Kept.BROKEN: "bad", Kept.UNKNOWN: "ask"}
 TONE = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
 WORD = {Severity.ERROR: "Error", Severity.WARNING: "Warning", Severity.UNKNOWN: "Not known", Severity.INFO: "Note"}
@@ -30,7 +31,7 @@ HELD = {
     "ok": ("good", "kept"),
     "error": ("bad", "not kept"),
     "warning": ("warn", "more than wanted"),
-    "skipped": ("ask", "could not be seen"),
+    "skipped": ("ask", "not checked"),
     "note": ("none", "does not apply"),
 }
 
@@ -76,7 +77,11 @@ def _vendor(name: str, own: Sequence[Component], faults: Mapping[str, str]) -> s
     if not own:
         return ""
     heading = tag("span", safe(name), "vendor") if name else ""
-    return tag("div", heading + "".join(_system(one, faults.get(one.id)) for one in own), "systems")
+    drawn = [one for one in own if one.status in DRAWN or one.id in faults]
+    absent = [one for one in own if one not in drawn]
+    folded = tag("summary", f"{len(absent)} absent or not in use") + "".join(_system(one, None) for one in absent)
+    inside = heading + "".join(_system(one, faults.get(one.id)) for one in drawn)
+    return tag("div", inside + (tag("details", folded, "folded") if absent else ""), "systems")
 
 
 def _system(one: Component, fault: str | None) -> str:
@@ -148,7 +153,7 @@ def fixed(fix: Fix) -> str:
     commands = "\n".join(safe(one_line(command)) for command in fix.commands)
     told = tag("p", f"{tag('b', safe(heading(fix)))} {safe(fix.text)}")
     typed = tag("pre", commands) if commands else ""
-    check = tag("p", "Then check with:", "about") + tag("pre", safe(one_line(fix.verify))) if fix.verify else ""
+    check = tag("p", "Check:", "about") + tag("pre", safe(one_line(fix.verify))) if fix.verify else ""
     return tag("div", told + typed + check, "fix")
 
 
