@@ -92,9 +92,12 @@ def _question(name: str) -> Callable[..., None]:
     ) -> None:
         from gpustack.ask import answering
         from gpustack.ask.given import Given
+        from gpustack.ask.words import understood
         from gpustack.matrix import Matrix
 
         rows = Matrix()
+        asked = understood(subjects, rows)
+        subjects, here = list(asked.subjects), here or (asked.here and not origins)
         given = Given(
             driver=driver,
             gpu=gpu,
