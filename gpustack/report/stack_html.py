@@ -11,7 +11,7 @@ from gpustack.model.report import Confidence, Contract, Kept, Severity
 from gpustack.report.page import document, safe, tag
 from gpustack.report.parts import of_policy
 from gpustack.report.stack_text import DOWNWARD
-from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, value
+from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, worth
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,8 +128,8 @@ def _block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding
         tag("h3", safe(finding.title)),
         tag("p", f"{word} · {place}", "about"),
         *(tag("p", safe(line)) for line in paragraphs(finding)),
-        _known(finding),
         fixed(finding.fix) if finding.fix else "",
+        _known(finding),
         _listed("The same holds for", others),
         _listed("What follows from it", follow),
     ]
@@ -140,7 +140,7 @@ def _known(finding: Finding) -> str:
     """Return the facts that a finding rests on, each with where it was read, and the rule."""
     rows = [
         tag("dt", safe(f"{one.component} {one.fact}"))
-        + tag("dd", safe(value(one.value)) + (tag("small", safe(one.source)) if one.source else ""))
+        + tag("dd", safe(worth(one)) + (tag("small", safe(one.source)) if one.source else ""))
         for one in finding.because
     ]
     if row := finding.row:
