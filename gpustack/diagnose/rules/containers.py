@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.nodes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import ADDRESS, NAME, either, sh
+from gpustack.model.command import ADDRESS, NAME, either, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -170,8 +170,17 @@ def _cgroup_fix() -> Fix:
 
 RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
 NO_LIBRARY = "toolkit-needs-nvml"
+GPU_UNSEEN = "gpu-unused-said"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
-SNAP_FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
+SNAP_FAILS = (
+    NO_LIBRARY,
+    *TOOLKIT,
+    "toolkit-driver-not-loaded",
+    "no-device",
+    "cuda-available-false",
+    *NOT_FOUND,
+    GPU_UNSEEN,
+)
 
 
 @rule("docker-snap", layer=Layer.CONTAINER, component="docker", severity=Severity.ERROR, from_messages=True)
@@ -211,9 +220,9 @@ def _snap_fix(*, named: bool) -> Fix:
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         commands=(
             sh("sudo snap save docker"),
-            sh("# sudo snap remove docker, when images and volumes are saved or not needed"),
-            sh(
-                "# install docker-ce from Docker's repository, and nvidia-container-toolkit: {page}",
+            step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
+            step(
+                "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
                 page=ADDRESS(CONTAINERS),
             ),
             sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),

@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import GPU, NOTHING, VARIABLE, Command, Word, sh
+from gpustack.model.command import GPU, NOTHING, VARIABLE, Command, Word, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
@@ -62,8 +62,8 @@ def _commands(which: Word | Command = NOTHING) -> tuple[Command, ...]:
     """Return the two ways out for one GPU, or for all."""
     return (
         sh("sudo nvidia-smi mig {which} -lgip", which=which),
-        sh("# sudo nvidia-smi mig {which} -cgi PROFILE -C", which=which),
-        sh("# or: sudo nvidia-smi {which} -mig 0", which=which),
+        step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
+        step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
     )
 
 
