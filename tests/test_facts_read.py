@@ -32,6 +32,8 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("kernel-log", "iommu_faults[]"): "rules/interconnect.py",
     ("iommu", "bridges[].pci"): "rules/interconnect.py",
     ("libcuda-copies", "copies[].path"): "rules/forward_compat.py",
+    ("libcuda-copies", "copies[].release"): "rules/forward_compat.py",
+    ("render-nodes", "nodes[].gid"): "rules/access.py",
     ("libcuda-copies", "copies[].note.drivers[]"): "rules/forward_compat.py",
     ("cuda-toolkit", "also_told"): "rules/driver_age.py",
     ("linux-kernel", "cmdline[]"): "rules/interconnect.py",

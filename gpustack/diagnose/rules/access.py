@@ -174,7 +174,8 @@ def _closed(
 ) -> Finding:
     """Return the finding on nodes that this login may not use; what it weighs depends on who waits for the GPU."""
     paths = [name for node in shut if (name := text(node, "path"))]
-    owners = list(dict.fromkeys(text(node, "group") or f"number {number(node, 'gid')}" for node in shut))
+    numbered = ((text(node, "group"), number(node, "gid")) for node in shut)
+    owners = list(dict.fromkeys(name or f"number {gid}" for name, gid in numbered))
     again = [name for name in texts(login, "account_groups") if name in owners and name not in texts(login, "groups")]
     fix = _fix(facts)
     return user_not_in_render_group.finding(

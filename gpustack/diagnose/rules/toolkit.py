@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
-from gpustack.diagnose.machine.frameworks import dotted, platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
@@ -92,11 +92,9 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
     mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
-    wanted = _said(facts, "torch") or (str(mine.cuda) if mine and mine.cuda else None)
+    wanted = str(mine.cuda) if mine and mine.cuda else None
     toolkit = used(facts)
-    found = _said(facts, "found") or next(
-        (one.version for one in toolchain_toolkits(facts) if one.version != wanted), None
-    )
+    found = next((one.version for one in toolchain_toolkits(facts) if one.version != wanted), None)
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
         title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
@@ -120,11 +118,6 @@ def _unbuilt(facts: Facts) -> bool:
     if heard(facts, NVCC_HEADER):
         return toolkit.cuda < mine.cuda
     return heard(facts, NVCC_FAILED) and toolkit.cuda.major != mine.cuda.major and not heard(facts, *OTHERWISE)
-
-
-def _said(facts: Facts, name: str) -> str | None:
-    found = next((one for kind in NVCC_SAID if (one := value(facts, kind, name))), None)
-    return dotted(found) or found
 
 
 ON_WINDOWS = r"set CUDA_PATH=C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{cuda}"
@@ -220,12 +213,16 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _compiler(facts: Facts, matrix: Matrix) -> Compiler:
     name = _name(facts)
-    cuda = value(facts, "torch-compiler-bounds", "cuda") or (toolkit.version if (toolkit := used(facts)) else None)
+    cuda = toolkit.version if (toolkit := used(facts)) else None
     row = toolkits.compilers_of(matrix, cuda) if cuda and VERSION.match(cuda) else None
     known = (row.clang_max if name == CLANG else row.gcc_max if name == "GCC" else None) if row else None
-    found = value(facts, "torch-compiler-bounds", "found") or version(facts, name.lower())
-    found = found or value(facts, COMPILER_HEADER, "gcc")
-    return Compiler(name=name, found=found, newest=_limit(facts) or known, cuda=cuda, row=row.row if row else None)
+    return Compiler(
+        name=name,
+        found=version(facts, name.lower()),
+        newest=_limit(facts) or known,
+        cuda=cuda,
+        row=row.row if row else None,
+    )
 
 
 def _name(facts: Facts) -> str:
