@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Here = Annotated[bool, typer.Option("--here", help="On this machine; what is giv
 def show(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.")],
     *,
-    written: Formats = "text",
+    written: Tables = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
@@ -56,7 +56,13 @@ def show(
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
-    _leave(tables(subject, Matrix()), written, output, verbose=verbose)
+    found = tables(subject, Matrix())
+    if written == "csv":
+        from gpustack.report import renderer
+
+        write(renderer("matrix-csv")(found), output)
+    else:
+        _leave(found, written, output, verbose=verbose)
 
 
 def _question(name: str) -> Callable[..., None]:
