@@ -3,6 +3,8 @@
 id                  unit   formula
 pcie.h2d.pinned     GB/s   bytes copied from the host to the GPU / seconds
 pcie.d2h.pinned     GB/s   bytes copied from the GPU to the host / seconds
+pcie.h2d.all        GB/s   as pcie.h2d.pinned, to all GPUs at the same time, each from memory near to it: their sum
+pcie.d2h.all        GB/s   as pcie.d2h.pinned, from all GPUs at the same time: their sum
 pcie.bidir.pinned   GB/s   the two directions' bytes / seconds, both at once, added up
 pcie.h2d.pageable   GB/s   as pcie.h2d.pinned, of memory that is not pinned: the host's processor copies it too
 pcie.d2h.pageable   GB/s   as pcie.d2h.pinned, of memory that is not pinned
@@ -212,12 +214,28 @@ BENCHES = {
         "title": "host to GPU, pinned",
         "unit": "GB/s",
         "limit": "pcie.h2d",
+        "alone": True,
         "prepare": to_device,
     },
     "pcie.d2h.pinned": {
         "title": "GPU to host, pinned",
         "unit": "GB/s",
         "limit": "pcie.d2h",
+        "alone": True,
+        "prepare": to_host,
+    },
+    "pcie.h2d.all": {
+        "title": "host to all GPUs at once, pinned",
+        "unit": "GB/s",
+        "limit": "pcie.h2d",
+        "scope": "abreast",
+        "prepare": to_device,
+    },
+    "pcie.d2h.all": {
+        "title": "all GPUs to host at once, pinned",
+        "unit": "GB/s",
+        "limit": "pcie.d2h",
+        "scope": "abreast",
         "prepare": to_host,
     },
     "pcie.bidir.pinned": {
@@ -225,6 +243,7 @@ BENCHES = {
         "unit": "GB/s",
         "limit": "pcie.bidir",
         "budget": LONG,
+        "alone": True,
         "prepare": both,
         "quick": False,
     },
@@ -233,6 +252,7 @@ BENCHES = {
         "unit": "GB/s",
         "limit": "pcie.pageable",
         "budget": BUDGET,
+        "alone": True,
         "prepare": from_pageable,
         "quick": False,
     },
@@ -241,6 +261,7 @@ BENCHES = {
         "unit": "GB/s",
         "limit": "pcie.pageable",
         "budget": BUDGET,
+        "alone": True,
         "prepare": to_pageable,
         "quick": False,
     },
@@ -249,6 +270,7 @@ BENCHES = {
         "unit": "ns",
         "limit": "pcie.latency",
         "budget": BUDGET,
+        "alone": True,
         "prepare": latency,
         "quick": False,
     },

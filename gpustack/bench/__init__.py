@@ -34,6 +34,8 @@ def measure(
     *,
     quick: bool = False,
     gpus: Sequence[int] | None = None,
+    spare: bool = False,
+    each: bool = False,
     data: str = "random",
     sustain: float = 0.0,
     repeat: int = 1,
@@ -48,12 +50,14 @@ def measure(
 ) -> BenchReport:
     """Return what the benchmarks of these names and patterns (none: all) measure on these GPUs (CUDA's numbers).
 
-    Where no GPUs are named it is the first, and all that CUDA shows for what takes several. Products are made by the
-    cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at ``cublaslt``, and sums over GPUs
-    by the NCCL found likewise, or at ``nccl``; with both data products are made of random numbers and then of zeros,
-    and after their burst they go on for ``sustain`` seconds. The suite is run ``repeat`` times. ``timeout`` is in
-    seconds, for all; what was measured by then is kept, also after Ctrl-C. Raises UsageError for a name, a GPU or a
-    Python that is not there, and NothingSeenError where no GPU can be opened.
+    Where no GPUs are named it is all that CUDA shows, at the same time wherever one does not disturb another. Products
+    are made by the cuBLASLt of the first of ``pythons``, as the doctor chooses them, or by the one at ``cublaslt``, and
+    sums over GPUs by the NCCL found likewise, or at ``nccl``; with both data products are made of random numbers and
+    then of zeros, and after their burst they go on for ``sustain`` seconds. The suite is run ``repeat`` times.
+    ``timeout`` is in seconds, for all; what was measured by then is kept, also after Ctrl-C. ``spare`` leaves GPUs
+    alone on which others compute, and ``each`` has the short suite measure every card's link alone, not only one that
+    stands out. Raises UsageError for a name, a GPU or a Python that is not there, and NothingSeenError where no GPU can
+    be opened.
     """
     if data not in DATA:
         raise UsageError(f"data are {' or '.join(DATA)}, not {data}")
@@ -67,7 +71,7 @@ def measure(
     session = Session(
         door=door,
         environ=setting.variables(environ),
-        deadline=begun + (timeout or allowed * len(gpus or (0,)) * repeat),
+        deadline=begun + (timeout or allowed * repeat),
         more=0.0 if timeout else TIMEOUT,
         asked={
             "quick": quick,
@@ -75,13 +79,17 @@ def measure(
             "sustain": sustain,
             "library": cublaslt or setting.library(pythons, environ),
             "nccl": nccl or setting.collective(pythons, environ),
-            "highest": max(gpus or (0,)),
+            "highest": max(gpus) if gpus else None,
+            "spare": spare,
         },
         matrix=matrix,
         progress=progress or Silent(),
+        each=each or not quick or bool(names),
     )
     session.run(benches, gpus, repeat)
-    results = siblings.compared(spread.merged(session.results), session.devices)
+    order = {bench.id: number for number, bench in enumerate(suite.listed())}
+    known = sorted(session.results, key=lambda one: (order[one.id], one.gpus or (one.device or 0,)))
+    results = siblings.compared(spread.merged(known), session.devices)
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         devices=session.devices,

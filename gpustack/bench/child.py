@@ -1,6 +1,8 @@
 """The program in the child: opens one GPU, runs benchmarks on it, and prints a JSON line for each thing that happens.
 
+{"listed": {"devices": []}}                                                which GPUs there are; its list is to come
 {"opened": {"devices": [], "limits": {}, "others": [], "payload": 256}}    the GPU is open
+{"turn": ID}                                                               it waits until it may do this: {"go": true}
 {"at": ID}                                                                 this benchmark begins
 {"part": 0.4}                                                              so much of it is done
 {"measured": {"id": ID, "amount": N, "runs": N, "seconds": [], ...}}       its samples, what the card did meanwhile
@@ -22,13 +24,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.bench import suite
 from gpustack.bench.burn import burn
 from gpustack.bench.lab import Lab, SkipError
 from gpustack.bench.numa import near, payload
-from gpustack.bench.timing import SLOTS, Plan, Timer, Wishes, fitting, follow, gather, sample, settle
+from gpustack.bench.timing import SLOTS, Plan, Timer, Wishes, beside, fitting, follow, gather, sample, settle
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
@@ -84,13 +87,26 @@ class Desk:
 
 
 def main(asked: Mapping[str, Any]) -> None:
-    """Run what the parent asked for: {"gpu", "highest", "names", "company", "quick", "data", "library", "nccl"}."""
+    """Run what the parent asked for: {"gpu", "highest", "names", "company", "quick", "data", "library", "nccl"}.
+
+    Without names, the list of them comes later on standard input, when it is known which GPUs there are.
+    """
     outlet = Outlet()
     with ExitStack() as stack:
         desk = opened(asked, outlet, stack)
-        if desk and (last(asked["stress"], desk) if "stress" in asked else run(asked, desk)):
+        given = {**asked, **order()} if desk and asked.get("names", ()) is None else asked
+        if desk and (last(asked["stress"], desk) if "stress" in asked else run(given, desk)):
             outlet.say("done", None)
         os._exit(0)  # the context is not taken apart piece by piece, which would take longer than some benchmarks
+
+
+def order() -> dict[str, Any]:
+    """Return what the parent says next; ends where it has gone."""
+    line = sys.stdin.readline()
+    if not line:
+        os._exit(1)
+    said: dict[str, Any] = json.loads(line)
+    return said
 
 
 def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk | None:
@@ -101,7 +117,15 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
 
         handles = telemetry.opened()
         devices = card.devices()
-        _, row = (devices[number] for number in (asked["highest"], asked["gpu"]))  # raises where one is not there
+        _, row = (devices[number] for number in (asked["highest"] or 0, asked["gpu"]))  # raises where one is not there
+        if asked.get("names", ()) is None:
+            outlet.say("listed", {"devices": devices})
+        if asked.get("spare") and (there_ := telemetry.company(telemetry.parent(handles, row["uuid"])[0])):
+            reason = f"GPU {asked['gpu']} is left alone, since others compute on it: {', '.join(there_[:3])}"
+            outlet.say(
+                "nothing", {"reason": reason, "remedy": f"gpustack bench --gpu {asked['gpu']}", "occupied": True}
+            )
+            return None
         place = stack.enter_context(near(row["pci"]))
         handle, share = telemetry.parent(handles, row["uuid"])
         there, busy = telemetry.numbers(handle), telemetry.busy(handle)
@@ -116,10 +140,11 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         remedy = "nvidia-smi" if full else "gpustack doctor"
         outlet.say("nothing", {"reason": reason, "remedy": remedy, "count": len(devices)})
         return None
-    watch = telemetry.Telemetry(handle, row["pci"], telemetry.numbers(handle) - there)
+    own = telemetry.numbers(handle) - there
+    watch = telemetry.Telemetry(handle, row["pci"], own)
     limits = {**watch.limits(), "busy": busy, "slice": share}
     told = {"devices": devices, "limits": limits, "others": watch.others()}
-    outlet.say("opened", {**told, "payload": payload(row["pci"])})
+    outlet.say("opened", {**told, "payload": payload(row["pci"]), "own": sorted({*own, os.getpid()})})
     variants = QUICK_VARIANTS if asked["quick"] else VARIANTS
     libraries = {name: asked.get(name) for name in ("library", "nccl")}
     lab = Lab(chosen, data=asked["data"], variants=variants, place=place, **libraries)
@@ -131,10 +156,15 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
 def run(asked: Mapping[str, Any], desk: Desk) -> bool:
     """Run every benchmark that was asked for; tell whether the context is still good."""
     say = desk.outlet.say
-    for bench in suite.picked(asked["names"], asked["company"]):
+    benches = suite.picked(asked["names"], asked["company"])
+    for bench, turn in zip(benches, asked.get("turns") or [False] * len(benches), strict=True):
+        together = bench.scope == "abreast"
+        if turn and not together and not _turn(bench, desk):
+            continue
         say("at", bench.id)
         try:
-            say("measured", measure(bench, desk, QUICK if asked["quick"] else USUAL))
+            start = partial(_turn, bench, desk) if turn and together else None
+            say("measured", measure(bench, desk, QUICK if asked["quick"] else USUAL, start))
         except SkipError as skip:
             say("skipped", {"id": bench.id, "reason": str(skip), "remedy": skip.remedy})
         except Exception as error:  # noqa: BLE001 - the answer of one benchmark, whatever a library raises
@@ -145,6 +175,12 @@ def run(asked: Mapping[str, Any], desk: Desk) -> bool:
             if not isinstance(error, ArithmeticError):
                 return False
     return True
+
+
+def _turn(bench: Bench, desk: Desk) -> bool:
+    """Wait until the parent says to go on; tell whether it is still wanted."""
+    desk.outlet.say("turn", bench.id)
+    return bool(order().get("go"))
 
 
 def last(seconds: float, desk: Desk) -> bool:
@@ -161,8 +197,11 @@ def last(seconds: float, desk: Desk) -> bool:
     return True
 
 
-def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
-    """Return the samples of one benchmark with all that is needed to judge them; raises where its work is wrong."""
+def measure(bench: Bench, desk: Desk, usual: Plan, start: Callable[[], object] | None = None) -> dict[str, Any]:
+    """Return the samples of one benchmark with all that is needed to judge them; raises where its work is wrong.
+
+    With ``start`` it is done for a fixed time from then on, as others do the same.
+    """
     begun, timer, watch = time.monotonic(), desk.timer.closed(), desk.watch
     most = bench.budget or usual.warm + usual.budget
     plan = replace(usual, train=bench.train or usual.train, rest=bench.rest)
@@ -172,7 +211,7 @@ def measure(bench: Bench, desk: Desk, usual: Plan) -> dict[str, Any]:
         if wrong := job.check():
             raise ArithmeticError(wrong)
         before = watch.counters()
-        samples, known = taken(job, timer, plan, desk.outlet.part)
+        samples, known = taken(job, timer, plan, desk.outlet.part, start)
         after = watch.counters()
         if wrong := job.check():
             raise ArithmeticError(wrong)
@@ -206,9 +245,15 @@ def _gate(job: Job, timer: Timer) -> dict[str, str]:
 
 
 def taken(
-    job: Job, timer: Timer, plan: Plan, progress: Callable[[float], None]
+    job: Job,
+    timer: Timer,
+    plan: Plan,
+    progress: Callable[[float], None],
+    start: Callable[[], object] | None = None,
 ) -> tuple[Samples, Mapping[str, object]]:
     """Return the samples of one way to do a work, and what is only known of it afterwards."""
+    if start:
+        return beside(job, timer, plan, start), {}
     if (sampler := job.sampler) is None:
         return sample(timer if job.gated else timer.open(), job.run, plan, progress), {}
     settle(lambda: sampler.take(timer), plan)

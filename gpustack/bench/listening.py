@@ -7,6 +7,7 @@ import os
 import selectors
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
@@ -33,7 +34,9 @@ importlib.import_module(asked["main"]).main(asked)
 MOST_LINE = 4 << 20
 MOST_STDERR = 4096
 GRACE = 0.5
-KINDS = frozenset({"opened", "at", "part", "measured", "skipped", "failed", "nothing", "done", "state"})
+KINDS = frozenset(
+    {"listed", "turn", "opened", "at", "part", "measured", "skipped", "failed", "nothing", "done", "state"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,39 +49,72 @@ class Line:
 
 @dataclass(slots=True)
 class Ear:
-    """One running child: how many seconds it may be silent, and when all is over on the door's clock."""
+    """One running child: how many seconds it may be silent, and when all is over on the door's clock.
+
+    A child that waits for its turn may be silent for as long as that takes.
+    """
 
     door: Door
     child: subprocess.Popen[bytes]
     patience: float
     deadline: float
+    orders: int | None = None
+    over: bool = False
+    waiting: bool = False
+    _heard: float = 0.0
     _pending: bytes = b""
     _errors: bytes = b""
     _done: bool = False
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
-    def lines(self) -> Iterator[Line]:
-        """Yield what the child says, and at last how it died where it did not say that it was done."""
-        heard = self.door.now()
+    def __post_init__(self) -> None:
+        """Begin to listen."""
+        self._heard = self.door.now()
         for stream in (self.child.stdout, self.child.stderr):
             if stream:
                 self._selector.register(stream, selectors.EVENT_READ, stream)
-        while self.child.stdout in {key.data for key in self._selector.get_map().values()}:
-            for line in self._hear(min(heard + self.patience, self.deadline)):
-                heard = self.door.now()
-                yield line
-                if line.kind in {"done", "nothing", "died"}:
-                    self._done = line.kind != "died"
-                    return
-            if self.door.now() >= min(heard + self.patience, self.deadline):
-                yield Line(kind="died", what=self._late(self.door.now() - heard))
-                return
-        code = ended(self.child, GRACE)
-        how = "closed its output and goes on" if code is None else death(code)
-        yield Line(kind="died", what=" ".join([how, _last_line(self._errors)]).strip())
+
+    def lines(self) -> Iterator[Line]:
+        """Yield what the child says, and at last how it died where it did not say that it was done."""
+        while not self.over:
+            yield from self.step(self.due() - self.door.now())
+
+    def due(self) -> float:
+        """Return when it must have said something, on the door's clock."""
+        return self.deadline if self.waiting else min(self._heard + self.patience, self.deadline)
+
+    def fileno(self) -> int:
+        """Return what becomes readable when the child says something."""
+        return int(self._selector.fileno())  # type: ignore[attr-defined]  # epoll and kqueue have one
+
+    def step(self, seconds: float) -> list[Line]:
+        """Return what the child says within so many seconds, its end too; empty where it says nothing."""
+        said: list[Line] = []
+        for line in self._hear(max(0.0, seconds)):
+            self._heard, self.waiting = self.door.now(), line.kind == "turn"
+            said.append(line)
+            if line.kind in {"done", "nothing", "died"}:
+                self._done, self.over = line.kind != "died", True
+                return said
+        if self.child.stdout not in {key.data for key in self._selector.get_map().values()}:
+            return [*said, self._ended()]
+        if not said and self.door.now() >= self.due():
+            self.over = True
+            return [Line(kind="died", what=self._late(self.door.now() - self._heard))]
+        return said
+
+    def tell(self, order: Mapping[str, object]) -> None:
+        """Give the child an order that it waits for; one that is gone is heard of by its end."""
+        self._heard, self.waiting = self.door.now(), False
+        if self.orders is not None:
+            with suppress(OSError):
+                os.write(self.orders, json.dumps(order).encode() + b"\n")
 
     def close(self) -> None:
         """End the child, unless it is just ending by itself, and forget it."""
+        if self.orders is not None:
+            os.close(self.orders)
+            self.orders = None
         ended(self.child, GRACE if self._done else 0.0)
         self.door.kill(self.child)
         self._selector.close()
@@ -87,9 +123,15 @@ class Ear:
                 pipe.close()
         self.door.release(self.child)
 
-    def _hear(self, until: float) -> list[Line]:
+    def _ended(self) -> Line:
+        self.over = True
+        code = ended(self.child, GRACE)
+        how = "closed its output and goes on" if code is None else death(code)
+        return Line(kind="died", what=" ".join([how, _last_line(self._errors)]).strip())
+
+    def _hear(self, seconds: float) -> list[Line]:
         lines: list[Line] = []
-        for key, _ in self._selector.select(max(0.0, until - self.door.now())):
+        for key, _ in self._selector.select(seconds):
             stream: IO[bytes] = key.data
             data = stream.read(1 << 16)
             if data == b"":
@@ -124,8 +166,32 @@ def start(
 ) -> Ear:
     """Start a child, whose work is the ``main`` of a module; raises OSError where it cannot be started."""
     own = {"main": main, "bound": os.getpid(), "path": isolation.path()}
-    child = door.start([sys.executable, "-I", "-c", PROGRAM, json.dumps({**asked, **own})], environ)
-    return Ear(door, child, patience, deadline)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        child = door.start([sys.executable, "-I", "-c", PROGRAM, json.dumps({**asked, **own})], environ, reader)
+    except BaseException:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
+    return Ear(door, child, patience, deadline, writer)
+
+
+def abreast(ears: Mapping[int, Ear]) -> list[tuple[int, Line]]:
+    """Return what the next of these children to speak say, and how those ended whose time is over."""
+    open_ = {key: ear for key, ear in ears.items() if not ear.over}
+    if not open_:
+        return []
+    with selectors.DefaultSelector() as selector:
+        for key, ear in open_.items():
+            selector.register(ear, selectors.EVENT_READ, key)
+        door = next(iter(open_.values())).door
+        ready = {
+            key.data for key, _ in selector.select(max(0.0, min(ear.due() for ear in open_.values()) - door.now()))
+        }
+        late = {key for key, ear in open_.items() if door.now() >= ear.due()}
+    return [(key, line) for key in open_ if key in ready | late for line in open_[key].step(0.0)]
 
 
 def _line(text: bytes) -> Line:

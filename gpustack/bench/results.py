@@ -33,6 +33,7 @@ class Opened:
     limits: Mapping[str, Any]
     others: tuple[str, ...]
     payload: int | None
+    own: frozenset[str] = frozenset()
 
 
 def opened(said: Mapping[str, Any], gpu: int) -> Opened:
@@ -46,7 +47,13 @@ def opened(said: Mapping[str, Any], gpu: int) -> Opened:
         limits=limits,
         others=tuple(map(str, said["others"])),
         payload=said["payload"],
+        own=frozenset(map(str, said.get("own", ()))),
     )
+
+
+def listed(said: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of the GPUs that CUDA shows."""
+    return [int(row["index"]) for row in said["devices"]]
 
 
 def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: Architecture | None) -> Result:
@@ -129,6 +136,41 @@ def _measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture:
         seconds=float(said["wall"]),
         sustained=replace(held, why=explain(case, held.telemetry)) if held and held.telemetry else held,
         zeros=readings.zeros(said, amount, figures.median, seen.limits),
+    )
+
+
+def together(parts: Mapping[int, Result]) -> Result:
+    """Return one figure of what several GPUs did at the same time: their sum, with each one's part beside it."""
+    known = sorted(parts.items())
+    first = known[0][1]
+    samples = tuple(map(sum, zip(*(part.samples for _, part in known), strict=False)))
+    figures, value = spread(samples), sum(part.value or 0.0 for _, part in known)
+    limits = [part.ceiling for _, part in known]
+    ceiling = sum(limit for limit in limits if limit) if all(limits) else None
+    cards = [{"gpu": gpu, "gb_s": round(part.value or 0.0, 3), "numa": part.method.get("numa")} for gpu, part in known]
+    method = plain({**{key: one for key, one in first.method.items() if key != "numa"}, "cards": cards})
+    return replace(
+        first,
+        device=None,
+        gpus=tuple(gpu for gpu, _ in known),
+        verdict=Mark.OK if figures.steady else Mark.UNSTEADY,
+        why=() if figures.steady else first.why[:1],
+        advice=(),
+        value=value,
+        median=value,
+        p05=figures.p05,
+        p95=figures.p95,
+        interval=figures.interval,
+        samples=samples,
+        steady=figures.steady,
+        drift=figures.drift,
+        ceiling=ceiling,
+        ceiling_from=f"the links of {len(known)} GPUs together; the host's memory, which they share, may allow less",
+        ratio=value / ceiling if ceiling else None,
+        ceiling_held=None,
+        ratio_held=None,
+        method=method if isinstance(method, Mapping) else {},
+        seconds=max(part.seconds for _, part in known),
     )
 
 

@@ -1,13 +1,17 @@
-"""One run of the suite: a child for each GPU, listened to, at the same time where none disturbs another."""
+"""One run of the suite: a child for each GPU, all at the same time wherever one does not disturb another.
+
+Each child works off its list; before what it must not do beside others it asks for its turn. Here it is decided who
+may: what has the host to itself goes on alone, pairs beside other pairs, what all do at once begins for all at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench import results
-from gpustack.bench.listening import Line, start
+from gpustack.bench import results, siblings
+from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.versions import ComputeCapability
 
@@ -19,27 +23,43 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Device, Result
 
-AGAIN = "gpustack bench 'p2p.*' 'nccl.*'"
+AGAIN = "gpustack bench 'pcie.*.all' 'p2p.*' 'nccl.*'"
 SHOWN = "CUDA_VISIBLE_DEVICES"
 PATIENCE = 20.0  # a library of half a gigabyte may come from a slow disk
 ANSWERS = frozenset({"measured", "skipped", "failed"})
 FEWEST = 2  # GPUs, for what goes on between them
+MANY = 2  # GPUs in the short suite: with more of them, pairs are for the long one
+QUICK_ALONE = frozenset({"pcie.h2d.pinned", "pcie.d2h.pinned"})  # of these all together tell enough of a sound card
 
 
-def tasks(several: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
-    """Return for each GPU what its child runs: the pairs whose first it is, and the first GPU's what takes all."""
-    works = {
-        gpu: [
-            replace(bench, company=(other,))
-            for bench in several
-            if bench.scope == "pair"
-            for other in gpus
-            if other != gpu
-        ]
-        for gpu in gpus
-    }
-    last = [replace(bench, company=tuple(gpus[1:])) for bench in several if bench.scope == "all"]
-    works[gpus[0]] = [*works[gpus[0]], *last]
+def rounds(gpus: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return all pairs of these GPUs in as few rounds as can be, in each of which a GPU is in one pair at most."""
+    ring: list[int | None] = [*gpus, *([None] if len(gpus) % 2 else [])]
+    found = []
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        pairs = zip(ring[:half], reversed(ring[half:]), strict=True)
+        found.append([(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None])
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return found
+
+
+def tasks(benches: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
+    """Return what each GPU's child does, in its order.
+
+    First what is its own, then what all do abreast, what has the host to itself, the pairs round by round, and what the
+    first child does for all.
+    """
+    ones = [bench for bench in benches if bench.scope == "one"]
+    own = [bench for bench in ones if not bench.alone] + [bench for bench in benches if bench.scope == "abreast"]
+    own += [bench for bench in ones if bench.alone]
+    works = {gpu: [replace(bench, company=()) for bench in own] for gpu in gpus}
+    for bench in benches:
+        if bench.scope == "pair":
+            for one, other in (pair for each in rounds(gpus) for pair in each):
+                works[one].append(replace(bench, company=(other,)))
+                works[other].append(replace(bench, company=(one,)))
+    works[gpus[0]] += [replace(bench, company=tuple(gpus[1:])) for bench in benches if bench.scope == "all"]
     return {gpu: work for gpu, work in works.items() if work}
 
 
@@ -54,10 +74,33 @@ def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, s
 
 
 @dataclass(slots=True, kw_only=True)
+class Worker:
+    """One GPU with its child: what is left for it, what it asks to be let do, and whether it is in the middle of it."""
+
+    gpu: int
+    left: list[Bench] = field(default_factory=list)
+    ear: Ear | None = None
+    seen: Opened | None = None
+    began: bool = False
+    answered: bool = False
+
+    @property
+    def waits(self) -> Bench | None:
+        """What the child asks to be let do."""
+        return self.left[0] if self.ear and self.ear.waiting and self.left else None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it does nothing now: there is no child, or it waits."""
+        return self.ear is None or self.ear.waiting
+
+
+@dataclass(slots=True, kw_only=True)
 class Session:
     """What is asked, how children are started, and what came of it.
 
-    ``more`` are seconds by which the time is longer for each GPU that takes part in what takes several.
+    ``more`` are seconds by which the time is longer for each GPU that takes part in what takes several; ``each`` has
+    the short suite measure every card's own link alone too.
     """
 
     door: Door
@@ -66,128 +109,249 @@ class Session:
     asked: Mapping[str, object]
     matrix: Matrix
     progress: Progress
-    patience: float = PATIENCE
+    patience: float = field(default_factory=lambda: PATIENCE)
     more: float = 0.0
+    each: bool = True
     devices: tuple[Device, ...] = ()
     results: list[Result] = field(default_factory=list)
     interrupted: str | None = None
     of: int = 0
+    _workers: dict[int, Worker] = field(default_factory=dict)
+    _parts: dict[str, dict[int, Result]] = field(default_factory=dict)
+    _benches: tuple[Bench, ...] = ()
+    _single: bool = False
 
     def run(self, benches: Sequence[Bench], gpus: Sequence[int] | None, repeat: int = 1) -> None:
-        """Run these benchmarks on each of these GPUs, so many times; at Ctrl-C, end with what there is.
-
-        Where no GPUs are named it is the first, and all that CUDA shows for what takes several.
-        """
-        alone = [bench for bench in benches if bench.scope == "one"]
-        several = [bench for bench in benches if bench.scope != "one"]
-        each = gpus or (0,)
-        self.of = (len(alone) * len(each) + len(several)) * repeat
+        """Run these benchmarks on these GPUs (none named: on all), so many times; at Ctrl-C, end with what there is."""
+        self._benches = tuple(benches)
+        self.of = len(benches) * repeat
         try:
             for _ in range(repeat):
-                for gpu in each if alone else ():
-                    self._on(gpu, list(alone))
-                if several:
-                    self._together(several, gpus)
+                self._round(tuple(dict.fromkeys(gpus)) if gpus else None)
         except KeyboardInterrupt:
             self.interrupted = "Ctrl-C"
         finally:
+            for worker in self._workers.values():
+                self._close(worker)
             self.progress.close()
 
-    def _together(self, several: Sequence[Bench], named: Sequence[int] | None) -> None:
-        """Run what takes several GPUs: each pair in both directions, and then all of them."""
-        if not self.devices:
-            self._child(named[0] if named else 0, [])
-        gpus = list(dict.fromkeys(named or [device.index for device in self.devices]))
+    def _round(self, gpus: tuple[int, ...] | None) -> None:
+        """Run all once: the first child says which GPUs there are, where nobody named them."""
+        self._workers, self._parts, self._single = {}, {}, False
+        if gpus is None and self.devices:
+            gpus = tuple(device.index for device in self.devices)
+        if gpus is None:
+            self._workers = {0: Worker(gpu=0)}
+            self._begin(self._workers[0], unnamed=True)
+        else:
+            self._share(gpus)
+        while any(worker.ear for worker in self._workers.values()):
+            self._hear()
+            self._join()
+            self._turns()
+        if self._single:
+            self._lonely(next(iter(self._workers)))
+        for worker in self._workers.values():
+            for bench in worker.left:
+                self._keep(results.skipped(bench, worker.gpu, "the time was up before its turn", None))
+
+    def _share(self, gpus: Sequence[int]) -> None:
+        """Give each GPU its list, and a child if it has none."""
+        works = tasks(self._benches, gpus)
         if len(gpus) < FEWEST:
-            why, remedy = alone(self.environ, self.devices)
-            for bench in several:
-                self._keep(results.skipped(bench, gpus[0], why, remedy))
-            return
-        works = tasks(several, gpus)
-        self.of += sum(map(len, works.values())) - len(several)
-        self.deadline += self.more * len(gpus)
-        for gpu, work in works.items():
-            self._on(gpu, work)
+            works = {gpus[0]: [bench for bench in self._benches if bench.scope == "one"]}
+            self._single = True
+        elif self.asked["quick"] and len(gpus) > MANY:
+            works = {gpu: [bench for bench in work if bench.scope != "pair"] for gpu, work in works.items()}
+        self.of += sum(map(len, works.values())) - len([bench for bench in self._benches if bench.scope == "one"])
+        self.deadline += self.more * (len(gpus) if len(gpus) > 1 else 0)
+        first = self._workers.get(gpus[0])
+        self._workers = {gpu: Worker(gpu=gpu, left=work) for gpu, work in works.items()}
+        if first and gpus[0] in works:
+            self._workers[gpus[0]] = replace(first, left=works[gpus[0]])
+        for worker in self._workers.values():
+            if worker.ear:
+                worker.ear.deadline = self.deadline
+                worker.ear.tell(self._list(worker))
+            else:
+                self._begin(worker)
 
-    def _on(self, gpu: int, left: list[Bench]) -> None:
-        """Run what is left on one GPU; each child answers for at least one benchmark, so this ends."""
-        while left and self.door.now() < self.deadline:
-            before = len(left)
-            try:
-                how = self._child(gpu, left)
-            except NothingSeenError as error:
-                if not self.results:
-                    raise
-                how = str(error)
-            if len(left) == before:
-                self._keep(results.failed(left.pop(0), gpu, how))
-        for bench in left:
-            self._keep(results.skipped(bench, gpu, "the time was up before its turn", None))
+    def _lonely(self, gpu: int) -> None:
+        """Say of what takes several GPUs why it was not measured with one."""
+        why, remedy = alone(self.environ, self.devices)
+        for bench in self._benches:
+            if bench.scope != "one":
+                self._keep(results.skipped(bench, gpu, why, remedy))
 
-    def _child(self, gpu: int, left: list[Bench]) -> str:
-        """Let one child run what is left, and take from it what was answered; give how it ended."""
-        company = [bench.company for bench in left]
-        asked = {**self.asked, "gpu": gpu, "names": [bench.id for bench in left], "company": company}
+    def _list(self, worker: Worker) -> dict[str, object]:
+        turns = [len(self._workers) > 1 and (bench.scope != "one" or bench.alone) for bench in worker.left]
+        company = [bench.company for bench in worker.left]
+        return {"names": [bench.id for bench in worker.left], "company": company, "turns": turns}
+
+    def _begin(self, worker: Worker, *, unnamed: bool = False) -> None:
+        """Start a child for what is left on a GPU."""
+        given = {"names": None} if unnamed else self._list(worker)
+        worker.seen, worker.began, worker.answered = None, False, False
         try:
-            ear = start(asked, self.environ, self.door, self.patience, self.deadline)
+            worker.ear = start(
+                {**self.asked, "gpu": worker.gpu, **given}, self.environ, self.door, self.patience, self.deadline
+            )
         except OSError as error:
             raise NothingSeenError(f"the benchmarks could not be started: {error.strerror or error}") from error
-        try:
-            lines = ear.lines()
-            seen = self._opened(next(lines), gpu)
-            began = False
-            for line in lines:
-                if line.kind == "died":
-                    if began:
-                        self._keep(results.failed(left.pop(0), gpu, str(line.what)))
-                    return str(line.what)
-                if line.kind in ANSWERS and left:
-                    self._answered(line, left.pop(0), seen)
-                began = self._told(line, left, began=began)
-        finally:
-            ear.close()
-        return "the child said that it was done, and was not"
 
-    def _told(self, line: Line, left: Sequence[Bench], *, began: bool) -> bool:
-        """Show how far it is; tell whether a benchmark has begun that is not answered for yet."""
-        if line.kind == "part" and isinstance(line.what, float | int):
+    def _hear(self) -> None:
+        ears = {gpu: worker.ear for gpu, worker in self._workers.items() if worker.ear}
+        for gpu, line in abreast(ears):
+            if self._workers[gpu].ear is ears[gpu]:
+                self._heard(self._workers[gpu], line)
+
+    def _heard(self, worker: Worker, line: Line) -> None:
+        """Take in one line of a child."""
+        if line.kind == "listed":
+            self._share(results.listed(line.what))
+        elif line.kind in {"opened", "nothing"} or (line.kind == "died" and worker.seen is None):
+            self._opened(worker, line)
+        elif line.kind in {"died", "done"}:
+            self._over(worker, line)
+        elif line.kind in ANSWERS and worker.left:
+            worker.began, worker.answered = False, True
+            self._answered(worker, line)
+        elif line.kind == "at" and worker.left:
+            worker.began = True
+            self.progress.started(worker.left[0].id, len(self.results) + 1, self.of)
+        elif line.kind == "part" and len(self._workers) == 1 and isinstance(line.what, float | int):
             self.progress.moved(float(line.what))
-        if line.kind == "at" and left:
-            self.progress.started(left[0].id, len(self.results) + 1, self.of)
-            return True
-        return began and line.kind not in ANSWERS
 
-    def _opened(self, line: Line, gpu: int) -> Opened:
-        """Return the GPU that was opened; raises NothingSeenError where none can be."""
+    def _opened(self, worker: Worker, line: Line) -> None:
+        """Note the GPU that was opened, or say of one that was not why; raises where there is none."""
         what: Any = line.what
         if line.kind == "opened":
             try:
-                seen = results.opened(what, gpu)
+                worker.seen = results.opened(what, worker.gpu)
             except results.MALFORMED as error:
-                raise NothingSeenError(f"the child's answer is malformed: {error}") from error
-            known = {device.index: device for device in (*seen.devices, *self.devices)}
-            self.devices = tuple({**known, gpu: seen.device}.values())
-            return seen
+                self._lost(worker, f"the child's answer is malformed: {error}")
+                return
+            known = {device.index: device for device in (*worker.seen.devices, *self.devices)}
+            self.devices = tuple({**known, worker.gpu: worker.seen.device}.values())
+            return
         if line.kind == "nothing" and isinstance(what, dict):
             count, highest = what.get("count"), self.asked["highest"]
             if isinstance(count, int) and isinstance(highest, int) and 0 < count <= highest:
                 raise UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-            raise NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
-        raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")
+            if what.get("occupied"):
+                self._close(worker)
+                for bench in self._taken(worker):
+                    self._keep(results.skipped(bench, worker.gpu, str(what.get("reason")), str(what.get("remedy"))))
+                return
+            self._lost(worker, f"{what.get('reason')}; to fix it: {what.get('remedy')}")
+        else:
+            self._lost(worker, f"the GPU could not be opened: the child {what}")
 
-    def _answered(self, line: Line, bench: Bench, seen: Opened) -> None:
-        what, gpu = line.what, seen.device.index
-        if not isinstance(what, dict) or what.get("id") != bench.id:
+    def _lost(self, worker: Worker, why: str) -> None:
+        """Have one GPU that cannot be opened fail, which costs no other anything; raises where it is the last hope."""
+        self._close(worker)
+        others = any(one.ear for one in self._workers.values())
+        if not self.results and not others:
+            raise NothingSeenError(why)
+        for number, bench in enumerate(self._taken(worker)):
+            said = results.skipped(bench, worker.gpu, f"GPU {worker.gpu} cannot be used: {why}", None)
+            self._keep(said if number else results.failed(bench, worker.gpu, why))
+        if not others and all(one.value is None for one in self.results) and not self.devices:
+            raise NothingSeenError(why)
+
+    def _taken(self, worker: Worker) -> list[Bench]:
+        left, worker.left = worker.left, []
+        return left
+
+    def _close(self, worker: Worker) -> None:
+        if worker.ear:
+            worker.ear.close()
+            worker.ear = None
+
+    def _over(self, worker: Worker, line: Line) -> None:
+        """Note how a child ended; each answers for at least one benchmark, so that this ends."""
+        self._close(worker)
+        died = line.kind == "died"
+        how = str(line.what) if died else "the child said that it was done, and was not"
+        if worker.left and ((died and worker.began) or not worker.answered):
+            self._keep(results.failed(worker.left.pop(0), worker.gpu, how))
+        if worker.left and self.door.now() < self.deadline:
+            self._begin(worker)
+
+    def _answered(self, worker: Worker, line: Line) -> None:
+        what, gpu, bench, seen = line.what, worker.gpu, worker.left.pop(0), worker.seen
+        if not isinstance(what, dict) or what.get("id") != bench.id or seen is None:
             self._keep(results.failed(bench, gpu, f"the child answered for another benchmark: {str(what)[:80]}"))
         elif line.kind == "measured":
             capability = ComputeCapability.parse(seen.device.compute_capability)
             architecture = self.matrix.arch(capability) if capability else None
-            self._keep(results.measured(what, bench, seen, architecture))
+            result = results.measured(self._without_us(what), bench, seen, architecture)
+            if bench.scope == "abreast" and result.value is not None:
+                self._parts.setdefault(bench.id, {})[gpu] = result
+            else:
+                self._keep(result)
         elif line.kind == "skipped":
             remedy = what.get("remedy")
             self._keep(results.skipped(bench, gpu, str(what.get("reason")), str(remedy) if remedy else None))
         else:
             self._keep(results.failed(bench, gpu, str(what.get("reason"))))
+
+    def _without_us(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return what a child measured without the company of its siblings: what we run on a card is no stranger."""
+        ours = {number for worker in self._workers.values() if worker.seen for number in worker.seen.own}
+        for end in ("before", "after"):
+            held = said.get(end)
+            if isinstance(held, dict) and isinstance(held.get("others"), list):
+                others = [one for one in held["others"] if str(one).partition(" ")[0] not in ours]
+                said = {**said, end: {**held, "others": others}}
+        return said
+
+    def _join(self) -> None:
+        """Make one figure of what all cards did at the same time, once none is to come any more."""
+        due = {bench.id for worker in self._workers.values() for bench in worker.left}
+        for name in set(self._parts) - due:
+            self._keep(results.together(self._parts.pop(name)))
+
+    def _turns(self) -> None:
+        """Let everybody go on who disturbs nobody."""
+        while granted := next(self._grants(), None):
+            for worker in granted:
+                bench = worker.left[0]
+                wanted = self._wanted(worker, bench)
+                if worker.ear:
+                    worker.ear.tell({"go": wanted})
+                if not wanted:
+                    worker.left.pop(0)
+
+    def _grants(self) -> Iterator[list[Worker]]:
+        """Yield those who may go on together, those first whose turn comes first."""
+        order = {bench.id: number for number, bench in enumerate(self._benches)}
+        waiting = sorted(
+            (worker for worker in self._workers.values() if worker.waits),
+            key=lambda worker: (-len(worker.left), order[worker.left[0].id], worker.gpu),
+        )
+        for worker in waiting:
+            bench = worker.left[0]
+            if bench.scope == "abreast":
+                mine = [one for one in waiting if one.left[0].id == bench.id]
+                wanting = [one for one in self._workers.values() if bench.id in {each.id for each in one.left}]
+                if len(mine) == len(wanting) and all(one.quiet for one in self._workers.values()):
+                    yield mine
+            elif all(one.quiet for one in self._touched(worker)):
+                yield [worker]
+
+    def _touched(self, worker: Worker) -> list[Worker]:
+        bench = worker.left[0]
+        if bench.scope == "pair":
+            return [self._workers[gpu] for gpu in (worker.gpu, *bench.company) if gpu in self._workers]
+        return list(self._workers.values())
+
+    def _wanted(self, worker: Worker, bench: Bench) -> bool:
+        """Tell whether it has to be measured: in the short suite a link alone only where it stood out among all."""
+        if self.each or bench.id not in QUICK_ALONE:
+            return True
+        whole = next((one for one in self.results if one.id == bench.id.replace("pinned", "all")), None)
+        return whole is None or worker.gpu in siblings.odd(whole)
 
     def _keep(self, result: Result) -> None:
         self.results.append(result)

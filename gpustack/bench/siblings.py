@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -30,9 +30,12 @@ TITLES = {
     Mark.SKIPPED: "{name} was skipped",
 }
 # Cards of one kind differ by 5 % through their silicon and their cooling; more than 10 % is no such difference.
-# Source: stas00/ml-engineering, compute/accelerator; huggingface/gpu-fryer marks the same 10 %.
-APART = 0.10
+# Source: stas00/ml-engineering, compute/accelerator; huggingface/gpu-fryer marks the same 10 %. Memory and links have
+# no such difference: those of four H200 agreed within 0.2 % (2026-11-22).
+APART, APART_TIGHT = 0.10, 0.05
+TIGHT = ("hbm.", "pcie.", "p2p.bandwidth")
 FEW = 2
+WIDE = 5 * 1.4826  # median deviations: five standard deviations of a normal distribution
 MOST_NAMED = 4
 GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and is no measure of others
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
@@ -129,9 +132,10 @@ def _alike(one: Result, other: Result) -> bool:
 def _judged(result: Result, others: Sequence[Result]) -> Result:
     """Hold a figure against the median of its siblings' and its own; of two against the other, so that one is worse."""
     values = [one.value for one in others if one.value]
-    usual = median([*values, result.value or 0.0]) if len(values) >= FEW else values[0]
+    every = [*values, result.value or 0.0]
+    usual = median(every) if len(values) >= FEW else values[0]
     reached = _reached(result, usual)
-    if reached >= 1 - APART:
+    if not _apart(result.id, result.value or 0.0, every, usual) or reached >= 1:
         return result
     text = f"{reached:.0%} of what its siblings reach ({usual:.4g} {result.unit}; {_where(others)})"
     text = f"outlier among siblings: {text}" if result.gpus else text
@@ -139,6 +143,24 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
     why = f"{text}: {differs}" if differs else text
     advice = PAIR if result.gpus else SWAP
     return replace(result, verdict=Mark.LOW, why=(*result.why, why), advice=(*result.advice, advice))
+
+
+def odd(whole: Result) -> frozenset[int]:
+    """Return the GPUs whose part of a figure of all is clearly under that of the others."""
+    cards = whole.method.get("cards")
+    rows = [one for one in cards if isinstance(one, Mapping)] if isinstance(cards, Sequence) else []
+    parts = {one["gpu"]: one["gb_s"] for one in rows}
+    known = {gpu: part for gpu, part in parts.items() if isinstance(gpu, int) and isinstance(part, float | int)}
+    usual = median(known.values()) if known else 0.0
+    every = list(known.values())
+    return frozenset(gpu for gpu, part in known.items() if part < usual and _apart(whole.id, part, every, usual))
+
+
+def _apart(name: str, value: float, every: Sequence[float], usual: float) -> bool:
+    """Tell whether a figure is further from the usual one than those of its siblings are, and than sound cards may."""
+    floor = (APART_TIGHT if name.startswith(TIGHT) and len(every) > FEW else APART) * usual
+    spread = median(abs(one - usual) for one in every) if len(every) > FEW else 0.0
+    return abs(value - usual) > max(floor, WIDE * spread)
 
 
 def _where(others: Sequence[Result]) -> str:

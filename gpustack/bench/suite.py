@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gpustack.model.rows import Architecture
 
 FAMILIES = ("pcie", "hbm", "cache", "gemm", "launch", "alloc", "p2p", "nccl")
+SEVERAL = frozenset({"pair", "all"})
 SLOWER, FASTER = 0.75, 1.25  # of what the row lets expect: parts are cut by half or more, and no probe errs so much
 ALL = {"wgmma"}  # instructions that reach the whole rate: measured on an H200, 2026-11-21, 4078 of 4096 (bf16)
 
@@ -34,8 +36,10 @@ class Bench:
     """One benchmark as its file declares it. ``limit`` says which ceiling it has: pcie.h2d, hbm, compute.bf16 ...
 
     ``train``, ``rest`` and ``budget`` are seconds where it needs others than the usual; ``quick`` tells
-    whether it is one of the short suite. ``scope`` is how many GPUs it takes; ``company`` are those beside the first,
-    which are given to ``prepare`` too where it takes more than one.
+    whether it is one of the short suite. ``scope`` is how many GPUs it takes: several that are "abreast" do the same at
+    the same time, each in a child of its own, "all" are served by the child of the first. ``company`` are those beside
+    the first, which are given to ``prepare`` too where it takes a pair or all. One that is ``alone`` has the host to
+    itself: no other GPU works meanwhile.
     """
 
     id: str
@@ -47,12 +51,13 @@ class Bench:
     rest: float = 0.0
     budget: float | None = None
     quick: bool = True
-    scope: Literal["one", "pair", "all"] = "one"
+    scope: Literal["one", "abreast", "pair", "all"] = "one"
+    alone: bool = False
     company: tuple[int, ...] = ()
 
     def jobs(self, lab: Lab) -> AbstractContextManager[list[Job]]:
         """Return the ways to do its work, one of which is to be measured."""
-        return self.prepare(lab) if self.scope == "one" else self.prepare(lab, self.company)
+        return self.prepare(lab, self.company) if self.scope in SEVERAL else self.prepare(lab)
 
 
 @cache
@@ -65,8 +70,10 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
     """Return the benchmarks of these ids and patterns, all if there are none; raises UsageError for an unknown one."""
     for name in names:
         if not any(fnmatchcase(bench.id, name) for bench in listed()):
-            known = ", ".join(bench.id for bench in listed())
-            raise UsageError(f"there is no benchmark {name}; there are {known}")
+            known = [bench.id for bench in listed()]
+            near = get_close_matches(name, known)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            raise UsageError(f"there is no benchmark {name}; {hint}")
     return tuple(bench for bench in listed() if not names or any(fnmatchcase(bench.id, name) for name in names))
 
 

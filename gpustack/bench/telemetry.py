@@ -29,6 +29,7 @@ IDLE, DECAY, ASK_EVERY = 10, 1.5, 0.1  # percent; seconds in which another's las
 EVENTS = {0x4: 74, 0x10: 76}
 SINCE_575, SINCE_580_82 = {0x20: 251, 0x40: 252, 0x80: 253}, {0x20: 269, 0x40: 270, 0x80: 271}
 HIGHEST = 1 << 22  # number of a process: PID_MAX_LIMIT in the kernel's include/linux/threads.h
+SERVERS = frozenset({"nvidia-cuda-mps", "nvidia-cuda-mps-server"})  # on a card without a client they compute nothing
 LAG = 1.0  # seconds that NVML takes to tell what a process used
 POWER_INSTANT = 186
 # Flits and data that came with errors, repeats, recoveries: totals of all links of a GPU.
@@ -172,6 +173,12 @@ def events(driver: str) -> Mapping[int, int]:
 def numbers(handle: object) -> frozenset[int]:
     """Return the numbers of all processes on a GPU, as NVML has them."""
     return frozenset(int(process.pid) for process in _listed(handle))
+
+
+def company(handle: object) -> list[str]:
+    """Return who computes on a GPU that we have not opened: its number, and its name where it runs here."""
+    told = [(one.pid, _name(one.pid)) for one in _listed(handle)]
+    return [f"{pid} {name or 'elsewhere'}" for pid, name in told if name not in SERVERS]
 
 
 def busy(handle: object) -> int | None:

@@ -33,6 +33,7 @@ OVERDRAFT = 4
 SETTLING = 4  # what the host does wavers too much to agree: so little of the time for warming up is spent on it
 LONG = 0.2  # seconds of a train: between two of them the card is idle for about a thousandth of that
 LEAST_TRAINS = 2
+EDGE = 0.15  # of the time in which all work at once: before and after it not all may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +164,22 @@ def gather(take: Callable[[], Train], runs: int, plan: Plan, progress: Callable[
         samples.trains.append(take())
         progress((time.monotonic() - samples.begun) / plan.budget)
         time.sleep(plan.rest)
+    samples.ended = time.monotonic()
+    return samples
+
+
+def beside(job: Job, timer: Timer, plan: Plan, start: Callable[[], object]) -> Samples:
+    """Return the samples of a work that others do at the same time: those from its first to its last moments."""
+    samples = Samples(runs=pilot(timer, job.run, plan.train))
+    start()
+    begun = samples.begun = time.monotonic()
+    first, last = begun + EDGE * plan.budget, begun + plan.budget
+    while (now := time.monotonic()) < last + EDGE * plan.budget or not samples.trains:
+        train = timer.train(job.run, samples.runs)
+        if now >= first and time.monotonic() <= last:
+            samples.trains.append(train)
+        elif now >= last and not samples.trains:
+            samples.trains.append(train)  # so slow that no train fits between the edges
     samples.ended = time.monotonic()
     return samples
 

@@ -15,12 +15,14 @@ import typer
 from gpustack.cli.examining import DOCTOR_SECONDS, read, taken, without_secrets
 from gpustack.cli.options import (
     Deep,
+    Detail,
     Fail,
     Formats,
     Origins,
     Output,
     Outputs,
     Pythons,
+    Quiet,
     Redacted,
     RedactedBy,
     Shapes,
@@ -55,6 +57,7 @@ class Asked:
     origins: list[str] | None
     pythons: list[str] | None
     gpus: list[int] | None
+    count: int | None
     deep: bool
     bench: bool
     saved: Path | None
@@ -85,7 +88,23 @@ def check(
     ] = None,
     gpus: Annotated[
         list[int] | None,
-        typer.Option("--gpu", min=0, metavar="N", help="A GPU to measure (repeatable).", show_default="0"),
+        typer.Option(
+            "--gpu",
+            min=0,
+            metavar="N",
+            help="A GPU to measure, also where another process is on it (repeatable).",
+            show_default="all that are free",
+        ),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--gpus",
+            min=0,
+            metavar="N",
+            help="How many GPUs there must be: fewer are a fault of the host, more a warning, 0 for none.",
+            show_default="what the policy says, else one or more",
+        ),
     ] = None,
     origins: Origins = None,
     deep: Deep = False,
@@ -102,13 +121,15 @@ def check(
         Style, typer.Option("--exit-style", help="Whose exit codes: Nagios, the node problem detector, or ours.")
     ] = "gpustack",
     timeout: Timeout = None,
-    verbose: Verbose = False,
+    verbose: Detail = 0,
+    quiet: Quiet = False,
 ) -> None:
     """Say whether this machine may be used, and if not, whose fault it is: doctor and quick bench against a policy."""
     asked = Asked(
         origins=origins,
         pythons=pythons,
         gpus=gpus,
+        count=count,
         deep=deep,
         bench=not no_bench and not origins and not saved,
         saved=saved,
@@ -125,7 +146,7 @@ def check(
         return
     wanted = places(context, written, outputs)
     report = _checked(asked, policy)
-    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    how = How(redacted=redacted, verbose=verbose, quiet=quiet, fail_on=fail_on, origins=origins or ())
     deliver(wanted, lambda hidden: without_secrets(report, wanted=hidden, here=not origins), how)
     raise typer.Exit(_code(report, fail_on, exit_style))
 
@@ -164,7 +185,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
     matrix, written = Matrix(), _policy(named)
     golden, origin = _golden(asked, written, matrix)
     report = _judged(asked, matrix, asked.purpose or (written.policy.for_.value if written else "any"))
-    bench, unmeasured = _measured(asked, report, matrix)
+    bench, unmeasured = _measured(asked, report, matrix, written)
     return hold(
         report,
         _beside(bench, written),
@@ -173,6 +194,7 @@ def _checked(asked: Asked, named: Path | None) -> CheckReport:
         golden=golden,
         origin=origin,
         unmeasured=unmeasured,
+        gpus=asked.count,
         hide=partial(redact, mine=ourselves(os.environ)),
     )
 
@@ -202,9 +224,11 @@ def _judged(asked: Asked, matrix: Matrix, purpose: str) -> Report:
     return in_time(lambda known: judge(known, matrix, Purpose(purpose)), facts, asked.until if asked.origins else None)
 
 
-def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport | None, Unmeasured | None]:
+def _measured(
+    asked: Asked, report: Report, matrix: Matrix, written: Written | None = None
+) -> tuple[BenchReport | None, Unmeasured | None]:
     """Return the quick bench, or why there is none."""
-    from gpustack.policy.checking import Unmeasured, unmeasurable
+    from gpustack.policy.checking import Unmeasured, asks_of_each_link, unmeasurable
 
     if asked.saved:
         from gpustack.snapshots.saved import read as read_bench
@@ -224,6 +248,8 @@ def _measured(asked: Asked, report: Report, matrix: Matrix) -> tuple[BenchReport
         return measure(
             quick=True,
             gpus=asked.gpus or None,
+            spare=not asked.gpus,
+            each=written is not None and asks_of_each_link(written.policy),
             pythons=asked.pythons or (),
             timeout=asked.left(),
             progress=shown_on(sys.stderr),

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from gpustack.cli.helping import findings, known, sentence
 from gpustack.cli.options import (
     Deep,
+    Detail,
     Drawings,
     Everywhere,
     Fail,
@@ -19,6 +21,7 @@ from gpustack.cli.options import (
     Output,
     Outputs,
     Pythons,
+    Quiet,
     Redacted,
     RedactedBy,
     Shapes,
@@ -26,12 +29,13 @@ from gpustack.cli.options import (
     Variables,
     Verbose,
 )
-from gpustack.cli.results import Counted, How, counts, deliver, places, prepare, rendered, standard_input, write
-from gpustack.errors import UsageError
+from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
+from gpustack.cli.terminal import Counted, standard_input
+from gpustack.errors import InputError, UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
@@ -43,9 +47,41 @@ WORDS = {"--from": "recorded", "--container": "unpacked"}
 
 Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
+LEAST_KEY, MOST_KEY = 16, 4096  # bytes of a key for pseudonyms
 DOCTOR_SECONDS = 10.0
 RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an idle one
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
+
+
+def _list_checks(*, wanted: bool) -> None:
+    """Print each check with the first sentence of what it means."""
+    if wanted:
+        from gpustack.diagnose.rulebook import explain
+
+        write("".join(f"{one}: {sentence(explain(one) or '')}\n" for one in findings()), None)
+        raise typer.Exit
+
+
+def _restricted(report: Report, facts: Facts, ids: Sequence[str]) -> Report:
+    """Return the report with the findings of these checks alone, and a verdict that rests on them."""
+    from dataclasses import replace
+
+    from gpustack.diagnose.engine import blind, verdict
+    from gpustack.model.facts import Unseen
+
+    kept = {one.key for one in report.findings if one.id in ids}
+    held = tuple(
+        replace(one, caused_by=one.caused_by if one.caused_by in kept else None)
+        for one in report.findings
+        if one.key in kept
+    )
+    return replace(
+        report,
+        findings=held,
+        contracts=tuple(replace(one, finding=one.finding if one.finding in kept else None) for one in report.contracts),
+        not_seen=(*report.not_seen, Unseen(what="all other checks", why="--only was given")),
+        verdict=verdict(held, facts, {}, blind=blind(report.not_seen)),
+    )
 
 
 def doctor(
@@ -60,14 +96,22 @@ def doctor(
     purpose: Annotated[
         Literal["train", "infer", "build", "any"], typer.Option("--for", help="What the machine is for.")
     ] = "any",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Report this check alone (repeatable).", autocompletion=findings),
+    ] = None,
+    _checks: Annotated[
+        bool, typer.Option("--list-checks", callback=_list_checks, is_eager=True, help="List all checks and exit.")
+    ] = False,
     written: Shapes = None,
     outputs: Outputs = None,
     redacted: RedactedBy = None,
     fail_on: Fail = "error",
     timeout: Timeout = None,
-    verbose: Verbose = False,
+    verbose: Detail = 0,
+    quiet: Quiet = False,
 ) -> None:
-    """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that fix it."""
+    """Say what is wrong with this machine's GPU stack and how to fix it, the root cause first."""
     from gpustack.diagnose.engine import judge, ready
     from gpustack.imports.deadline import judged as in_time
     from gpustack.imports.deadline import to_judge
@@ -75,6 +119,7 @@ def doctor(
     from gpustack.model.report import Purpose
 
     matrix, wanted = Matrix(), places(context, written, outputs)
+    wanted_ids = [known(one, findings(), "check") for one in only or ()]
     until = to_judge(timeout or RECORDED_SECONDS) if origins else None
 
     def early() -> None:
@@ -91,12 +136,14 @@ def doctor(
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
-        def of(known: Facts) -> Report:
-            return judge(without_secrets(known, wanted=hidden, here=not origins), matrix, Purpose(purpose))
+        def of(seen: Facts) -> Report:
+            told = without_secrets(seen, wanted=hidden, here=not origins)
+            report = judge(told, matrix, Purpose(purpose))
+            return _restricted(report, told, wanted_ids) if wanted_ids else report
 
         return in_time(of, facts, until)
 
-    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    how = How(redacted=redacted, verbose=verbose, quiet=quiet, fail_on=fail_on, origins=origins or ())
     report = deliver(wanted, judged, how)
     raise typer.Exit(int(counts(fail_on, report.verdict.status.value, report.findings)))
 
@@ -109,6 +156,12 @@ def snapshot(
     pythons: Pythons = None,
     everywhere: Everywhere = False,
     redacted: Redacted = True,
+    pseudonyms: Annotated[
+        Path | None,
+        typer.Option(
+            "--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."
+        ),
+    ] = None,
     timeout: Timeout = None,
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
@@ -118,11 +171,26 @@ def snapshot(
     from gpustack.model.plain import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
+    if pseudonyms and not redacted:
+        raise UsageError("--pseudonyms and --no-redact contradict one another")
+    key = _key(pseudonyms) if pseudonyms else b""
     if origins:
-        write(again(origins, timeout, redacted=redacted), output)
+        write(again(origins, timeout, redacted=redacted, key=key), output)
         return
     facts = taken(pythons, timeout, deep=deep, everywhere=everywhere)
-    write(render(without_secrets(facts, wanted=redacted)), output)
+    write(render(without_secrets(facts, wanted=redacted, key=key)), output)
+
+
+def _key(path: Path) -> bytes:
+    """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
+    try:
+        with path.open("rb") as file:
+            key = file.read(MOST_KEY).strip()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    if len(key) < LEAST_KEY:
+        raise InputError(f"{path} holds {len(key)} bytes: a key has {LEAST_KEY} or more (head -c 32 /dev/urandom)")
+    return key
 
 
 def stack(
@@ -159,7 +227,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
     return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
 
 
-def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
+def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
     """Return a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
@@ -168,7 +236,7 @@ def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
 
     facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
     more = saved.unknown(said, facts)
-    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False))
+    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False, key=key))
 
 
 def taken(
@@ -218,10 +286,10 @@ def alone(given: Mapping[str, object]) -> None:
         raise UsageError("--container-env tells of an image, which --container DIR names")
 
 
-def without_secrets(thing: Thing, *, wanted: bool, here: bool = True) -> Thing:
+def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes = b"") -> Thing:
     """Return facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
     if not wanted:
         return thing
     from gpustack.redaction import ourselves, redact
 
-    return redact(thing, ourselves(os.environ) if here else None)
+    return redact(thing, ourselves(os.environ) if here else None, key)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import without_secrets
+from gpustack.cli.helping import benchmarks
 from gpustack.cli.options import (
     Fail,
     Formats,
@@ -102,14 +103,15 @@ def bench(
     context: typer.Context,
     *,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.", autocompletion=benchmarks
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure less long, within a few seconds.")] = False,
     gpus: Annotated[
         list[int] | None,
-        typer.Option(
-            "--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="0; pairs: all"
-        ),
+        typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="all"),
     ] = None,
     sustain: Annotated[
         float,
@@ -176,7 +178,7 @@ def bench(
     timeout: Timeout = None,
     verbose: Verbose = False,
 ) -> None:
-    """Measure the GPU against the limit that follows from what it reports, and say why a figure is low."""
+    """Measure all GPUs against the limits that follow from what they report, and say why a figure is low."""
     from gpustack.bench import measure, shown_on
 
     results, asked = places(context, written, outputs), wanted(save, compare, tolerance, plot)

@@ -28,8 +28,10 @@ class Door:
     interrupted = False
     _left: tuple[int, ...] = ()  # asked to end, and not yet collected
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start a child in a session of its own, with both outputs piped and no input; raises OSError.
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a child in a session of its own, with both outputs piped and this input or none; raises OSError.
 
         No search path of its variables leads to the working folder.
         """
@@ -39,7 +41,7 @@ class Door:
             child = subprocess.Popen(
                 list(argv),
                 bufsize=0,
-                stdin=nothing,
+                stdin=nothing if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=absolute(environ),

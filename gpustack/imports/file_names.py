@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import devices
+from gpustack.imports import devices, packages
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -48,47 +48,6 @@ NOT_AFTER = re.compile(
 DOTS = re.compile(r"(?<![ .])[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
 BARS = re.compile(r" \| ")
 TABLE = re.compile(r"^\s*[|+]|[|+]\s*$|\$ |^\s*[#$%>]|\bgrep\b")
-# What stands below a line that speaks of another environment or machine, up to an empty line, is none of this one's.
-ELSEWHERE = re.compile(
-    r"^[^\n.:;]{0,24}\b(?:another|(?:the|my|an) other|other|(?:a |the )?(?:different|second))(?: \w+)? (?:environments?"
-    r"|env|venv|machines?|computers?|pcs?|servers?|laptops?|hosts?|systems?)\b[^\n]{0,50}\b(?:works?|worked|working|fine|ok)\b"
-    r"[^\n]{0,20}:[ \t]*\n(?:[^\n]*\S[^\n]*(?:\n|$)){1,40}",
-    re.IGNORECASE | re.MULTILINE,
-)
-# A fault of another day that is over, as somebody tells it beside what is here now.
-BYGONE = re.compile(
-    r"(?:^|(?<=[.;] ))[^\n;.]{4,80} (?:was|were) (?:last (?:week|month|year)|yesterday).s "
-    r"(?:problem|issue|fault|trouble)\b"
-    r"|(?:^|(?<=[.;] ))(?:I|we) (?:had|got|saw|hit) [^\n;]{4,160}?\b(?:last (?:week|month|year|time)|yesterday|earlier"
-    r"|(?:days?|weeks?|months?|years?) ago|in the past|previously)\b[^\n;]{0,40}?\b(?:fixed|cured|solved|went away"
-    r"|gone|resolved|helped)\b[^\n;.]{0,24}[.;]"
-    r"|(?:^|(?<=[.;] ))The (?:error|message|warning|problem|issue)\b[^\n;]{4,160}?\b(?:last (?:week|month|year)"
-    r"|yesterday|(?:days?|weeks?|months?|years?) ago)\b[^\n]{0,50}?\b(?:fixed|cured|solved|resolved) it\b"
-    r"[^\n;.]{0,24}[.;]",
-    re.IGNORECASE | re.MULTILINE,
-)
-# Advice for those to whom something is said: "if nvidia-smi says …, reboot".
-ADVISED = re.compile(
-    r"\bif (?!I\b|we\b)[^\n.;]{0,40}\b(?:says?|shows?|prints?|reports?|sees?|gets?)\b[^\n.;]{0,120}, (?:then |please )?"
-    r"(?:reboot|restart|reinstall|update|upgrade|run|install|set|use|try|check)\b(?! (?:of|helps?|fixes|cures|solves))",
-    re.IGNORECASE,
-)
-# What documents say, and what somebody else's machine prints: none of it is of this one.
-DOCUMENTED = re.compile(
-    r"(?:^|(?<=[.;] ))(?:(?:I|we) (?:have )?read (?:in|on) [^\n:.;]{2,40}:|(?:The |Our |NVIDIA's )?(?:docs?"
-    r"|documentation|manual|release notes|wiki|FAQ|guide)(?: pages?)? (?:says?|explains?|mentions?|describes?)\b)"
-    r"(?![^\n]{0,200}\b(?:but|mine|my|our|I have|I use|we have|we use|installed|here)\b)[^\n]{0,300}?"
-    r"(?:[.;?](?=\s|$)|$)"
-    r"|(?:^|(?<=[.;] ))(?:The |This )?(?:message|error|warning) [\"'`\u201c][^\n]{5,200}[\"'`\u201d] (?:is|are) "
-    r"(?:explained|described|documented|listed)\b[^\n.;]{0,80}[.;]?",
-    re.IGNORECASE | re.MULTILINE,
-)
-ANOTHER = re.compile(
-    r"(?:^|(?<=[.;] ))(?:My |A |The )?(?:colleague|co-?worker|friend|team ?mate|brother|student)(?:'s?|\u2019s)"
-    r"(?: (?:laptop|machine|PC|computer|server|box|workstation))?(?: (?:has|had|got|gets|sees|shows|prints|says))\b"
-    r"[^\n;]{0,160};(?= mine\b| my\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
 FILE = re.compile(
     r"^(?P<before>[^\n]{0,160}?)(?<![\w.+%-])(?P<name>[A-Za-z][\w.]{0,60})-(?P<version>\d(?:[\w.+!]|%2B){0,80})"
     r"-(?:cp|py)\d[\w.]{0,30}-[\w.]{1,30}-(?P<platform>[\w.]{1,60})\.whl(?P<after>[^\n]{0,60})",
@@ -128,12 +87,17 @@ ASKED = re.compile(
     r"|\b(?:pip3?|uv)\b[^\n?]{0,60}\binstall\b[^\n?]{0,160}\btorch\b[^\n?]{0,160}download\.pytorch\.org/whl/(?:nightly/)?"
     r"cu(?P<tag>\d{2,3})\b"
 )
+# A command that installs, and what it asks for in one version.
 COMMAND = re.compile(
-    r"^(?![ \t]*[#$%>(])(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|uv)\b[^\n?]{0,40}\binstall\b"
-    r"[^\n?]{0,120}?(?<![\w-])(?:py)?torch={1,3}"
-    r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\+\w+)?)(?![\w.*])(?P<after>[^\n]{0,80})",
+    r"^(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|micromamba|uv|poetry|pdm|pixi)\b[^\n?]{0,40}?\b(?:install|add)\b"
+    r"(?P<asked>[^\n]{0,400})",
     re.MULTILINE,
 )
+ASKED_FOR = re.compile(
+    r"(?<![\w./=-])(?P<name>[A-Za-z][\w.-]{0,60})(?:\[[\w,-]{1,40}\])?={1,3}"
+    r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\.?post\d+)?(?:\+\w+)?)(?![\w.*])"
+)
+NO_PACKAGE = frozenset({"python", "cuda", "cudatoolkit", "pytorch-cuda", "cuda-toolkit"})
 # An extra that names the CUDA of JAX's plugin: jax[cuda12], jax[cuda12_pip].
 JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
@@ -144,14 +108,6 @@ KIND = re.compile(
     re.MULTILINE,
 )
 MOST, FEW = 400, 3
-
-
-def own(text: str) -> str:
-    """Return a text without what other machines and documents have, faults that are over, and advice about any."""
-    text = ELSEWHERE.sub("\n", text)
-    for pattern in (BYGONE, ADVISED, DOCUMENTED, ANOTHER):
-        text = pattern.sub("", text)
-    return text
 
 
 def smooth(raw: str) -> str:
@@ -207,15 +163,25 @@ def _asked(match: re.Match[str]) -> str:
 
 
 def _typed(origin: str, text: str, into: Gathered) -> None:
-    """Take in the PyTorch that a command asked for, where nothing tells the one that came of it."""
-    known = into.fact("packages", "distributions")
-    if into.version("pytorch") or (isinstance(known, dict) and "torch" in known) or FAILED.search(text):
+    """Take in the packages that commands asked for, where nothing tells those that came of it."""
+    if FAILED.search(text):
         return
-    found = {one["version"] for one in COMMAND.finditer(text) if not OTHER.search(f"{one['before']} {one['after']}")}
-    if len(found) == 1:
-        version = found.pop()
-        build = devices.named(version)
-        into.tell("pytorch", origin, version=version, build=build.tag, accelerator=build.accelerator, cuda=build.cuda)
+    held = into.fact("packages", "distributions")
+    known = held if isinstance(held, dict) else {}
+    found: dict[str, set[str]] = {}
+    for command in islice(COMMAND.finditer(text), MOST):
+        told = {_distribution(one["name"]): one["version"] for one in ASKED_FOR.finditer(command["asked"])}
+        rest = ASKED_FOR.sub("", command["asked"])
+        refuted = any(known.get(name, version) != version for name, version in told.items())
+        for name, version in () if refuted or OTHER.search(f"{command['before']} {rest}") else told.items():
+            found.setdefault(name, set()).add(version)
+    fresh = {name: min(versions) for name, versions in found.items() if len(versions) == 1 and name not in NO_PACKAGE}
+    packages.take(origin, {name: version for name, version in fresh.items() if name not in known}, into)
+
+
+def _distribution(name: str) -> str:
+    plain = re.sub(r"[-_.]+", "-", name).lower()
+    return "torch" if plain == "pytorch" else plain
 
 
 def _release(version: str, before: str) -> str:

@@ -74,6 +74,12 @@ class Matrix:
         return self.rows("cuda_driver", "toolkits", cuda_toolkits.Toolkit)
 
     @cached_property
+    def natives(self) -> Mapping[CudaVersion, cuda_toolkits.Toolkit]:
+        """The toolkit of each minor version with the oldest driver."""
+        oldest_first = sorted(self.toolkits, key=lambda one: one.driver)
+        return {one.cuda: one for one in reversed(oldest_first)}
+
+    @cached_property
     def compats(self) -> tuple[cuda_toolkits.CompatPackage, ...]:
         """Every compat package."""
         return self.rows("cuda_driver", "compat", cuda_toolkits.CompatPackage)
@@ -154,7 +160,7 @@ class Matrix:
 
     def native(self, cuda: CudaVersion) -> cuda_toolkits.Toolkit | None:
         """Return the toolkit of this minor version with the oldest driver, or None where no row states it."""
-        return min((one for one in self.toolkits if one.cuda == cuda), key=lambda one: one.driver, default=None)
+        return self.natives.get(cuda)
 
     def span(self, arch: str) -> ArchSpan | None:
         """Return the driver branches of an architecture by its name, such as ``Ada Lovelace``, or None."""

@@ -173,7 +173,8 @@ class Remembering:
 class Facts(Remembering):
     """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
 
-    ``messages`` are what programs on it said, where somebody handed that over.
+    ``messages`` are what programs on it said, where somebody handed that over; ``words`` are those words of such texts
+    that the index of candidates knows.
     """
 
     taken: str = ""
@@ -182,6 +183,7 @@ class Facts(Remembering):
     environments: tuple[Environment, ...] = ()
     not_seen: tuple[Unseen, ...] = ()
     messages: tuple[Message, ...] = ()
+    words: tuple[str, ...] = ()
     deep: bool = False
     seconds: float = 0.0
 
@@ -195,15 +197,16 @@ def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[F
 
     @wraps(question)
     def asked(facts: Facts, /, *words: P.args, **named: P.kwargs) -> T:
-        key = (question, words, *named.items())
+        key = (question, words, *named.items()) if named else (question, words)
         try:
-            memo = facts.memo
+            answer: T = facts.memo[key]
+        except KeyError:
+            pass
         except AttributeError:  # nobody asked yet: new facts, a copy, or facts that another process sent
-            memo = {}
-            object.__setattr__(facts, "memo", memo)
-        if key not in memo:
-            memo[key] = question(facts, *words, **named)
-        answer: T = memo[key]
+            object.__setattr__(facts, "memo", {})
+        else:
+            return answer
+        answer = facts.memo[key] = question(facts, *words, **named)
         return answer
 
     return asked

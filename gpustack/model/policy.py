@@ -27,7 +27,10 @@ def _key(about: str, **schema: object) -> dict[str, object]:
 class Gpus:
     """How many GPUs there must be, and of which kind every one of them must be."""
 
-    count: int | str = field(default=">=1", metadata=_key('How many: a number, or a range such as ">=4".'))
+    count: int | str = field(
+        default=">=1",
+        metadata=_key('How many: a number (0 for none; more are a warning), or a range such as ">=4".'),
+    )
     name: tuple[str, ...] = field(
         default=(), metadata=_key('The name, or several; * stands for anything: "NVIDIA H200*".', **_WORDS)
     )
@@ -156,6 +159,11 @@ class Held:
     def unseen(self) -> bool:
         """Tell whether nobody could see if it is kept."""
         return self.ok is None and self.whose is not HealthClass.OK
+
+    @property
+    def warns(self) -> bool:
+        """Tell whether it is not kept in a way that limits nothing: more GPUs than were asked for."""
+        return self.ok is False and self.whose is HealthClass.DEGRADED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gpustack.model.command import Command, blanks
+from gpustack.model.command import Command, apart, blanks
 from gpustack.model.facts import Component, Host, JsonValue, Layer, Strength, Unseen
 
 
@@ -87,10 +87,12 @@ class Fix:
     verify: Command | None = None
 
     def __post_init__(self) -> None:
-        """Say what each blank in the commands is for."""
+        """Say in the text what is to be done by hand, what would do as well, and what each blank is for."""
+        typed, by_hand = apart(self.commands)
         filled = [one for one in blanks(self.commands) if one not in self.text]
-        if filled:
-            object.__setattr__(self, "text", f"{self.text} Here {', '.join(filled)}.")
+        said = (self.text, by_hand, f"Here {', '.join(filled)}." if filled else "")
+        object.__setattr__(self, "text", " ".join(filter(None, said)))
+        object.__setattr__(self, "commands", typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,34 @@ class Finding:
     def key(self) -> str:
         """The finding's own name in this report."""
         return f"{self.id}@{self.instance}" if self.instance else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Similar:
+    """A recorded machine that is like this one: the thread that describes it, and the finding that it had."""
+
+    source: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """What settles whether a candidate is the cause: a sentence, and the commands whose output shows it."""
+
+    text: str
+    commands: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A likely cause that nothing proves: a finding's id, its share of the whole likelihood, and what speaks for it."""
+
+    id: str
+    title: str
+    weight: float
+    because: tuple[Because, ...]
+    similar: tuple[Similar, ...]
+    decide: Decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +205,7 @@ class Report:
     not_seen: tuple[Unseen, ...]
     environments: tuple[EnvironmentVerdict, ...]
     verdict: Verdict
+    candidates: tuple[Candidate, ...] = ()
     taken: str = ""
     deep: bool = False
     seconds: float = 0.0

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 LOW = "bench-low"
+SHARED = ".all"  # so end the figures of all GPUs at once, which share the host
+LINKS = ("pcie.h2d.pinned", "pcie.d2h.pinned")
 MOST_NAMED = 4
 OK, DEGRADED, UNKNOWN = HealthClass.OK, HealthClass.DEGRADED, HealthClass.UNKNOWN
 GRAVEST = (HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT)
@@ -42,11 +44,15 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What one figure reached: its part of the limit or of the baseline; None where it has none."""
+    """What one figure reached: its part of the limit or of the baseline; None where it has none.
+
+    One that is not a GPU's ``own`` is what several reach of what they share: no pattern speaks of it, only its id does.
+    """
 
     id: str
     where: str
     share: float | None
+    own: bool = True
 
 
 def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written: Written) -> Iterator[Held]:
@@ -57,7 +63,7 @@ def bench_rows(bench: BenchReport | None, unmeasured: Unmeasured | None, written
         ("least-of-baseline", figures.least_of_baseline, _of_baseline(bench)),
     ):
         for pattern, least in wanted.items():
-            mine = [one for one in reached if pattern_of(one.id, wanted) == pattern]
+            mine = [one for one in reached if pattern_of(one.id, wanted) == pattern and (one.own or one.id == pattern)]
             found, ok = _held(mine, least) if bench else (f"not measured: {unmeasured.why}" if unmeasured else "", None)
             yield Held(
                 rule=f"bench.{key}.{pattern}",
@@ -75,6 +81,12 @@ def pattern_of(name: str, wanted: Mapping[str, float]) -> str | None:
     return name if name in wanted else next((one for one in wanted if fnmatchcase(name, one)), None)
 
 
+def asks_of_each_link(policy: Policy) -> bool:
+    """Tell whether the policy says what the link of each GPU must reach, so that it has to be measured alone."""
+    wanted = {**policy.bench.least, **policy.bench.least_of_baseline}
+    return any(pattern_of(link, wanted) for link in LINKS)
+
+
 def eased(bench: BenchReport, policy: Policy) -> BenchReport:
     """Return the report with "low" as a note where the policy itself says what a figure must reach."""
     told = {one.id for one in bench.results if pattern_of(one.id, policy.bench.least)}
@@ -90,7 +102,11 @@ def eased(bench: BenchReport, policy: Policy) -> BenchReport:
 
 def _of_limits(bench: BenchReport | None) -> list[Reached]:
     results = bench.results if bench else ()
-    return [Reached(id=one.id, where=one.place(), share=one.ratio) for one in results if one.value is not None]
+    return [
+        Reached(id=one.id, where=one.place(), share=one.ratio, own=not one.id.endswith(SHARED))
+        for one in results
+        if one.value is not None
+    ]
 
 
 def _of_baseline(bench: BenchReport | None) -> list[Reached]:
@@ -100,6 +116,7 @@ def _of_baseline(bench: BenchReport | None) -> list[Reached]:
             id=one.id.partition(" ")[0],
             where="" if one.device is None else f" on GPU {one.device}",
             share=None if one.change is None else 1 + one.change,
+            own=not one.id.endswith(SHARED),
         )
         for one in changes
         if one.after is not None
@@ -141,10 +158,12 @@ def check(
     golden: Report | None = None,
     origin: str = "",
     unmeasured: Unmeasured | None = None,
+    gpus: int | None = None,
     hide: Callable[[Report], Report] = lambda report: report,
 ) -> CheckReport:
     """Return the check's report. Without a policy the doctor's verdict counts, and figures that failed or are low.
 
+    ``gpus`` is how many GPUs there must be, whatever the policy says.
     ``golden`` is the machine as it was when it was good, read from ``origin``; ``unmeasured`` says why there is no
     bench; ``today`` decides which findings are still ignored; ``hide`` takes out the names that the golden machine is
     without.
@@ -158,7 +177,7 @@ def check(
         bench = eased(bench, policy)
     rows = (
         *evaluate.components(report, written),
-        *gpu_rows.kinds(report, written),
+        *gpu_rows.kinds(report, written, gpus),
         *evaluate.frameworks(report, written),
         *gpu_rows.use(report, written),
         *bench_rows(bench, unmeasured, written),
@@ -173,7 +192,11 @@ def check(
 def failed(report: CheckReport, counted: Sequence[str]) -> bool:
     """Tell whether anything has one of the severities that count; a rule of the policy that fails is an error."""
     findings = (*report.findings, *(report.bench.findings if report.bench else ()))
-    rows = {"error": any(_fails(row) for row in report.policy), "unknown": any(row.unseen for row in report.policy)}
+    rows = {
+        "error": any(_fails(row) for row in report.policy),
+        "warning": any(row.warns for row in report.policy),
+        "unknown": any(row.unseen for row in report.policy),
+    }
     return (
         report.verdict.status.value in counted
         or any(finding.severity.value in counted for finding in findings)
@@ -194,6 +217,9 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
         return UNKNOWN, blind[0] if blind else "too little could be seen to judge this machine"
     for _, why in _roots(report, Severity.WARNING):
         return DEGRADED, why.partition("; ")[0]
+    for row in rows:
+        if row.warns:
+            return DEGRADED, _failure(row)
     return OK, _well(report, rows)
 
 
@@ -213,12 +239,12 @@ def _well(report: Report, rows: Sequence[Held]) -> str:
     asked = [row for row in rows if row.ok and row.place]
     kept = f"; {len(asked)} rules of the policy hold" if len(asked) > 1 else "; the policy holds" if asked else ""
     if report.verdict.status is Health.NO_GPU:
-        return f"there is no GPU here, which is no fault where none is asked for{kept}"
+        return f"there is no GPU here, and none is wanted{kept}"
     return f"nothing in the stack is at fault{kept}"
 
 
 def _fails(row: Held) -> bool:
-    return row.ok is False
+    return row.ok is False and not row.warns
 
 
 def unmeasurable(report: Report) -> Unmeasured | None:

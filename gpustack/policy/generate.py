@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import FRAMEWORKS
 from gpustack.matrix.subjects.ranges import numbers, version_of
 from gpustack.model.facts import Status
+from gpustack.model.report import Health
 from gpustack.model.versions import DriverRelease
 from gpustack.policy import END, ENDED
 from gpustack.policy.gpu_rows import cards
@@ -68,10 +69,10 @@ def _gpus(report: Report) -> Iterator[str]:
     names = list(dict.fromkeys(card.name for card in seen if card.name))
     capabilities = sorted({card.capability for card in seen if card.capability}, key=numbers)
     least = min((card.mib for card in seen if card.mib), default=None)
-    on = bool(seen)
+    on = bool(seen) or report.verdict.status is Health.NO_GPU
     yield "# How many GPUs (a number, or a range), and what every one of them must be."
     yield _on("[gpus]", on)
-    yield _on(f"count = {len(seen) or 1}", on)
+    yield _on(f"count = {len(seen) or int(not on)}", on)
     shown = ", ".join(_quoted(escape(one)) for one in names) or _quoted("NVIDIA H200*")
     yield _on(f"name = [{shown}]", bool(names))
     yield _on(f'compute-capability = ">={capabilities[0] if capabilities else "8.0"}"', bool(capabilities))

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.values import flag, number, text
+from gpustack.diagnose.machine.inventory import from_text, ours
+from gpustack.diagnose.machine.values import at, flag, items, number, text, told
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Status
-from gpustack.model.policy import HealthClass, Held
-from gpustack.model.report import Health
+from gpustack.model.facts import Facts, Status
+from gpustack.model.policy import Gpus, HealthClass, Held
+from gpustack.model.report import Health, Severity
 from gpustack.model.versions import ComputeCapability
+from gpustack.policy import suppress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpustack.model.facts import Component, Instance
-    from gpustack.model.policy import Gpus
     from gpustack.model.report import Report
     from gpustack.policy import Written
 
@@ -30,6 +31,7 @@ HOST = HealthClass.BAD_HOST
 HERE = frozenset({Status.PRESENT, Status.FAILED})
 MOST_NAMED = 4
 NONE = "there is no GPU"
+NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +87,101 @@ def _first(copy: Instance, *names: str) -> int | None:
     return next((one for one in (number(copy.facts, "memory", name) for name in names) if one is not None), None)
 
 
-def kinds(report: Report, written: Written) -> Iterator[Held]:
-    """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be."""
+def kinds(report: Report, written: Written, exactly: int | None = None) -> Iterator[Held]:
+    """Yield a row for how many GPUs there must be, and one for each thing that every one of them must be.
+
+    Where neither the policy nor ``exactly`` says how many, it is one or more; what somebody pasted need not show any.
+    """
     wanted, seen = written.policy.gpus, cards(report)
-    if wanted is None:
-        return
-    count = f"=={wanted.count}" if isinstance(wanted.count, int) else wanted.count
-    enough = None if seen is None else VersionRange(count).holds(str(len(seen)))
-    place = written.place("gpus", "count")
-    yield Held(rule="gpus.count", wanted=str(wanted.count), found=_counted(seen), ok=enough, whose=HOST, place=place)
-    for demand in _demands(wanted):
+    place = None if exactly is not None else written.place("gpus", "count") if wanted else None
+    if wanted or exactly is not None or not from_text(_facts(report)):
+        count = (wanted or Gpus()).count if exactly is None else exactly
+        yield _count(_lists(report, seen), count, report, place)
+    for demand in _demands(wanted) if wanted and exactly != 0 else ():
         yield _row(demand, seen, written)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    """The addresses of the GPUs on the bus and in their drivers, and how many CUDA shows; None is what nobody told."""
+
+    bus: tuple[str, ...] | None
+    driver: tuple[str, ...] | None
+    cuda: int | None
+    nvidia: int
+
+    @property
+    def usable(self) -> int | None:
+        """How many can be used: those of the drivers, but of NVIDIA's no more than CUDA shows."""
+        if self.driver is None:
+            return None
+        lost = 0 if self.cuda is None else max(0, self.nvidia - self.cuda)
+        return len(self.driver) - lost
+
+
+def _facts(report: Report) -> Facts:
+    return Facts(taken=report.taken, host=report.host, components=report.components)
+
+
+def _lists(report: Report, seen: Sequence[Card] | None) -> Lists:
+    makers = [one for one in report.components if one.id in MAKERS]
+    if seen is None and makers and all(one.status in {Status.ABSENT, Status.NOT_APPLICABLE} for one in makers):
+        seen = ()  # no driver lists a GPU, whatever is on the bus
+    gpus = next((one for one in makers if one.id == "gpu"), None)
+    nvidia = [copy for copy in (gpus.instances if gpus else ()) if copy.status is Status.PRESENT]
+    bus = next((one for one in report.components if one.id == ON_BUS), None)
+    looked = bus is not None and bus.status in {Status.PRESENT, Status.ABSENT}
+    libcuda = told(_facts(report), "libcuda")
+    started = {0: len(items(libcuda, "devices")), NO_DEVICE: 0}.get(number(libcuda, "cu_init") or 0)
+    divided = any(flag(copy.facts, "mig", "enabled") for copy in nvidia)
+    asked = number(libcuda, "cu_init") is not None and bool(nvidia) and not divided
+    return Lists(
+        bus=tuple(sorted(copy.key for copy in ours(_facts(report)))) if looked else None,
+        driver=None if seen is None else tuple(card.place for card in seen),
+        cuda=started if asked else None,
+        nvidia=len(nvidia),
+    )
+
+
+def _count(lists: Lists, wanted: int | str, report: Report, place: str | None) -> Held:
+    """Return the row for how many GPUs there must be: fewer are a fault, more than a number a warning."""
+    seen = lists.usable
+    range_ = f"=={wanted}" if isinstance(wanted, int) else wanted
+    ok = None if seen is None else VersionRange(range_).holds(str(seen))
+    more = isinstance(wanted, int) and seen is not None and seen > wanted
+    found = _counted(None) if seen is None else str(seen) if ok or more else _short(lists, seen, report)
+    return Held(
+        rule="gpus.count",
+        wanted=str(wanted),
+        found=found,
+        ok=ok,
+        whose=HealthClass.DEGRADED if more else _whose(lists, report),
+        place=place,
+    )
+
+
+def _whose(lists: Lists, report: Report) -> HealthClass:
+    """Return whose fault missing GPUs are: the host's, unless the work itself was set up so that it gets none."""
+    errors = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
+    ours = bool(lists.bus) and not lists.usable and bool(errors)
+    return suppress.whose(errors[0]) if ours and all(suppress.whose(one) is not HOST for one in errors) else HOST
+
+
+def _short(lists: Lists, seen: int, report: Report) -> str:
+    """Say how many GPUs there are, and where the others are missing."""
+    if not seen and not lists.bus:
+        return f"{NONE} on the PCI bus" if lists.bus is not None else NONE
+    steps = [f"{len(lists.bus)} on the PCI bus"] if lists.bus is not None else []
+    lost = [pci for pci in lists.bus or () if pci not in (lists.driver or ())]
+    without = f" (without {_few(lost)})" if lost else ""
+    steps.append(f"{len(lists.driver or ())} in the driver{without}")
+    if lists.cuda is not None:
+        visible = at(told(_facts(report), "libcuda"), "visible")
+        hidden = f" (CUDA_VISIBLE_DEVICES is {str(visible)[:40]!r})" if visible is not None else ""
+        steps.append(f"{lists.cuda} in CUDA{hidden}")
+    if lost and report.host.container:
+        steps.append(f"this container ({report.host.container}) may not have been given the rest")
+    return f"{seen or NONE}: {', '.join(steps)}"
 
 
 def use(report: Report, written: Written) -> Iterator[Held]:

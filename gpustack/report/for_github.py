@@ -113,7 +113,7 @@ def render_github(reported: Reported, told: Told = NOTHING) -> str:
 def _policy(reported: Reported) -> Iterator[str]:
     for row in unkept(reported):
         lines = [f"wanted {row.wanted}; found {row.found}", means(row)]
-        yield _line("notice" if row.ok is None else "error", f"policy: {row.rule}", lines, of_row(row))
+        yield _line("notice" if row.ok is None else _level(row), f"policy: {row.rule}", lines, of_row(row))
 
 
 def _findings(reported: Reported, told: Told) -> Iterator[str]:
@@ -198,7 +198,12 @@ def _rule(name: str, finding: Finding | None, told: Told) -> Object:
 def _sarif_policy(reported: Reported) -> Iterator[Object]:
     for row in unkept(reported):
         lines = (f"{row.rule}: wanted {row.wanted}; found {row.found}", means(row))
-        yield _result(POLICY_RULE, "error" if row.ok is False else "note", lines, of_row(row), row.rule)
+        yield _result(POLICY_RULE, _level(row) if row.ok is False else "note", lines, of_row(row), row.rule)
+
+
+def _level(row: Held) -> str:
+    """Return how much it weighs that a rule of the policy is not kept."""
+    return "warning" if row.warns else "error"
 
 
 def _sarif_findings(reported: Reported, told: Told) -> Iterator[Object]:

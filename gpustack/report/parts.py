@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import families, listed
+from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
+from gpustack.report.summary import alike, families, ground, listed
 
 if TYPE_CHECKING:
+    from gpustack.model.facts import Host
     from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
+WORTH_TELLING = 0.03  # the weight of a likely cause
+TEXT = "text"  # the component of a ground that is words
 TECHNIQUE = "technique"  # what a server can do here: what it cannot is no fault
 
 
@@ -61,13 +64,14 @@ MEANS = {
     HealthClass.UNKNOWN: "Too little could be seen to tell whose fault that is.",
 }
 SAID = {
-    Health.HEALTHY: "what was looked at goes together",
-    Health.DEGRADED: "it works, with limits",
-    Health.BROKEN: "something in the stack is at fault",
+    Health.HEALTHY: "no problem was found",
+    Health.DEGRADED: "the GPU works, with limits",
+    Health.BROKEN: "something in the stack is broken",
     Health.NO_GPU: "no GPU was found on this machine, which is no fault",
-    Health.UNKNOWN: "too little could be seen to judge",
+    Health.UNKNOWN: "too little is known to judge",
 }
-WORKS = {True: "works", False: "cannot use the GPU", None: "may or may not work"}
+WORKS = {True: "can use the GPU", False: "cannot use the GPU", None: "not tested"}
+CPU_BUILD = "cpu-only-build"
 WEIGHS = {
     Severity.ERROR: Outcome.ERROR,
     Severity.WARNING: Outcome.WARNING,
@@ -141,7 +145,7 @@ def counted(reported: Reported) -> Mapping[Severity, int]:
 def of_policy(row: Held) -> Outcome:
     """Return what came of a rule of the policy."""
     unsure = Outcome.SKIPPED if row.unseen else Outcome.NOTE  # nobody could look, or it does not apply
-    return {True: Outcome.OK, False: Outcome.ERROR, None: unsure}[row.ok]
+    return {True: Outcome.OK, False: Outcome.WARNING if row.warns else Outcome.ERROR, None: unsure}[row.ok]
 
 
 def of_contract(edge: Contract, chosen: str | None) -> Outcome:
@@ -174,9 +178,9 @@ def worst(bench: BenchReport) -> Mark:
 def headline(reported: Reported) -> tuple[str, str]:
     """Return the whole in a word and a sentence without its end."""
     if isinstance(reported, CheckReport):
-        return reported.class_.value, reported.why.rstrip(".") or _cause(reported)
+        return reported.class_.value, reported.why.rstrip(".") or cause(reported)
     if isinstance(reported, Report):
-        return reported.verdict.status.value, _cause(reported)
+        return reported.verdict.status.value, cause(reported)
     return worst(reported).value, figures(reported)
 
 
@@ -196,27 +200,67 @@ def remarks(bench: BenchReport) -> tuple[str, ...]:
     return (*early, *(("quick run: figures are rougher",) if bench.quick else ()))
 
 
-def where(report: Report) -> str:
+def where(host: Host) -> str:
     """Say which machine it is."""
-    host = report.host
     kernel = f"Linux {host.kernel}" if host.kernel else None
-    told = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
-    return ", ".join(filter(None, told))
+    named = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
+    return ", ".join(filter(None, named))
 
 
-def _cause(report: Report) -> str:
-    """Return the title of the first root cause, and how many more there are."""
+def works(answers: Mapping[str, bool | None], *, good_first: bool = False) -> str:
+    """Say which frameworks can use the GPU, which cannot, and which nobody tested, in a sentence without its end."""
+    named = {answer: listed([name for name, held in answers.items() if held is answer]) for answer in WORKS}
+    able, unable = (f"{named[answer]} {WORKS[answer]}" * bool(named[answer]) for answer in (True, False))
+    untested = f"{named[None]} {'were' if ' and ' in named[None] else 'was'} {WORKS[None]}" * bool(named[None])
+    return "; ".join(filter(None, (able, unable, untested) if good_first else (unable, able, untested)))
+
+
+def chosen(report: Report) -> Mapping[str, bool | None]:
+    """Return what works, without the builds for the CPU that nobody chose to use on the GPU, which are only a note."""
+    notes = {one.component for one in report.findings if one.severity is Severity.INFO and one.id == CPU_BUILD}
+    return {name: held for name, held in report.verdict.works.items() if held is not False or name not in notes}
+
+
+def cause(report: Report) -> str:
+    """Return the title of the first root cause and how many more there are, else what the verdict rests on."""
     roots = [one for key in report.verdict.root_keys for one in report.findings if one.key == key]
-    if not roots:
-        return SAID[report.verdict.status]
-    more = len(roots) - 1
-    return roots[0].title + (f" (and {more} more root cause{'s' * (more > 1)})" if more else "")
+    if roots:
+        more = sum(1 for _ in alike(roots)) - 1
+        return roots[0].title.rstrip(".") + (f" (and {more} more root cause{'s' * (more > 1)})" if more else "")
+    status = report.verdict.status
+    open_ = next((one.title for one in report.findings if one.severity is Severity.UNKNOWN), None)
+    if status is Health.UNKNOWN and open_:
+        return open_.rstrip(".")
+    able = {name: held for name, held in chosen(report).items() if held}
+    if status is Health.UNKNOWN and report.candidates:
+        return f"nothing is proven; most likely: {report.candidates[0].title.rstrip('.')}"
+    return works(able) if status is Health.HEALTHY and able else SAID[status]
 
 
 def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
     """Yield each contract and what came of it."""
     chosen = report.environments[0].python if report.environments else None
     yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
+
+
+def likely_heading(report: Report) -> str:
+    """Return what stands above the likely causes."""
+    return "Other likely causes" if report.verdict.root_causes else "Likely causes, none proven"
+
+
+def likely(report: Report) -> tuple[tuple[str, str, tuple[str, ...], Decide], ...]:
+    """Return the likely causes: the title, the id with its weight, what speaks for it, and what decides."""
+    first = report.candidates[: not report.verdict.root_causes]
+    told = (*first, *(one for one in report.candidates[len(first) :] if one.weight >= WORTH_TELLING))
+    return tuple((one.title, f"{one.id}, {one.weight:.0%}", tuple(_speaking(one)), one.decide) for one in told)
+
+
+def _speaking(one: Candidate) -> Iterator[str]:
+    if one.because:
+        grounds = [f"the words {by.value}" if by.component == TEXT else ground(by) for by in one.because]
+        yield f"What speaks for it: {'; '.join(grounds)}"
+    if one.similar:
+        yield f"Recorded machines like it: {listed([alike.source for alike in one.similar])}"
 
 
 def _by_severity(family: Family) -> int:

@@ -29,6 +29,7 @@ WORD = {Severity.ERROR: "Error", Severity.WARNING: "Warning", Severity.UNKNOWN: 
 HELD = {
     "ok": ("good", "kept"),
     "error": ("bad", "not kept"),
+    "warning": ("warn", "more than wanted"),
     "skipped": ("ask", "could not be seen"),
     "note": ("none", "does not apply"),
 }

@@ -48,6 +48,21 @@ trap - EXIT
 case $check_seconds in
     '' | *[!0-9]*) tell "check_seconds in settings.sh is not a whole number" ;;
 esac
+shown=$(timeout -k 1 3 scontrol show node "$node")
+
+# A node must have the GPUs that its GRES names, and none where it names none; what MIG made of them is not counted.
+gres=$(printf '%s\n' "$shown" | sed -n 's/^ *Gres=/,/p' | sed 's/([^)]*)//g')
+case "$gres: $* " in
+    :* | *' --gpus '* | *' --gpus='*) ;;
+    *)
+        gpus=$(printf '%s\n' "$gres" | tr , '\n' | awk -F: '
+            $1 == "gpu" { mig = mig || $2 ~ /^[0-9]+[cg][._]/; all += NF > 1 ? $NF : 1 }
+            END { if (!mig) print all + 0 }')
+        [ -z "$gpus" ] || set -- "$@" --gpus "$gpus"
+        ;;
+esac
+unset CUDA_VISIBLE_DEVICES # of the job: the node is checked whole
+
 python=$(dirname "$(readlink -f "$gpustack")")/python3
 [ -x "$python" ] || python=python3
 said=$({
@@ -68,7 +83,6 @@ esac
 class=${said%% *}
 reason="gpustack $class: ${said#* }"
 
-shown=$(timeout -k 1 3 scontrol show node "$node")
 state=$(printf '%s\n' "$shown" | sed -n 's/^ *State=\([^ ]*\).*/\1/p')
 before=$(printf '%s\n' "$shown" | sed -n 's/^ *Reason=\(.*\) \[[^[]*\]$/\1/p')
 case $state:$before in

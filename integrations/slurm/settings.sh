@@ -8,8 +8,8 @@ drain_on='bad-host'  # add bad-environment where the node's Python is the admini
 check_seconds=40     # for the check itself, 40 at most: the hook has 55 s, and Slurm ends a health check at 60 s
 export SLURM_CONF="${SLURM_CONF:-/etc/slurm/slurm.conf}"
 
-# What is checked. Jobs may be running beside a health check, so nothing is measured here. Name a policy with
-# [gpus] count: without one, a node that shows no GPU at all is no fault.
+# What is checked. Jobs may be running beside a health check, so nothing is measured here. How many GPUs there must be is
+# read from the node's GRES (Gres=gpu:h200:8 is eight, no gpu in it is none); --gpus N here goes before.
 set -- --no-bench
 # set -- --no-bench --policy /etc/gpustack/gpustack.toml
 # [ "$mode" = epilog ] && set -- --policy /etc/gpustack/gpustack.toml   # measures when the job has gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,19 @@ def test_copies_through_the_host_are_held_against_no_siblings() -> None:
 def test_every_pair_is_measured_in_both_directions_and_all_gpus_once() -> None:
     works = session.tasks([BENCHES["p2p.bandwidth"], BENCHES["nccl.all_reduce"]], [0, 2, 5])
     assert {gpu: [(one.id, one.company) for one in tasks] for gpu, tasks in works.items()} == {
-        0: [("p2p.bandwidth", (2,)), ("p2p.bandwidth", (5,)), ("nccl.all_reduce", (2, 5))],
-        2: [("p2p.bandwidth", (0,)), ("p2p.bandwidth", (5,))],
-        5: [("p2p.bandwidth", (0,)), ("p2p.bandwidth", (2,))],
+        0: [("p2p.bandwidth", (5,)), ("p2p.bandwidth", (2,)), ("nccl.all_reduce", (2, 5))],
+        2: [("p2p.bandwidth", (5,)), ("p2p.bandwidth", (0,))],
+        5: [("p2p.bandwidth", (2,)), ("p2p.bandwidth", (0,))],
     }
     assert list(session.tasks([BENCHES["nccl.all_reduce"]], [0, 1])) == [0]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 8, 16])
+def test_all_pairs_are_met_in_the_fewest_rounds_of_disjoint_pairs(count: int) -> None:
+    found = session.rounds(range(count))
+    assert len(found) == (count - 1 if count % 2 == 0 else count)
+    assert all(len({gpu for pair in each for gpu in pair}) == 2 * len(each) for each in found)
+    assert sorted(pair for each in found for pair in each) == list(combinations(range(count), 2))
 
 
 def test_the_nccl_of_the_chosen_environment_is_taken(tmp_path: Path) -> None:

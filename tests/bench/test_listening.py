@@ -35,10 +35,12 @@ class Scripted(Door):
         self.scripts = list(scripts)
         self.started: list[str] = []
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
         self.started.append(argv[-1])
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
-        return super().start([sys.executable, "-I", "-S", "-c", PREFACE + script, argv[-1]], environ)
+        return super().start([sys.executable, "-I", "-S", "-c", PREFACE + script, argv[-1]], environ, stdin)
 
 
 def heard(script: str, *, door: Door | None = None, patience: float = 5.0, seconds: float = 8.0) -> list[Line]:
@@ -92,8 +94,10 @@ def test_a_child_that_talks_on_is_ended_at_the_deadline() -> None:
 class Powerless(Scripted):
     """A door that cannot end a child, as the kernel cannot while a process sleeps in a driver."""
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        self.child = super().start(argv, environ)
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        self.child = super().start(argv, environ, stdin)
         return self.child
 
     def kill(self, child: subprocess.Popen[bytes]) -> None:

@@ -22,6 +22,8 @@ from tests.leaving import leave_out
 LISTED = (
     "pcie.h2d.pinned",
     "pcie.d2h.pinned",
+    "pcie.h2d.all",
+    "pcie.d2h.all",
     "pcie.bidir.pinned",
     "pcie.h2d.pageable",
     "pcie.d2h.pageable",
@@ -54,7 +56,7 @@ def test_the_benchmarks_are_those_that_are_promised() -> None:
 
 
 def test_names_and_patterns_choose_in_the_order_of_the_list() -> None:
-    assert [bench.id for bench in suite.chosen(["hbm.c*", "pcie.*"])] == [*LISTED[:6], "hbm.copy"]
+    assert [bench.id for bench in suite.chosen(["hbm.c*", "pcie.*"])] == [*LISTED[:8], "hbm.copy"]
     assert [bench.id for bench in suite.chosen([])] == list(LISTED)
     with pytest.raises(UsageError, match="HBM"):
         suite.chosen(["HBM.read"])

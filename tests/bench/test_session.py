@@ -147,12 +147,49 @@ def test_a_gpu_that_is_not_there_is_wrong_usage() -> None:
         run("say('nothing', {'reason': 'x', 'remedy': 'y', 'count': 2})", gpus=(0, 7))
 
 
-def test_two_gpus_are_measured_one_after_the_other() -> None:
-    script = OPEN_TWO + done("hbm.read", READ) + "say('done')"
-    report = run(script, names=("hbm.read",), gpus=(0, 1))
-    assert [(result.id, result.device) for result in report.results] == [("hbm.read", 0), ("hbm.read", 1)]
+# Each child comes to the meeting, and goes on only when the other is there too; the door lets one in at a time.
+MEETING = """
+me, folder = str(asked["gpu"]), {folder!r}
+open(os.path.join(folder, me), "w").close()
+until = time.monotonic() + 8
+while not all(os.path.exists(os.path.join(folder, gpu)) for gpu in "01") and time.monotonic() < until:
+    time.sleep(0.01)
+met = time.monotonic() < until
+"""
+TURN = """
+say("turn", "pcie.latency")
+go = json.loads(sys.stdin.readline())["go"]
+door = os.open(os.path.join({folder!r}, "door"), os.O_CREAT | os.O_EXCL)
+time.sleep(0.1)
+os.unlink(os.path.join({folder!r}, "door"))
+"""
+
+
+def test_gpus_work_at_the_same_time_and_take_turns_on_what_they_share(tmp_path: Path) -> None:
+    latency = json.dumps(lines.measured("pcie.latency", 1.0, 1e-6))
+    script = OPEN_TWO + MEETING.format(folder=str(tmp_path)) + f"if met: {done('hbm.read', READ)}\n"
+    script += TURN.format(folder=str(tmp_path)) + f"if go: {done('pcie.latency', latency)}\nsay('done')"
+    report = run(script, names=("hbm.read", "pcie.latency"), gpus=(0, 1))
+    assert [(result.id, result.device, result.value is not None) for result in report.results] == [
+        ("pcie.latency", 0, True),
+        ("pcie.latency", 1, True),
+        ("hbm.read", 0, True),
+        ("hbm.read", 1, True),
+    ]
     assert [device.index for device in report.devices] == [0, 1]
     assert all(device.driver for device in report.devices)
+
+
+def test_what_all_do_at_once_begins_when_the_last_is_ready_and_is_one_figure() -> None:
+    part = lines.measured("pcie.h2d.all", 40e9, 1.0)
+    slow = "time.sleep(0.3 * asked['gpu'])\nsay('at', 'pcie.h2d.all'); ready = time.monotonic()\n"
+    turn = "say('turn', 'pcie.h2d.all'); sys.stdin.readline(); waited = time.monotonic() - ready\n"
+    told = f"part = {part!r}; part['method']['waited'] = waited; say('measured', part); say('done')"
+    (result,) = run(OPEN_TWO + slow + turn + told, names=("pcie.h2d.all",), gpus=(0, 1)).results
+    assert (result.value, result.gpus, result.device) == (80.0, (0, 1), None)
+    waited = result.method["waited"]
+    assert isinstance(waited, float)
+    assert waited > 0.2, "the first was ready three tenths of a second before the second"
 
 
 def test_names_and_pythons_that_are_not_there_are_wrong_usage() -> None:
@@ -181,7 +218,8 @@ class Interrupting(Lines):
 
 
 def test_ctrl_c_keeps_what_was_measured() -> None:
-    script = OPEN + done("pcie.h2d.pinned", PCIE) + "say('at', 'pcie.d2h.pinned'); signal.pause()"
+    script = f"say('listed', {{'devices': [{lines.DEVICE!r}]}})\n" + OPEN + done("pcie.h2d.pinned", PCIE)
+    script += "say('at', 'pcie.d2h.pinned'); signal.pause()"
     report = bench.measure(NAMES, door=Scripted(script), progress=Interrupting(io.StringIO()), timeout=20)
     assert marks(report) == {"pcie.h2d.pinned": Mark.OK}
     assert report.interrupted == "Ctrl-C"

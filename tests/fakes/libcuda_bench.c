@@ -10,6 +10,8 @@
  * FAKE_PEERS   refused: no GPU may reach another's memory
  * FAKE_SLOW    1>0: copies from GPU 1 to GPU 0 take half as long again
  * FAKE_FAULT   SYMBOL=CODE or SYMBOL=hang|segv, with @N behind SYMBOL for the Nth call on: cuMemcpyAsync@9=719
+ * FAKE_SICK    the one GPU to which FAKE_FAULT happens, once it is current (cuDevicePrimaryCtxRetain: the one asked for)
+ * FAKE_SLOW_CARD  the GPU that does all at half the rate
  * FAKE_MAJOR   the major number of its compute capability (default 9)
  * FAKE_WRONG   read, write, copy, h2d, d2h, p2p, saxpy: that kernel, or copy of the driver's, gets one word wrong
  * FAKE_RATE    what the probe of the tensor cores finds, as a part of what an H100's mma.sync does, in percent (default 100)
@@ -58,7 +60,7 @@ static int is(const char *name, const char *value) {
 static int fault(const char *symbol) {
     static long calls;
     const char *text = getenv("FAKE_FAULT");
-    if (!text) return 0;
+    if (!text || (getenv("FAKE_SICK") && current >= 0 && current != number("FAKE_SICK", -1))) return 0;
     size_t length = strcspn(text, "@=");
     if (strlen(symbol) != length || strncmp(text, symbol, length)) return 0;
     long from = text[length] == '@' ? atol(text + length + 1) : 1;
@@ -72,6 +74,7 @@ static int fault(const char *symbol) {
 
 /* Moves the clock: so many bytes or operations at so many a second. */
 static void pass(double amount, double rate) {
+    if (current >= 0 && current == number("FAKE_SLOW_CARD", -1)) rate /= 2;
     double waver = 1 + number("FAKE_JITTER", 0) / 100.0 * ((double)rand() / RAND_MAX - 0.5);
     now_ns += amount / rate * 1e9 * waver;
 }
@@ -118,7 +121,7 @@ API int cuDeviceGetAttribute(int *to, int attribute, int d) {
     }
     return 0;
 }
-API int cuDevicePrimaryCtxRetain(void **c, int d) { ENTER; *c = (void *)(intptr_t)(0x1000 + d); return 0; }
+API int cuDevicePrimaryCtxRetain(void **c, int d) { if (!getenv("FAKE_SICK") || d == number("FAKE_SICK", -1)) ENTER; *c = (void *)(intptr_t)(0x1000 + d); return 0; }
 API int cuDevicePrimaryCtxRelease_v2(int d) { return 0; }
 API int cuCtxPushCurrent_v2(void *c) { current = (int)((intptr_t)c - 0x1000); return 0; }
 API int cuCtxPopCurrent_v2(void **c) { *c = (void *)(intptr_t)(0x1000 + current); return 0; }

@@ -6,7 +6,8 @@
  * its version says. A field value is asked for as field230.
  * NVML_FAKE_GPUS=8 GPUs; NVML_FAKE_NVLINK=4 or 5 is the links' generation (none: not supported), NVML_FAKE_DOWN=3 the
  * link that is down, NVML_FAKE_STRAIGHT lets them go to the neighbour and not to a switch; NVML_FAKE_PIDS=12,34 are the
- * processes, NVML_FAKE_BUSY=97 is what each of them and the GPU are busy in percent; NVML_FAKE_MIG=2 is the number of
+ * processes, all on GPU NVML_FAKE_PIDS_OF where that is set; NVML_FAKE_BUSY=97 is what each of them and the GPU are busy
+ * in percent; NVML_FAKE_MIG=2 is the number of
  * MIG instances; NVML_FAKE_FABRIC is the fabric's health mask; NVML_FAKE_OWN=42 is the number under which the caller
  * too is a process, once it has a context of CUDA.
  * Compiled with -DOLD it lacks what drivers of 2022 lack. Layouts are those of nvidia-ml-py's structures.
@@ -140,6 +141,8 @@ PAIR(nvmlDeviceGetPowerManagementLimitConstraints, u32, 200000, 700000)
 CHOICE(nvmlDeviceGetTemperature, u32, 38)
 CHOICE(nvmlDeviceGetClockInfo, u32, choice == 1 ? 345 : 3201)
 CHOICE(nvmlDeviceGetMaxClockInfo, u32, choice == 1 ? 1980 : 3201)
+CHOICE(nvmlDeviceGetApplicationsClock, u32, choice == 1 ? 1980 : 3201)
+CHOICE(nvmlDeviceGetDefaultApplicationsClock, u32, choice == 1 ? 1980 : 3201)
 int nvmlDeviceGetTemperatureThreshold(void *device, u32 which, u32 *out) {
     BEGIN("nvmlDeviceGetTemperatureThreshold", device);
     *out = which == 0 ? 95 : 92;
@@ -269,16 +272,17 @@ static int has_context(void) {
     int (*current)(void **) = driver ? (int (*)(void **))dlsym(driver, "cuCtxGetCurrent") : NULL;
     return current && !current(&context) && context;
 }
-static const char *users(void) {
+static const char *users(void *device) {
     static char all[4096];
     const char *others = getenv("NVML_FAKE_PIDS"), *own = getenv("NVML_FAKE_OWN");
+    if (getenv("NVML_FAKE_PIDS_OF") && index_of(device) != number("NVML_FAKE_PIDS_OF", 0)) others = NULL;
     if (!own || !has_context()) return others;
     snprintf(all, sizeof all, "%s%s%s", others ? others : "", others ? "," : "", own);
     return all;
 }
 static int processes(const char *name, void *device, u32 *count, char *out) {
     u32 room = *count;
-    const char *rest = users();
+    const char *rest = users(device);
     BEGIN(name, device);
     u32 size = said == R535 ? 32 : 24, written = 0;
     for (*count = 0; rest && *rest; (*count)++, rest = strchr(rest, ',') ? strchr(rest, ',') + 1 : "") {

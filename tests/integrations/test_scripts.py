@@ -129,11 +129,15 @@ def test_the_github_action_says_unknown_where_the_policy_is_wrong(machine: Machi
     assert "wrong.toml:1" in done.stderr
 
 
-def test_without_a_policy_a_machine_without_a_gpu_is_fit_and_with_ours_it_is_not(machine: Machine) -> None:
+def test_a_machine_without_a_gpu_is_fit_only_where_none_is_wanted(machine: Machine) -> None:
     environ = machine(NO_GPU)
     plain = ("gpustack", "check", "--no-bench")
-    assert run(plain, environ).returncode == 0
+    assert run(plain, environ).returncode == 1
     assert run((*plain, "--policy", str(POLICY)), environ).returncode == 1
+    assert run((*plain, "--policy", str(POLICY), "--gpus", "0"), environ).returncode == 0
+    for gpus, code in (("0", 0), ("", 1), ("4", 1)):
+        done, _ = action(environ, command="gpustack", bench="false", gpus=gpus)
+        assert done.returncode == code, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("name", "code"), [(FIT, 0), (BAD_HOST, 75), (BAD_ENVIRONMENT, 1), (NO_GPU, 75)])

@@ -146,6 +146,33 @@ def hooks(folder: Path, gpustack: str, shell: str = "dash") -> Hooks:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("gres", "settings", "wanted"),
+    [
+        ("gpu:h200:8(S:0-1)", "", "--gpus 8"),
+        ("gpu:a100:4(S:0),shard:a100:16(S:0),gpu:l4:2(S:1)", "", "--gpus 6"),
+        ("gpu:2", "", "--gpus 2"),
+        ("(null)", "", "--gpus 0"),
+        ("craynetwork:4", "", "--gpus 0"),
+        ("gpu:1g.10gb:7(S:0)", "", ""),
+        ("gpu:8", "set -- --no-bench --gpus 4", "--gpus 4"),
+        (None, "", ""),
+    ],
+)
+def test_the_node_must_have_the_gpus_that_its_gres_names(
+    gres: str | None, settings: str, wanted: str, shell: str, tmp_path: Path
+) -> None:
+    made = hooks(tmp_path, f'echo "$*" >{tmp_path}/given; {answer(FIT)}', shell)
+    line = "" if gres is None else f'; echo "   Gres={gres}"'
+    program(tmp_path / "bin/scontrol", f'[ "$1" = show ] && {{ echo "   State=IDLE"{line}; }}')
+    made.write(b"{settings}" + settings.encode() + b"\n")
+    assert made.run("health").returncode == 0
+    given = (tmp_path / "given").read_text("utf-8")
+    assert re.findall(r"--gpus \d+", given) == ([wanted] if wanted else [])
+    assert made.logged() == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_proven_fault_drains_in_every_mode_and_fails_the_prolog_alone(shell: str, tmp_path: Path) -> None:
     made = hooks(tmp_path, f"{answer(SICK)}; exit 1", shell)
     assert {mode: made.run(mode).returncode for mode in ("prolog", "epilog", "health")} == {

@@ -41,11 +41,16 @@ def machine(name: str) -> Report:
 
 
 def checked(
-    facts: Facts | Report, policy: str = "", bench: BenchReport | None = None, *, today: date = TODAY
+    facts: Facts | Report,
+    policy: str = "",
+    bench: BenchReport | None = None,
+    *,
+    today: date = TODAY,
+    gpus: int | None = None,
 ) -> CheckReport:
-    """Give the check of a machine against a policy."""
+    """Give the check of a machine against a policy, with so many GPUs wanted."""
     made = report(facts) if isinstance(facts, Facts) else facts
-    return check(made, bench, read(policy), today=today, unmeasured=None if bench else RECORDED)
+    return check(made, bench, read(policy), today=today, unmeasured=None if bench else RECORDED, gpus=gpus)
 
 
 def row(made: CheckReport, rule: str) -> Held:

@@ -48,7 +48,7 @@ def test_the_healthy_machine_passes_with_its_figures_and_keeps_the_schema(machin
         "ok",
         "gpustack.bench/1",
     )
-    assert [row["rule"] for row in report["policy"]] == ["bench"]
+    assert [row["rule"] for row in report["policy"]] == ["gpus.count", "bench"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_wrong_use_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...],
 def test_a_rule_that_does_not_apply_fails_in_no_form(machines: Path) -> None:
     common = ("check", "--from", "recorded-h200.json", "--fail-on", "unknown", "--format")
     done = gpustack(*common, "junit", at=machines)
-    assert "not measured: the machine is recorded" in gpustack(*common, "text", at=machines).stdout
+    assert "not measured: the machine is recorded" in gpustack(*common, "text", "-v", at=machines).stdout
     assert (done.returncode, done.stdout.count("<failure")) == (0, 0)
 
 
@@ -187,15 +187,18 @@ def test_a_machine_that_is_not_like_the_golden_one_fails(machines: Path) -> None
     assert "golden.gpu" in {row["rule"] for row in rows}
 
 
-def test_this_machine_is_checked_in_seconds_and_without_a_gpu_is_well(tmp_path: Path) -> None:
+def test_this_machine_is_checked_in_seconds_and_without_a_gpu_is_bad_unless_none_is_wanted(tmp_path: Path) -> None:
     done = gpustack("check", "--format", "json", at=tmp_path)
     report = said(done)
     validator("check").validate(report)
     if report["verdict"]["status"] != "no-gpu":
         pytest.skip("this machine has a GPU: the case without one is held by the recorded machines")
-    assert (done.returncode, report["class"], report["bench"]) == (0, "ok", None)
-    (row,) = report["policy"]
+    assert (done.returncode, report["class"], report["bench"]) == (1, "bad-host", None)
+    count, row = report["policy"]
+    assert (count["rule"], count["ok"], count["wanted"]) == ("gpus.count", False, ">=1")
     assert (row["ok"], row["found"]) == (None, "not measured: there is no GPU")
+    none = gpustack("check", "--gpus", "0", "--no-bench", at=tmp_path)
+    assert (none.returncode, none.stdout.startswith("✓ OK: there is no GPU here, and none is wanted.")) == (0, True)
 
 
 def test_a_difference_is_told_as_text_and_as_json_and_does_its_work_whatever_it_finds(machines: Path) -> None:

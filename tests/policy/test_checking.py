@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -11,7 +12,7 @@ import pytest
 from gpustack.diagnose import engine
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Health, Report, Severity
 from gpustack.policy import FINDINGS, read, suppress
 from gpustack.policy.checking import check
 from gpustack.snapshots.saved import read as read_bench
@@ -104,11 +105,82 @@ def test_warnings_degrade_and_what_was_not_seen_is_unknown() -> None:
     assert code(hung, "error", "warning", "unknown")
 
 
-def test_a_machine_without_a_gpu_is_no_fault_unless_one_is_asked_for() -> None:
+def test_a_machine_without_a_gpu_is_bad_unless_none_is_wanted() -> None:
     bare = machine("hosts/no-gpu.json")
-    assert (checked(bare).class_, checked(bare).verdict.status, code(checked(bare))) == (OK, Health.NO_GPU, False)
-    wanted = checked(bare, "[gpus]\ncount = 1")
-    assert (wanted.class_, row(wanted, "gpus.count").found) == (HOST, "there is no GPU")
+    for made in (checked(bare), checked(bare, "[gpus]\ncount = 1"), checked(bare, "for = 'train'")):
+        assert (made.class_, made.verdict.status, code(made)) == (HOST, Health.NO_GPU, True)
+        assert row(made, "gpus.count").found == "there is no GPU on the PCI bus"
+    for made in (checked(bare, gpus=0), checked(bare, "[gpus]\ncount = 0"), checked(bare, "[gpus]\ncount = 8", gpus=0)):
+        assert (made.class_, code(made, "error", "warning", "unknown")) == (OK, False)
+    pasted = checked(replace(bare, taken="", verdict=replace(bare.verdict, status=Health.UNKNOWN)))
+    assert "gpus.count" not in {one.rule for one in pasted.policy}
+
+
+TWO = "hosts/recorded-h200-x2.json"
+
+
+def without(base: Report, component: str, **facts: object) -> Report:
+    """Give a machine whose second GPU is gone from a component, which says something else beside."""
+    (old,) = [one for one in base.components if one.id == component]
+    kept = old.instances[:1]
+    own = {**kept[0].facts, **facts} if facts else kept[0].facts
+    new = replace(old, facts=own, instances=(replace(kept[0], facts=own),))  # type: ignore[arg-type]  # plain facts
+    return replace(base, components=tuple(new if one is old else one for one in base.components))
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [
+        (("gpu",), "1: 2 on the PCI bus, 1 in the driver (without 0000:00:07.0)"),
+        (("pci-display", "gpu"), "1: 1 on the PCI bus, 1 in the driver"),
+    ],
+)
+def test_fewer_gpus_than_wanted_are_a_fault_of_the_host_that_says_where_they_are_missing(
+    lost: tuple[str, ...], found: str
+) -> None:
+    made = machine(TWO)
+    assert checked(made, gpus=2).class_ is OK
+    for component in lost:
+        made = without(made, component)
+    held = checked(made, "[gpus]\ncount = 1", gpus=2)
+    assert (held.class_, code(held), row(held, "gpus.count").place) == (HOST, True, None)
+    assert row(held, "gpus.count").found.startswith(found)
+    assert row(checked(made), "gpus.count").ok is True, "without a number one is enough"
+
+
+def test_a_gpu_that_cuda_does_not_show_is_missing_and_its_variable_is_named() -> None:
+    base = machine(TWO)
+    devices = next(one for one in base.components if one.id == "libcuda").facts["devices"]
+    assert isinstance(devices, Sequence)
+    held = row(checked(without(base, "libcuda", devices=devices[:1], visible="0"), gpus=2), "gpus.count")
+    assert (held.ok, held.whose) == (False, HOST)
+    assert held.found == "1: 2 on the PCI bus, 2 in the driver, 1 in CUDA (CUDA_VISIBLE_DEVICES is '0')"
+
+
+def test_a_container_that_was_given_too_few_says_so() -> None:
+    base = machine(TWO)
+    inside = without(replace(base, host=replace(base.host, container="docker")), "gpu")
+    assert (
+        "this container (docker) may not have been given the rest" in row(checked(inside, gpus=2), "gpus.count").found
+    )
+
+
+def test_more_gpus_than_wanted_are_a_warning() -> None:
+    made = checked(machine(TWO), gpus=1)
+    assert (made.class_, code(made), code(made, "error", "warning")) == (DEGRADED, False, True)
+    assert (row(made, "gpus.count").found, row(made, "gpus.count").warns) == ("2", True)
+    assert row(checked(machine(TWO), "[gpus]\ncount = 1"), "gpus.count").warns
+    assert row(checked(machine(TWO), '[gpus]\ncount = "==1"'), "gpus.count").whose is HOST
+
+
+def test_gpus_of_any_maker_count() -> None:
+    amd = machine("hosts/amd-healthy-mi210.json")
+    assert row(checked(amd), "gpus.count").ok is True
+    assert row(checked(amd, gpus=64), "gpus.count").ok is False
+
+
+def test_what_is_wanted_of_a_missing_framework_is_told_without_a_gpu() -> None:
+    bare = machine("hosts/no-gpu.json")
     works = checked(bare, 'frameworks = ["pytorch"]')
     assert (works.class_, row(works, "frameworks.pytorch").ok) == (HOST, False)
 

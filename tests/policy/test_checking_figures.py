@@ -156,8 +156,11 @@ def test_a_drafted_policy_is_one_and_its_machine_keeps_it(path: Path) -> None:
     bench = read_bench(BENCH) if "h200" in path.stem else None
     text = draft(here, bench, "train")
     made = checked(here, text, bench)
-    assert [one for one in made.policy if one.ok is False] == []
-    assert made.class_ is checked(here, "", bench).class_ or made.class_ is UNKNOWN
+    lacking = (
+        "gpus.count" if checked(here, "", bench).class_ is not OK else ""
+    )  # a sick machine lacks what it must have
+    assert [one.rule for one in made.policy if one.ok is False and one.rule != lacking] == []
+    assert made.class_ in {OK, UNKNOWN, checked(here, "", bench).class_}
     whole = "\n".join(line.removeprefix("# ") if "=" in line or "[" in line else line for line in text.splitlines())
     assert read(whole).policy.golden.snapshot == "golden.json"
 

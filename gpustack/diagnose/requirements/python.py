@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit

@@ -1,0 +1,185 @@
+"""Texts as people paste them (``pastes.toml``): short, in words, over several lines, and well."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.model.facts import Strength
+from gpustack.model.report import Confidence
+from tests.imports.reading import MATRIX, read
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpustack.model.report import Report
+
+PASTES: Mapping[str, Sequence[Mapping[str, str]]] = tomllib.loads(
+    Path(__file__).with_name("pastes.toml").read_text("utf-8")
+)
+CODES = [one for family in FAMILIES for one in numbers(MATRIX, family) if one.message]
+SICK = {"joined": 36, "codes": 43, "states": 38}  # how many of each kind yield their finding first, at the least
+
+
+@cache
+def reports(kind: str) -> tuple[tuple[str, str, Report], ...]:
+    """Return text, expected findings and report of each paste of a kind."""
+    return tuple((one["text"], one["expect"], judge(read(one["text"]), MATRIX)) for one in PASTES[kind])
+
+
+@pytest.mark.parametrize("kind", SICK)
+def test_what_is_pasted_yields_its_finding(kind: str) -> None:
+    right = [text for text, ids, report in reports(kind) if {*report.verdict.root_causes[:1]} & {*ids.split("|")}]
+    assert len(right) >= SICK[kind]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("nvmlInit: NVMLError 999", "nvml-unknown"),
+        ("nvml error: driver not loaded", "nvml-not-loaded"),
+        ("cudaGetDeviceCount -> 803", "cuda-803"),
+        ("cuModuleLoadData failed: 222", "ptx-toolchain"),
+        ("cuDNN status 1002", "cudnn-sublibrary-mismatch"),
+    ],
+)
+def test_a_bare_error_code_is_read_as_the_message_that_it_means(line: str, kind: str) -> None:
+    assert kind in {one.kind for one in read(line).messages}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["CUDA 12", "CUDA version 803", "cudaMalloc(999)", "torch returned 18", "no NVML error 18", "nvml 12 GPUs"],
+)
+def test_a_number_beside_a_library_is_no_error_code(line: str) -> None:
+    assert not {one.kind for one in read(line).messages} & {one.message for one in CODES}
+
+
+@pytest.mark.parametrize("kind", PASTES)
+def test_what_only_words_support_is_never_certain(kind: str) -> None:
+    for text, _, report in reports(kind):
+        for found in report.findings:
+            words = found.because and all(one.strength is Strength.STATED for one in found.because)
+            assert not (words and found.confidence is Confidence.CERTAIN), (text, found.id)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "GPU 2 reports uncorrectable ECC errors, count goes up every day.",
+        "We forgot to start the fabric manager on the DGX; torch says system not yet initialized.",
+        "My card is gone: the GPU has fallen off the bus again.",
+        "Nobody installed the kernel headers: linux-headers are missing.",
+    ],
+)
+def test_a_sentence_of_a_person_is_stated_also_where_a_program_has_the_same_words(sentence: str) -> None:
+    assert {one.strength for one in read(sentence).messages} == {Strength.STATED}
+
+
+def test_what_is_over_is_no_fault_of_now() -> None:
+    assert [text for text, _, report in reports("well") if report.verdict.root_causes][1:] == []
+
+
+TOO_OLD = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        (f"> {TOO_OLD}\n", "Everything works now."),
+        ("The old driver gave CUDA error 35 here. ", "With 570.86.15 it runs."),
+        ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", "That was in May with the old card."),
+    ],
+)
+def test_a_fault_that_is_over_counts_no_more(fault: str, end: str) -> None:
+    assert judge(read(fault), MATRIX).verdict.root_causes
+    assert not judge(read(fault + end), MATRIX).verdict.root_causes
+
+
+def test_a_fault_that_came_back_counts() -> None:
+    told = f"> {TOO_OLD}\nIt worked again for a day, but it still says so in the other environment."
+    assert judge(read(told), MATRIX).verdict.root_causes
+
+
+def root(*texts: str) -> tuple[str | None, str]:
+    """Return the first root cause of texts of one machine, and its title."""
+    report = judge(read(*texts), MATRIX)
+    found = next((one for one in report.findings if one.key in report.verdict.root_keys), None)
+    return (found.id, found.title) if found else (None, "")
+
+
+def test_a_server_that_a_command_installs_is_held_against_a_driver_in_prose() -> None:
+    """What the release requires comes from the matrix, not from the text."""
+    found = root("$ pip install vllm==0.7.3", "The node still runs driver 510.85.02, one A40.")
+    assert found[0] == "driver-too-old-for-cuda-build"
+    assert "2.5.1" in found[1]
+    assert "12.4" in found[1]
+    assert root("$ pip install vllm==0.7.3", "The node runs driver 550.54.15, one A40.") == (None, "")
+
+
+@pytest.mark.parametrize("outcome", ["", "\nERROR: No matching distribution found for vllm", "Should I try that?"])
+def test_a_command_that_failed_or_is_only_proposed_installs_nothing(outcome: str) -> None:
+    found = read(f"$ pip install vllm==0.7.3 {outcome}").find("vllm")
+    assert (found is None) == bool(outcome)
+
+
+def test_a_module_built_for_another_kernel_is_found_from_two_commands() -> None:
+    dkms = "nvidia/550.120, 6.8.0-48-generic, x86_64: installed"
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    found = root(f"$ uname -r\n6.8.0-49-generic\n$ dkms status\n{dkms}", failed)
+    assert found[0] == "module-built-for-other-kernel"
+    assert "6.8.0-48-generic" in found[1]
+    assert root(f"$ uname -r\n6.8.0-48-generic\n$ dkms status\n{dkms}", failed)[0] == "nvidia-module-not-loaded"
+    assert root(f"$ uname -r\n6.8.0-49-generic\n$ dkms status\n{dkms}")[0] is None
+
+
+def test_a_log_that_shows_the_module_at_work_outweighs_a_failing_nvidia_smi() -> None:
+    log = "NVRM: RmInitAdapter failed! (0x62:0x40:2393)\nNVRM: GPU 0000:01:00.0: rm_init_adapter failed"
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    assert root(log, failed)[0] != "nvidia-module-not-loaded"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The graphics card drops off under load.", "fallen-off-bus"),
+        ("My card goes up to 104 C and dies.", "overheat"),
+        ("Apparently nobody ever installed the container toolkit here.", "toolkit-missing-said"),
+        ("nvidia_uvm was never loaded on this box.", "uvm-missing"),
+        ("I never enrolled the MOK key.", "module-key-said"),
+        ("We have MIG on but there are no instances.", "mig-no-instance"),
+    ],
+)
+def test_a_thing_and_its_state_are_read_from_words(sentence: str, kind: str) -> None:
+    assert (kind, Strength.STATED) in {(one.kind, one.strength) for one in read(sentence).messages}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The graphics card never drops off under load.", "fallen-off-bus"),
+        ("Until last week the card would vanish, it was the riser.", "fallen-off-bus"),
+        ("What happens if the GPU disappears?", "fallen-off-bus"),
+        ("The container lost its GPU, so the GPU is gone in there.", "fallen-off-bus"),
+        ("What limits a card that is at 104 C?", "overheat"),
+        ("The junction reaches 104 C, the card is at 80 C.", "overheat"),
+        ("The container toolkit is installed and nothing is missing.", "toolkit-missing-said"),
+        ("no container of nvidia-docker comes up", "toolkit-missing-said"),
+        ("nvidia_uvm is loaded.", "uvm-missing"),
+        ("Mali: Mali device driver loaded", "nvml-not-loaded"),
+        ("The MOK key is enrolled.", "module-key-said"),
+    ],
+)
+def test_what_is_denied_supposed_or_past_is_no_state(sentence: str, kind: str) -> None:
+    assert kind not in {one.kind for one in read(sentence).messages}
