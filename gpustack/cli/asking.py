@@ -10,7 +10,7 @@ import typer
 
 from gpustack.cli.examining import read, taken
 from gpustack.cli.helping import systems, words
-from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def show(
         typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.", autocompletion=systems),
     ],
     *,
-    written: Formats = "text",
+    written: Tables = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
@@ -63,7 +63,13 @@ def show(
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
-    _leave(tables(subject, Matrix()), written, output, verbose=verbose)
+    found = tables(subject, Matrix())
+    if written == "csv":
+        from gpustack.report import renderer
+
+        write(renderer("matrix-csv")(found), output)
+    else:
+        _leave(found, written, output, verbose=verbose)
 
 
 def _question(name: str) -> Callable[..., None]:

@@ -26,6 +26,7 @@ KINDS = {
 FULL = frozenset({Kind.CODE, Kind.MESSAGE})
 LABEL = 12
 MANY = 14
+CITED = ("row_source", "row_checked")
 COMMANDS_OF = "To see it here:"
 MARKS = {
     Compatibility.COMPATIBLE: ("ok", "good"),
@@ -137,6 +138,24 @@ def _lead(lead: Lead, page: Page, *, full: bool) -> Iterator[Line]:
     yield Line(lead=Text("- "), body=write(page, (lead.id, "command"), f": {lead.title}"), hang=Text("  "))
     if full:
         yield from (Line(lead=Text("  "), body=write(page, paragraph)) for paragraph in lead.says)
+
+
+def render_csv(tables: MatrixTables) -> str:
+    """Return tables as CSV: a line for each row, the columns of all parts beside one another, then where it is from."""
+    import csv  # noqa: PLC0415 - asked for seldom
+    import io  # noqa: PLC0415
+
+    columns = tuple(dict.fromkeys(column for part in tables.parts for column in part.columns))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ("table", *columns, *CITED), restval="", lineterminator="\n")
+    writer.writeheader()
+    for part in tables.parts:
+        for row, source, checked in zip(part.rows, part.sources, part.checked, strict=True):
+            said = dict(zip(part.columns, row, strict=True))
+            writer.writerow(
+                {"table": f"{part.table}.{part.part}", **said, "row_source": source, "row_checked": checked}
+            )
+    return out.getvalue().rstrip("\n")
 
 
 def _matrix(answer: MatrixAnswer | MatrixTables | MatrixUpdate, page: Page) -> Iterator[Line]:

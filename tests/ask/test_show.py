@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import sys
+
 import pytest
 
+from gpustack import cli
 from gpustack.ask.showing import names, show
 from gpustack.errors import UsageError
-from gpustack.report.knowledge_text import render_matrix
+from gpustack.report.knowledge_text import render_csv, render_matrix
 from tests.ask.questions import MATRIX, written
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
@@ -87,3 +92,20 @@ def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) 
 def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
     parts = [one for one in show("bitsandbytes", MATRIX).parts if one.table == "wheel_tags"]
     assert {row[0] for one in parts for row in one.rows} == {"bitsandbytes"}
+
+
+def test_tables_are_written_as_csv_with_the_source_of_each_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = show("vllm", MATRIX)
+    rows = list(csv.DictReader(io.StringIO(render_csv(tables))))
+    assert len(rows) == sum(len(part.rows) for part in tables.parts)
+    release = next(row for row in rows if row["table"] == "generated/vllm.releases" and row["version"] == "0.9.2")
+    assert "torch==2.7.0" in release["requires"]
+    assert release["row_checked"] == "2026-11-22"
+    assert all(row["row_source"] for row in rows)
+    monkeypatch.setattr(sys, "argv", ["gpustack", "matrix", "show", "vllm", "--format", "csv"])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code in {None, 0}
+    assert list(csv.DictReader(io.StringIO(capsys.readouterr().out))) == rows
