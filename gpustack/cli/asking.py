@@ -48,15 +48,19 @@ Here = Annotated[bool, typer.Option("--here", help="On this machine; what is giv
 def show(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.")],
     *,
+    everything: Annotated[bool, typer.Option("--all", help="All of it, not one screen of the newest rows.")] = False,
     written: Formats = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show all that the matrix states of a component, with its sources."""
+    """Show what the matrix states of a component, the newest first; --all shows every row, -v its source."""
+    from gpustack.ask.showing import brief
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
-    _leave(tables(subject, Matrix()), written, output, verbose=verbose)
+    found = tables(subject, Matrix())
+    whole = everything or verbose or written != "text"
+    _leave(found if whole else brief(found), written, output, verbose=verbose)
 
 
 def _question(name: str) -> Callable[..., None]:

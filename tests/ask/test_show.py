@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpustack.ask.showing import names, show
+from gpustack.ask.showing import brief, names, show
 from gpustack.errors import UsageError
 from gpustack.report.knowledge_text import render_matrix
-from tests.ask.questions import MATRIX, written
+from tests.ask.questions import MATRIX, command, written
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
 
@@ -86,3 +86,21 @@ def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) 
 def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
     parts = [one for one in show("xformers", MATRIX).parts if one.table == "wheel_tags"]
     assert {row[0] for one in parts for row in one.rows} == {"xformers"}
+
+
+@pytest.mark.parametrize("subject", ["torch", "vllm", "nvidia-driver", "jax", "xformers", "cudnn", "gpu"])
+def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> None:
+    whole = show(subject, MATRIX)
+    short = brief(whole)
+    shown = render_matrix(short, width=80, ascii=True)
+    assert len(shown.splitlines()) <= 24
+    assert short.parts[0].rows[0] == whole.parts[0].rows[-1] or short.left
+    assert "--all" in shown
+    kept = sum(len(one.rows) + one.left for one in short.parts)
+    assert kept <= sum(len(one.rows) for one in whole.parts)
+
+
+def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
+    short, whole = command("show", "torch"), command("show", "torch", "--all")
+    assert "2.15" in short.stdout.splitlines()[2]
+    assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())
