@@ -204,3 +204,33 @@ def test_an_error_of_the_users_own_program_is_named_and_no_fault_of_the_stack(li
     (found,) = (one for one in report.findings if one.id == "application-fault")
     assert what in found.title
     assert found.severity is Severity.INFO
+
+
+INTEL = "01:00.0 VGA compatible controller [0300]: Intel Corporation DG2 [Arc A770] [8086:56a0] (rev 08)"
+BLACKWELL = (
+    "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GB202 [GeForce RTX 5090] [10de:2b85] (rev a1)\n"
+    "$ nvidia-smi\nNo devices were found"
+)
+NVCC = "Cuda compilation tools, release 11.8, V11.8.89"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("Name:    gfx1010", ">>> torch.cuda.get_arch_list()\n['gfx900', 'gfx1030']"), "rocm-gfx-unsupported"),
+        (("Name:    gfx1030", ">>> torch.cuda.get_arch_list()\n['gfx900', 'gfx1030']"), None),
+        ((INTEL, "torch==2.9.0+cu130", ">>> torch.xpu.is_available()\nFalse"), "cpu-only-build"),
+        ((BLACKWELL, "$ modinfo nvidia | grep license\nlicense:        NVIDIA"), "closed-module-unsupported-gpu"),
+        ((BLACKWELL, "$ modinfo nvidia | grep license\nlicense:        Dual MIT/GPL"), "gpu-not-listed"),
+        (
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024",
+                "libnvidia-ml.so.1 -> libnvidia-ml.so.550.120",
+            ),
+            "driver-library-mismatch",
+        ),
+        ((NVCC, "torch==2.4.1+cu121", "The detected CUDA version mismatches"), "nvcc-torch-mismatch"),
+    ],
+)
+def test_facts_of_different_texts_are_joined(texts: tuple[str, ...], expected: str | None) -> None:
+    assert root(*texts)[0] == expected
