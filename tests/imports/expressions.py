@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpustack.ask.given import NUMBER
-from gpustack.imports import statements
 from gpustack.imports.gathered import NAMES
-from gpustack.imports.texts import CHOICES
 from gpustack.matrix.subjects.codes import FAMILIES
 from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.command import KINDS
@@ -84,7 +82,7 @@ def in_modules() -> Iterator[Expression]:
 
 def in_rows(matrix: Matrix) -> Iterator[Expression]:
     """Yield what the rows of tables are made into."""
-    for row in (*patterns(matrix), *statements.STATEMENTS, *CHOICES):
+    for row in patterns(matrix):
         yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
     for pattern, _ in NUMBER.values():
         yield Expression(place="NUMBER", pattern=re.compile(pattern), methods=frozenset({"fullmatch"}))
