@@ -58,7 +58,7 @@ def likely(facts: Facts, matrix: Matrix, known: Collection[str] = ()) -> Iterato
     held, seen = index(matrix), features(facts)
     ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
     least = LEAST * sum(one.weight for one in ranked)
-    others = [one for one in ranked if one.cause not in known]
+    others = [one for one in ranked if one.because and one.cause not in known]
     for one in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least)):
         yield Candidate(
             id=one.cause,

@@ -146,6 +146,29 @@ def test_the_index_is_written_as_it_is_read(
     assert sum(one.weight for one in read.rank(seen)) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error 803: system has unsupported display driver / cuda driver combination",
+        "ze_result 0x78000001",
+        "nccl WARN Cuda failure 'invalid device ordinal'",
+        "triton.runtime.errors.OutOfResources: out of resource: shared memory",
+    ],
+)
+def test_a_candidate_has_something_that_speaks_for_it(line: str) -> None:
+    report = reported(line)
+    assert report.candidates or report.verdict.root_causes
+    assert all(one.because for one in report.candidates)
+
+
+def test_the_name_of_an_error_alone_is_enough() -> None:
+    held = index(MATRIX)
+    for name in ("cudaErrorInsufficientDriver", "CUDA_ERROR_SYSTEM_NOT_READY", "NVML_ERROR_LIB_RM_VERSION_MISMATCH"):
+        ranked = held.rank(held.words(name))
+        assert ranked, name
+        assert name.lower() in ranked[0].because
+
+
 def test_a_recorded_machine_is_most_like_itself() -> None:
     held = index(MATRIX)
     alike = 0

@@ -23,7 +23,9 @@ from gpustack.diagnose.machine.completing import complete
 from gpustack.imports import load_texts
 from gpustack.imports.messages import clean
 from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, SCALE, Index, index, tokens
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.matrix.subjects.terms import leads_of
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -90,6 +92,12 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
         if row.finding in causes:
             seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.match)) | {f"message:{row.kind}"}
             yield Document(cause=row.finding, seen=seen, weight=OF_MESSAGES)
+    for family in FAMILIES:
+        for number in numbers(matrix, family):
+            seen = tokens(f"{' '.join((number.name, *number.also))} {number.meaning or ''}")
+            for one in leads_of(matrix, family.id, number.number):
+                if one in causes:
+                    yield from [Document(cause=one, seen=seen, weight=OF_MESSAGES / 2)] * LEAST_OFTEN  # all names count
 
 
 def built(documents: Sequence[Document]) -> Index:

@@ -21,6 +21,7 @@ TABLE = "candidates"
 NOTHING_WRONG = "none"  # the cause of a machine whose stack is well
 SCALE = 100  # weights are written as whole hundredths, in two digits to the base 36
 DIGITS, STEP = 36, 4  # of a weight: two digits for the cause, two for the number
+LIBRARIES = ("cuda", "cudnn", "cublas", "nvml", "nccl", "nvidia", "hiperror", "hsa", "libcuda", "libnvidia")
 SHORTEST = 3  # letters of a part of a word
 MOST_LETTERS = 100_000  # of a text, at its beginning and at its end
 _WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
@@ -65,7 +66,8 @@ class Index:
     def words(self, text: str) -> frozenset[str]:
         """Return the words of a text that the index knows; none where it has no word of the names of the stack."""
         known = tokens(text) & self.features.keys()
-        return known if any("_" in word or word in self.names for word in known) else frozenset()
+        telling = (word for word in known if "_" in word or word in self.names or word.startswith(LIBRARIES))
+        return known if any(telling) else frozenset()
 
     def rank(self, seen: Collection[str]) -> tuple[Ranked, ...]:
         """Return the causes by what was seen, the likeliest first, with shares of one whole."""
