@@ -55,11 +55,13 @@ def show(
         typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.", autocompletion=systems),
     ],
     *,
+    everything: Annotated[bool, typer.Option("--all", help="All of it, not one screen of the newest rows.")] = False,
     written: Tables = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show all that the matrix states of a component, with its sources."""
+    """Show what the matrix states of a component, the newest first; --all shows every row, -v its source."""
+    from gpustack.ask.showing import brief
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
@@ -68,8 +70,9 @@ def show(
         from gpustack.report import renderer
 
         write(renderer("matrix-csv")(found), output)
-    else:
-        _leave(found, written, output, verbose=verbose)
+        return
+    whole = everything or verbose or written != "text"
+    _leave(found if whole else brief(found), written, output, verbose=verbose)
 
 
 def _question(name: str) -> Callable[..., None]:

@@ -211,14 +211,18 @@ def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
     for number, part in enumerate(tables.parts):
         if number:
             yield Line()
-        count = f"{len(part.rows)} row{'s' * (len(part.rows) != 1)}"
+        count = f"{len(part.rows) + part.left} row{'s' * (len(part.rows) + part.left != 1)}"
+        count += ", the newest first" if part.left else ""
         yield Line(body=write(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim")))
         if part.about:
             yield Line(lead=Text("  "), body=write(page, (part.about, "dim")))
         yield from _grid(part, page) if _fits(part, page) else _list(part, page)
         yield from _sources(part, page)
     yield Line()
-    yield Line(body=write(page, ("-v shows the source of every row; --format json has everything.", "dim")))
+    rest = f"--all shows the rest: {', '.join(tables.left)}." if tables.left else ""
+    rest = rest or ("--all shows every row." if any(part.left for part in tables.parts) else "")
+    end = rest or "-v shows the source of every row; --format json has everything."
+    yield Line(body=write(page, (end, "dim")))
 
 
 def _widths(part: MatrixPart) -> list[int]:

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from gpustack import cli
-from gpustack.ask.showing import names, show
+from gpustack.ask.showing import brief, names, show
 from gpustack.errors import UsageError
 from gpustack.report.knowledge_text import render_csv, render_matrix
-from tests.ask.questions import MATRIX, written
+from tests.ask.questions import MATRIX, command, written
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
 
@@ -109,3 +109,21 @@ def test_tables_are_written_as_csv_with_the_source_of_each_row(
         cli.main()
     assert left.value.code in {None, 0}
     assert list(csv.DictReader(io.StringIO(capsys.readouterr().out))) == rows
+
+
+@pytest.mark.parametrize("subject", ["torch", "vllm", "nvidia-driver", "jax", "xformers", "cudnn", "gpu"])
+def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> None:
+    whole = show(subject, MATRIX)
+    short = brief(whole)
+    shown = render_matrix(short, width=80, ascii=True)
+    assert len(shown.splitlines()) <= 24
+    assert short.parts[0].rows[0] == whole.parts[0].rows[-1] or short.left
+    assert "--all" in shown
+    kept = sum(len(one.rows) + one.left for one in short.parts)
+    assert kept <= sum(len(one.rows) for one in whole.parts)
+
+
+def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
+    short, whole = command("show", "torch"), command("show", "torch", "--all")
+    assert "2.15" in short.stdout.splitlines()[2]
+    assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())
