@@ -57,3 +57,12 @@ def wide(session: nox.Session) -> None:
     whole = {"GPUSTACK_WIDE": "1"}  # all of what CI takes a sample of
     session.run("pytest", "-n", "auto", "-m", "wide", "--timeout", "0", *session.posargs, env=whole)
     session.run("python", "-m", "tests.imports.measured", env=whole)
+
+
+@nox.session(default=False)
+def matrix(session: nox.Session) -> None:
+    """Make the generated tables again from the package index, print what they cover, and test the rows beside them."""
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "pip>=25.3")
+    session.run("python", "-m", "tools.matrix", *session.posargs)
+    session.run("python", "-m", "tools.matrix", "coverage")
+    session.run("pytest", "-n", "auto", "tests/matrix")

@@ -23,7 +23,10 @@ else:
     import tomli as tomllib
 
 MATRIX = Matrix()
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pip leaves files open
+pytestmark = [  # pip's own: it leaves files open, and older ones use what Python deprecates
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 TABLES = sorted(path.stem for path in GENERATED.glob("*.toml"))
 LINUX = "platform_system == 'Linux' and platform_machine == 'x86_64'"
 WHEELS = {

@@ -148,7 +148,8 @@ def _version(name: str) -> Version | None:
 
 def _day(files: Iterable[Link]) -> str | None:
     """Return the day of the first upload, where the index tells it."""
-    return min((one.upload_time.date().isoformat() for one in files if one.upload_time), default=None)
+    days = (getattr(one, "upload_time", None) for one in files)  # pip knows it from 25.3 on
+    return min((day.date().isoformat() for day in days if day), default=None)
 
 
 def _line(version: Version, files: Sequence[Link], names: Iterable[str], index: Index) -> str:
