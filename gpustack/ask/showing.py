@@ -53,7 +53,9 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
 
 def brief(tables: MatrixTables) -> MatrixTables:
     """Return what fits on one screen: of the first parts the newest rows, newest first, and what was left out."""
-    room, kept, left = SCREEN, [], []
+    room = SCREEN
+    kept: list[MatrixPart] = []
+    left: list[MatrixPart] = []
     for part in tables.parts:
         short, lines = _newest(part, room - HEAD_LINES)
         room -= HEAD_LINES + lines if short.rows else 0

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.matrix import Matrix
 
 TABLE = "fleet"
@@ -29,10 +31,14 @@ def engines(matrix: Matrix) -> tuple[Engine, ...]:
 
 def identity(matrix: Matrix) -> frozenset[str]:
     """Return the names of facts that no two machines share."""
-    return frozenset(matrix.table(TABLE)["identity"])
+    return frozenset(name for _, name in _facts(matrix, "identity"))
 
 
 def fleeting(matrix: Matrix) -> frozenset[tuple[str, str]]:
     """Return the components and paths of numbers that decide no verdict but by their limits."""
-    held = matrix.table(TABLE)["fleeting"]
-    return frozenset((component, path) for component, paths in held.items() for path in paths)
+    return frozenset(_facts(matrix, "fleeting"))
+
+
+def _facts(matrix: Matrix, kind: str) -> Iterator[tuple[str, str]]:
+    rows = (row for row in matrix.table(TABLE)["facts"] if row["kind"] == kind)
+    return ((row["of"], name) for row in rows for name in row["names"])
