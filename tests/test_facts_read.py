@@ -33,7 +33,6 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("iommu", "bridges[].pci"): "rules/interconnect.py",
     ("libcuda-copies", "copies[].path"): "rules/forward_compat.py",
     ("libcuda-copies", "copies[].release"): "rules/forward_compat.py",
-    ("render-nodes", "nodes[].gid"): "rules/access.py",
     ("libcuda-copies", "copies[].note.drivers[]"): "rules/forward_compat.py",
     ("cuda-toolkit", "also_told"): "rules/driver_age.py",
     ("linux-kernel", "cmdline[]"): "rules/interconnect.py",

@@ -139,6 +139,7 @@ MACHINES = (
         torch("2.8.0", "rocm6.4", None, hip="6.4.4", accelerator="rocm"),
         seen("hip", {"version": "7.0.1", "environment": PYTHON}),
     ),
+    merged(on("550.54.15", 12040), seen("pci-display", pci(device="0x2b85")), drop=["gpu"]),
     healthy(torch(linker=LINKER)),
     healthy(torch(search=SHADOWED, pins={"nvidia-cublas-cu12": "12.4.5.8", "nvidia-nccl-cu12": "2.27.3"})),
     healthy(seen("packages", {**PACKAGES, "overwritten": [TWO]})),
