@@ -23,7 +23,7 @@ from gpustack.matrix import Matrix  # noqa: E402 - of this checkout
 MB, GROWS, NOISE = 1_000_000, 1.5, 0.5  # bytes; times; seconds that are too few to compare
 TEXTS = {
     "log": "[ 12.345678] NVRM: Xid (PCI:0000:3b:00): {n}, pid=1, name=python, Ch 00000008\n",
-    "conversation": "I removed the riser {n} times, the card was never hot, but nvidia_uvm is not loaded. It works now?\n",
+    "conversation": "I removed the riser {n} times, the card was never hot, but nvidia_uvm is not loaded. Why?\n",
     "commands": "$ pip install vllm==0.{n}.3 torch=={n}.1.2 --index-url https://example.org/whl/cu{n}\n",
     "codes": "cuInit(0) = {n}, nvmlInit failed with return code {n}, CUDA error {n} " * 20 + "\n",
     "one line": "GPU 0 driver {n} was old; ",
