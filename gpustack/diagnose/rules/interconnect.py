@@ -207,7 +207,7 @@ MUCH = 2.0  # times slower with peer access than without it
 HELPS = "p2p-off-helps-said"
 SET = re.compile(r"iommu(?:\.passthrough)?=(?:pt|off|soft|1)\b")  # of the kernel's command line
 WAYS = ("acs-redirect", "io-page-fault", "iommu-passthrough", "iommu-on", "acs-on")
-DIRECT = ("peer-copy-wrong", "direct-only-said")  # copies fail on the straight way alone
+DIRECT = "peer-copy-wrong"  # copies fail on the straight way alone
 
 
 def _booted_without(facts: Facts) -> bool:
@@ -298,7 +298,7 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     warned, slower = heard(facts, "iommu-passthrough"), _slower(facts)
     turned_away = heard(facts, "io-page-fault") and several
     booted = fails and _booted_without(facts)
-    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, *DIRECT))):
+    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, DIRECT))):
         return
     way = "ACS redirection (PCI Express access control)" if heard(facts, "acs-redirect", "acs-on") else "the IOMMU"
     what = f"are slower than without it ({slower})" if slower else "go wrong"
@@ -315,7 +315,7 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
         ),
         because=(
-            *grounds(facts, *WAYS, HELPS, *DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
+            *grounds(facts, *WAYS, HELPS, DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
             *grounds(facts, "gpus-fail-together", most=2),
             *more(facts),
         ),

@@ -426,7 +426,8 @@ def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     with a screen on the GPU nothing needs doing.
     """
     off = [gpu for gpu in gpus(facts) if flag(gpu.copy.facts, "persistence") is False]
-    calls = [(one.id, call) for one in facts.components for call in one.calls if call.name.startswith(STARTS)]
+    asked = facts.components if off else ()
+    calls = [(one.id, call) for one in asked for call in one.calls if call.name.startswith(STARTS)]
     slow = [(component, call) for component, call in calls if call.seconds >= SLOW]
     if not off or not slow:
         return

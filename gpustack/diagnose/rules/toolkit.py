@@ -153,7 +153,7 @@ def _tag(facts: Facts, matrix: Matrix, cuda: CudaVersion) -> str | None:
 
 
 REFUSED = ("gcc-too-new", "clang-too-new", "msvc-unsupported", "torch-compiler-bounds", "msvc-needs-cuda")
-COMPILER_SAID, COMPILER_HEADER, COMPILER_FAILED = "compiler-too-new-said", "gcc-header-error", "extension-build-failed"
+COMPILER_HEADER, COMPILER_FAILED = "gcc-header-error", "extension-build-failed"
 VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*$", re.ASCII)
 CLANG, MSVC = "clang", "Visual Studio"
 # What nvcc makes of a C++ library that it cannot read.
@@ -194,7 +194,7 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     one = _compiler(facts, matrix)
     plain = heard(facts, *REFUSED)
-    if not (plain or _said_so(facts, one) or _unreadable(facts, one) or _failed(facts, one)):
+    if not (plain or _unreadable(facts, one) or _failed(facts, one)):
         return
     toolkit = used(facts)
     yield host_compiler_too_new.finding(
@@ -202,7 +202,7 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=_compiler_detail(facts, one, matrix),
         confidence=Confidence.CERTAIN if plain else Confidence.LIKELY,
         because=(
-            *grounds(facts, *REFUSED, COMPILER_SAID, COMPILER_HEADER, COMPILER_FAILED),
+            *grounds(facts, *REFUSED, COMPILER_HEADER, COMPILER_FAILED),
             *([because(facts, one.name.lower(), "version")] if version(facts, one.name.lower()) else []),
             *([toolkit.because] if toolkit else []),
         ),
@@ -226,30 +226,18 @@ def _compiler(facts: Facts, matrix: Matrix) -> Compiler:
 
 
 def _name(facts: Facts) -> str:
-    named = (value(facts, COMPILER_SAID, "compiler", "compiler2") or "").lower()
-    if heard(facts, "clang-too-new") or named == CLANG:
+    if heard(facts, "clang-too-new"):
         return CLANG
-    return MSVC if heard(facts, "msvc-unsupported", "msvc-needs-cuda") or named in {"msvc", "visual studio"} else "GCC"
+    return MSVC if heard(facts, "msvc-unsupported", "msvc-needs-cuda") else "GCC"
 
 
 def _limit(facts: Facts) -> int | None:
     """Return the newest major that the message itself names."""
-    newest = (
-        value(facts, "gcc-too-new", "newest")
-        or value(facts, COMPILER_SAID, "newest")
-        or value(facts, "clang-too-new", "most")
-    )
+    newest = value(facts, "gcc-too-new", "newest") or value(facts, "clang-too-new", "most")
     below = value(facts, "clang-too-new", "below") or value(facts, "gcc-too-new", "and")
     if numbers(newest):
         return numbers(newest)[0]
     return numbers(below)[0] - 1 if numbers(below) else None
-
-
-def _said_so(facts: Facts, one: Compiler) -> bool:
-    """Return whether somebody says that a compiler is not supported, and nothing known speaks against it."""
-    if not heard(facts, COMPILER_SAID):
-        return False
-    return not one.found or one.newest is None or numbers(one.found)[:1] > (one.newest,)
 
 
 def _unreadable(facts: Facts, one: Compiler) -> bool:

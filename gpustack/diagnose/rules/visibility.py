@@ -103,8 +103,7 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 
 NO_GPU = ("no-device", "cuda-available-false", "no-driver-found", "no-hip-device", "visible-change-helps")
-ABSENT = "no-such-gpu"
-MISSED = (*NO_GPU, "invalid-ordinal", ABSENT)
+MISSED = (*NO_GPU, "invalid-ordinal")
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 WORDS_HIDING = frozenset({"-1", "", "NoDevFiles"})
 # Words that CUDA does not know; "$0" stands for the name of the shell, and quotes may be of a word processor.
@@ -150,7 +149,7 @@ def finding(facts: Facts) -> Finding | None:
         return None
     wrong = next((one for one in settings(facts) if _words_wrong(one, facts)), None)
     few = None if wrong else next((one for one in settings(facts) if _too_few(one, facts)), None)
-    if wrong is None and few is None and not (heard(facts, ABSENT) and heard(facts, *NO_GPU, "invalid-ordinal")):
+    if wrong is None and few is None:
         return None
     many = 0 if wrong and _renumbered(wrong, facts) else count(facts)  # in a container they are counted from 0 again
     hides = wrong is not None and wrong.devices in WORDS_HIDING
@@ -158,7 +157,7 @@ def finding(facts: Facts) -> Finding | None:
         title=_few(few) if few else _title(wrong, many),
         detail="CUDA reads the list up to the first GPU that does not exist, and shows programs only those before it.",
         confidence=Confidence.CERTAIN if (many or hides) and not few else Confidence.LIKELY,
-        because=grounds(facts, "visible-devices", "visible-devices-none", ABSENT, *MISSED, "gpu-count", most=6),
+        because=grounds(facts, "visible-devices", "visible-devices-none", *MISSED, "gpu-count", most=6),
         fix=Fix(
             text="Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few

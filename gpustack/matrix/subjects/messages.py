@@ -115,23 +115,23 @@ def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
-    """How something is said: a word that stands in it in lower case, and the expression that takes it apart.
+class Pattern:
+    """One message of a program or of the kernel, or what people write, and what it means.
 
-    ``values`` are what it says without saying it, such as the number of an error that it spells out; ``facts`` what it
-    implies of the machine.
+    A word stands in it in lower case, and the expression takes it apart. ``values`` are what it says without saying it,
+    such as the number of an error that it spells out; ``facts`` what it implies of the machine. ``finding`` is the id
+    of the finding that it mostly leads to, None where that depends on everything else.
     """
 
     kind: str
     has: str
     match: str
+    says: str
+    source: str
+    checked: str
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
-
-    @property
-    def stated(self) -> bool:
-        """Whether people say it, and no program prints it."""
-        return True
+    finding: str | None = None
 
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
@@ -139,19 +139,6 @@ class Wording:
         What stands before (a look-behind) has one width, so a space in it is one white space.
         """
         return _compiled(self.match)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern(Wording):
-    """One message of a program or of the kernel, and what it means.
-
-    ``finding`` is the id of the finding that it mostly leads to, None where that depends on everything else.
-    """
-
-    says: str
-    source: str
-    checked: str
-    finding: str | None = None
 
     @property
     def stated(self) -> bool:
