@@ -43,7 +43,7 @@ def linux_driver(facts: Facts) -> bool:
     if heard(facts, "driver-package-failed", "nvml-mismatch"):
         return True
     return heard(facts, "linux-driver-said") or (
-        package and heard(facts, *FAILS, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")
+        package and heard(facts, *FAILS, CRASH, SMI_FAILS, "module-out-said", "nvml-mismatch", "nvml-missing")
     )
 
 

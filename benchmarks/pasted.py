@@ -1,0 +1,74 @@
+"""Read pasted texts of growing size: ``python benchmarks/pasted.py``.
+
+A log, a conversation and lines that were made to be slow are each read at ``--least`` MB and at twice that, up to
+``--most`` (100): the time per megabyte may not grow by more than ``GROWS`` from one to the next. ``--json FILE`` keeps
+the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPO))
+
+from gpustack.imports import load_texts  # noqa: E402 - of this checkout
+from gpustack.matrix import Matrix  # noqa: E402 - of this checkout
+
+MB, GROWS, NOISE = 1_000_000, 1.5, 0.5  # bytes; times; seconds that are too few to compare
+TEXTS = {
+    "log": "[ 12.345678] NVRM: Xid (PCI:0000:3b:00): {n}, pid=1, name=python, Ch 00000008\n",
+    "conversation": "I removed the riser {n} times, the card was never hot, but nvidia_uvm is not loaded. Why?\n",
+    "commands": "$ pip install vllm==0.{n}.3 torch=={n}.1.2 --index-url https://example.org/whl/cu{n}\n",
+    "codes": "cuInit(0) = {n}, nvmlInit failed with return code {n}, CUDA error {n} " * 20 + "\n",
+    "one line": "GPU 0 driver {n} was old; ",
+    "spaces": "error:                                        CUDA -> -> -> = = ( ( ( code code code {n}\n",
+}
+
+
+def text(kind: str, size: int) -> bytes:
+    """Return a text of a kind that has this many bytes."""
+    piece = "".join(TEXTS[kind].format(n=number % 997) for number in range(2000)).encode()
+    return (piece * (size // len(piece) + 1))[:size]
+
+
+def seconds(kind: str, size: int, matrix: Matrix) -> float:
+    """Return the processor time that reading takes."""
+    data = text(kind, size)
+    begun = time.process_time()
+    load_texts({"pasted.txt": data}, matrix)
+    return time.process_time() - begun
+
+
+def main() -> int:
+    """Measure each kind; return how many take more time per megabyte the longer they are."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--least", type=int, default=1)
+    parser.add_argument("--most", type=int, default=100)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    matrix, figures, slow = Matrix(), {}, 0
+    seconds("log", MB // 10, matrix)  # tables and expressions are made once
+    for kind in TEXTS:
+        took: dict[int, float] = {}
+        size = given.least
+        while size <= given.most:
+            took[size] = seconds(kind, size * MB, matrix)
+            size *= 2
+        rates = [(took[size] / size, took[size]) for size in took]
+        grown = [b[0] / a[0] for a, b in pairwise(rates) if a[1] > NOISE]
+        slow += any(one > GROWS for one in grown)
+        figures[kind] = {f"{size} MB": round(spent, 2) for size, spent in took.items()}
+        sys.stdout.write(f"{kind:14}" + "".join(f"{spent / size:9.3f}" for size, spent in took.items()) + "  s/MB\n")
+    if given.json:
+        given.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    return slow
+
+
+if __name__ == "__main__":
+    sys.exit(main())
