@@ -32,13 +32,14 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("kernel-log", "iommu_faults[]"): "rules/interconnect.py",
     ("iommu", "bridges[].pci"): "rules/interconnect.py",
     ("libcuda-copies", "copies[].path"): "rules/forward_compat.py",
+    ("libcuda-copies", "copies[].release"): "rules/forward_compat.py",
+    ("render-nodes", "nodes[].gid"): "rules/access.py",
     ("libcuda-copies", "copies[].note.drivers[]"): "rules/forward_compat.py",
     ("cuda-toolkit", "also_told"): "rules/driver_age.py",
     ("linux-kernel", "cmdline[]"): "rules/interconnect.py",
     ("linux-kernel", "dxg"): "machine/inventory.py",
     ("onnxruntime", "cuda"): "machine/inventory.py",
     ("onnxruntime", "search.*[].path"): "machine/libraries.py",
-    ("render-nodes", "nodes[].gid"): "rules/access.py",
     ("shared-library", "found_by[]"): "machine/libraries.py",
 }
 # What could show a fault and is judged by nobody yet: what it would show, and by block the paths of the facts.

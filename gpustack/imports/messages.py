@@ -18,7 +18,7 @@ from gpustack.model.facts import Message, Strength
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.codes import Family, Number
-    from gpustack.matrix.subjects.messages import Wording
+    from gpustack.matrix.subjects.messages import Pattern
 
 NUMBER = r"(0x[0-9a-f]{1,8}|\d{1,9})(?!\w|\.\d)"
 ALONE = re.compile(rf"\W*{NUMBER}\W*", re.IGNORECASE)
@@ -183,7 +183,7 @@ class Found(NamedTuple):
     """A message, and whether it is most of its line: what else stands there then is the program's as well."""
 
     message: Message
-    row: Wording
+    row: Pattern
     whole: bool
     aside: str = ""  # what somebody wrote beside it, in the same line, after a comma or a semicolon
 
@@ -193,19 +193,19 @@ def find(texts: Sequence[tuple[str, str]], matrix: Matrix) -> tuple[Message, ...
     return tuple(found.message for origin, text in texts for found in look(origin, text, matrix))
 
 
-def look(origin: str, text: str, matrix: Matrix, also: Sequence[Wording] = ()) -> tuple[Found, ...]:
-    """Return the messages in one cleaned text, and what is said in these wordings, each with its values once."""
+def look(origin: str, text: str, matrix: Matrix) -> tuple[Found, ...]:
+    """Return the messages in one cleaned text, each with its values once."""
     data = LONG.sub(r"\1\2", text).encode("utf-8", "replace")
     lower = data.lower()
     found: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, Found]] = {}
     words = lower.decode("utf-8", "ignore")
-    for pattern in (one for one in (*patterns(matrix), *also) if one.has in words):
+    for pattern in (one for one in patterns(matrix) if one.has in words):
         for place, one in _of(pattern, data, lower, origin):
             found.setdefault((one.message.kind, tuple(sorted(one.message.values.items()))), (place, one))
     return tuple(one for _, one in sorted(found.values(), key=lambda held: held[0]))
 
 
-def _of(pattern: Wording, data: bytes, lower: bytes, origin: str) -> Iterator[tuple[int, Found]]:
+def _of(pattern: Pattern, data: bytes, lower: bytes, origin: str) -> Iterator[tuple[int, Found]]:
     """Yield the places and messages of one kind."""
     told = 0
     for start, end in _around(pattern.has.encode(), lower):
@@ -235,7 +235,7 @@ def _around(word: bytes, lower: bytes) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -> Found:
+def _message(pattern: Pattern, match: re.Match[str], window: str, origin: str) -> Found:
     start = window.rfind("\n", 0, match.start()) + 1
     end = window.find("\n", match.end() - 1 if window[match.end() - 1 : match.end()] == "\n" else match.end())
     line = " ".join(window[start : end if end >= 0 else None].split())

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpustack.ask.given import NUMBER
-from gpustack.imports import statements
 from gpustack.imports.gathered import NAMES
-from gpustack.imports.texts import CHOICES
 from gpustack.matrix.subjects import prose
 from gpustack.matrix.subjects.codes import FAMILIES
 from gpustack.matrix.subjects.messages import patterns
@@ -86,7 +84,7 @@ def in_modules() -> Iterator[Expression]:
 
 def in_rows(matrix: Matrix) -> Iterator[Expression]:
     """Yield what the rows of tables are made into."""
-    for row in (*patterns(matrix), *statements.STATEMENTS, *CHOICES):
+    for row in patterns(matrix):
         yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
     for said in (*prose.things(matrix), *prose.states(matrix)):
         yield Expression(place=said.name, pattern=said.compiled(), methods=frozenset({"search"}))

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 TOOLKIT = "cuda-toolkit"
-# What a message calls the version of the toolkit, by how it came to speak of it.
-NAMES = ("cuda", "cuda2", "cuda3", "cuda4", "cuda5", "cuda6", "image", "home", "package")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +37,8 @@ class Toolkit:
 
 
 def toolchain_toolkits(facts: Facts) -> tuple[Toolkit, ...]:
-    """Return the toolkits that are mentioned: the one that a build used, nvcc, those that lie here, those told."""
-    return (*_in_messages(facts, "toolkit-used"), *_seen(facts), *_in_messages(facts, "toolkit-named"), *_told(facts))
+    """Return the toolkits that are mentioned: the one that builds use, those that lie here, those told."""
+    return (*_seen(facts), *_told(facts))
 
 
 def used(facts: Facts) -> Toolkit | None:
@@ -75,14 +73,6 @@ def _told(facts: Facts) -> Iterator[Toolkit]:
                 component=TOOLKIT, fact="version", value=copy.version, source=found.source if found else ""
             )
             yield Toolkit(version=copy.version, cuda=cuda, because=ground, sure=flag(copy.facts, "by_name") is True)
-
-
-def _in_messages(facts: Facts, kind: str) -> Iterator[Toolkit]:
-    for message in said(facts, kind):
-        version = next((message.values[name] for name in NAMES if message.values.get(name)), "").replace("-", ".")
-        cuda = parsed(version)
-        if cuda:
-            yield Toolkit(version=version, cuda=cuda, because=because_said(message))
 
 
 SOURCE = "Build it from source with CUDA switched on."

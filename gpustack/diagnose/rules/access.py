@@ -102,7 +102,7 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
 REFUSED = ("kfd-permission", "render-permission")
 ADVICE = "render-advice"
 GROUP = ("render-group-check", "device-owner")
-ONLY_ROOT = ("works-as-root", "user-fails", "no-hip-device")
+ONLY_ROOT = ("works-as-root", "no-hip-device")
 FAILS = (*ONLY_ROOT, "media-no-device", "rocm-tool-fails", "xpu-no-devices", "sycl-no-devices", "kfd-not-opened")
 # What programs for AMD's and Intel's GPUs say that list none; where root's list has one, the user is kept out.
 EMPTY = ("rocm-tool-fails", "sycl-no-devices", "xpu-no-devices", "media-no-device", "no-hip-device")
@@ -123,7 +123,7 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     outright = heard(facts, *REFUSED)
     strange = _strange(facts)
     only_root = (heard(facts, *GROUP) and heard(facts, *FAILS)) or (
-        heard(facts, "works-as-root", "user-fails") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
+        heard(facts, "works-as-root") and (heard(facts, "kfd-not-opened") or _in_neither(facts))
     )
     only_root = only_root or (heard(facts, "works-as-root") and heard(facts, *EMPTY))
     if not (outright or heard(facts, ADVICE) or only_root or strange or _shut_out(facts)):
@@ -174,7 +174,8 @@ def _closed(
 ) -> Finding:
     """Return the finding on nodes that this login may not use; what it weighs depends on who waits for the GPU."""
     paths = [name for node in shut if (name := text(node, "path"))]
-    owners = list(dict.fromkeys(text(node, "group") or f"number {number(node, 'gid')}" for node in shut))
+    numbered = ((text(node, "group"), number(node, "gid")) for node in shut)
+    owners = list(dict.fromkeys(name or f"number {gid}" for name, gid in numbered))
     again = [name for name in texts(login, "account_groups") if name in owners and name not in texts(login, "groups")]
     fix = _fix(facts)
     return user_not_in_render_group.finding(
@@ -210,7 +211,7 @@ def _shut_out(facts: Facts) -> bool:
 def _in_neither(facts: Facts) -> bool:
     """Tell whether the user's own groups are told, a program of AMD's or Intel's fails, and no usual group is there."""
     held = texts(told(facts, "user"), "groups")
-    spoken = heard(facts, "rocm-named", "rocm-tool-named", *FAILS[2:]) or bool(text(told(facts, "rocm"), "version"))
+    spoken = heard(facts, "rocm-named", "rocm-tool-named", *FAILS[1:]) or bool(text(told(facts, "rocm"), "version"))
     return bool(held) and spoken and not {"root", *USUAL} & {*held}
 
 

@@ -155,7 +155,6 @@ WORDS_KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
 def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the PyTorch of which only the index that it came from, or another kind of GPU that it lacks, is known."""
     complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
-    complaints = complaints or (said(facts, "torch-cpu-index") if gpu_unused(facts) and nvidia_here(facts) else ())
     complaints = complaints or _usual_on_windows(facts)
     what = next((one.values["what"] for one in complaints if one.values.get("what")), "CUDA")
     build = torch(facts)

@@ -247,6 +247,7 @@ def _path_said(facts: Facts) -> Iterator[Finding]:
         yield from _taken(facts)
         return
     built, found = (cudnn_number(value(facts, PATH_REFUSED, name)) for name in ("built", "found"))
+    built = text(told(facts, "pytorch"), "cudnn") or built
     torch = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     path, where = path_grounds(facts), place(facts, "cudnn")
     yield cudnn_shadowed_by_ld_library_path.finding(

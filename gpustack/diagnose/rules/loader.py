@@ -427,14 +427,13 @@ def _nccl_said(facts: Facts) -> Iterator[Finding]:
     both = " and ".join(f"{name} {number}" for name, number in wheels.items()) if len(wheels) >= SEVERAL else ""
     spelled = both or " and ".join(versions)
     symbol = f": the one that is loaded has no {lack[0].symbol}" if lack else ""
-    told = heard(facts, "wheels-two-majors")
     yield nccl_version_clash.finding(
         severity=Severity.ERROR if complained else Severity.INFO,
         title=f"Two NCCL releases are here{f' ({spelled})' if spelled else ''}{symbol}",
         detail=f"{_asking(lack)}A framework loads one libnccl.so.2. "
         + (
             "nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last one installed stays."
-            if both or told
+            if both
             else "An older one of the system, of an image, or of another package is loaded first."
         ),
         confidence=Confidence.CERTAIN if complained and spelled else Confidence.LIKELY,

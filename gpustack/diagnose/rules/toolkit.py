@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
-from gpustack.diagnose.machine.frameworks import dotted, platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
@@ -92,11 +92,9 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
     mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
-    wanted = _said(facts, "torch") or (str(mine.cuda) if mine and mine.cuda else None)
+    wanted = str(mine.cuda) if mine and mine.cuda else None
     toolkit = used(facts)
-    found = _said(facts, "found") or next(
-        (one.version for one in toolchain_toolkits(facts) if one.version != wanted), None
-    )
+    found = next((one.version for one in toolchain_toolkits(facts) if one.version != wanted), None)
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
         title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
@@ -120,11 +118,6 @@ def _unbuilt(facts: Facts) -> bool:
     if heard(facts, NVCC_HEADER):
         return toolkit.cuda < mine.cuda
     return heard(facts, NVCC_FAILED) and toolkit.cuda.major != mine.cuda.major and not heard(facts, *OTHERWISE)
-
-
-def _said(facts: Facts, name: str) -> str | None:
-    found = next((one for kind in NVCC_SAID if (one := value(facts, kind, name))), None)
-    return dotted(found) or found
 
 
 ON_WINDOWS = r"set CUDA_PATH=C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{cuda}"
@@ -160,7 +153,7 @@ def _tag(facts: Facts, matrix: Matrix, cuda: CudaVersion) -> str | None:
 
 
 REFUSED = ("gcc-too-new", "clang-too-new", "msvc-unsupported", "torch-compiler-bounds", "msvc-needs-cuda")
-COMPILER_SAID, COMPILER_HEADER, COMPILER_FAILED = "compiler-too-new-said", "gcc-header-error", "extension-build-failed"
+COMPILER_HEADER, COMPILER_FAILED = "gcc-header-error", "extension-build-failed"
 VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*$", re.ASCII)
 CLANG, MSVC = "clang", "Visual Studio"
 # What nvcc makes of a C++ library that it cannot read.
@@ -201,7 +194,7 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     one = _compiler(facts, matrix)
     plain = heard(facts, *REFUSED)
-    if not (plain or _said_so(facts, one) or _unreadable(facts, one) or _failed(facts, one)):
+    if not (plain or _unreadable(facts, one) or _failed(facts, one)):
         return
     toolkit = used(facts)
     yield host_compiler_too_new.finding(
@@ -209,7 +202,7 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail=_compiler_detail(facts, one, matrix),
         confidence=Confidence.CERTAIN if plain else Confidence.LIKELY,
         because=(
-            *grounds(facts, *REFUSED, COMPILER_SAID, COMPILER_HEADER, COMPILER_FAILED),
+            *grounds(facts, *REFUSED, COMPILER_HEADER, COMPILER_FAILED),
             *([because(facts, one.name.lower(), "version")] if version(facts, one.name.lower()) else []),
             *([toolkit.because] if toolkit else []),
         ),
@@ -220,39 +213,31 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _compiler(facts: Facts, matrix: Matrix) -> Compiler:
     name = _name(facts)
-    cuda = value(facts, "torch-compiler-bounds", "cuda") or (toolkit.version if (toolkit := used(facts)) else None)
+    cuda = toolkit.version if (toolkit := used(facts)) else None
     row = toolkits.compilers_of(matrix, cuda) if cuda and VERSION.match(cuda) else None
     known = (row.clang_max if name == CLANG else row.gcc_max if name == "GCC" else None) if row else None
-    found = value(facts, "torch-compiler-bounds", "found") or version(facts, name.lower())
-    found = found or value(facts, COMPILER_HEADER, "gcc")
-    return Compiler(name=name, found=found, newest=_limit(facts) or known, cuda=cuda, row=row.row if row else None)
+    return Compiler(
+        name=name,
+        found=version(facts, name.lower()),
+        newest=_limit(facts) or known,
+        cuda=cuda,
+        row=row.row if row else None,
+    )
 
 
 def _name(facts: Facts) -> str:
-    named = (value(facts, COMPILER_SAID, "compiler", "compiler2") or "").lower()
-    if heard(facts, "clang-too-new") or named == CLANG:
+    if heard(facts, "clang-too-new"):
         return CLANG
-    return MSVC if heard(facts, "msvc-unsupported", "msvc-needs-cuda") or named in {"msvc", "visual studio"} else "GCC"
+    return MSVC if heard(facts, "msvc-unsupported", "msvc-needs-cuda") else "GCC"
 
 
 def _limit(facts: Facts) -> int | None:
     """Return the newest major that the message itself names."""
-    newest = (
-        value(facts, "gcc-too-new", "newest")
-        or value(facts, COMPILER_SAID, "newest")
-        or value(facts, "clang-too-new", "most")
-    )
+    newest = value(facts, "gcc-too-new", "newest") or value(facts, "clang-too-new", "most")
     below = value(facts, "clang-too-new", "below") or value(facts, "gcc-too-new", "and")
     if numbers(newest):
         return numbers(newest)[0]
     return numbers(below)[0] - 1 if numbers(below) else None
-
-
-def _said_so(facts: Facts, one: Compiler) -> bool:
-    """Return whether somebody says that a compiler is not supported, and nothing known speaks against it."""
-    if not heard(facts, COMPILER_SAID):
-        return False
-    return not one.found or one.newest is None or numbers(one.found)[:1] > (one.newest,)
 
 
 def _unreadable(facts: Facts, one: Compiler) -> bool:

@@ -72,18 +72,20 @@ class Implied:
 
     def filled(self, values: Mapping[str, str], matrix: Matrix) -> Iterator[tuple[str, str, str, JsonValue]]:
         """Yield component, copy, path and value, where all that they name was captured and the value is of its type."""
-        copy, value = _filled(self.copy, values), self.value
+        copy, path, value = _filled(self.copy, values), _filled(self.path, values), self.value
+        if path is None:
+            return
         if self.path == STATUS:
             yield self.component, copy or "", STATUS, value
             return
-        fact = schema(matrix).at(self.component, *self.path.replace(EACH, f".{EACH}").split("."))
+        fact = schema(matrix).at(self.component, *path.replace(EACH, f".{EACH}").split("."))
         if isinstance(value, str):
             text = _filled(value, values)
-            parts = MEMBER.findall(text or "") if self.path.endswith(EACH) else [text] if text else []
+            parts = MEMBER.findall(text or "") if path.endswith(EACH) else [text] if text else []
             read = tuple(one for part in parts if fact and (one := fact.kind.parse(part)) is not None)
-            value = (read or None) if self.path.endswith(EACH) else next(iter(read), None)
+            value = (read or None) if path.endswith(EACH) else next(iter(read), None)
         if copy is not None and value is not None:
-            yield self.component, copy, self.path.removesuffix(EACH), value
+            yield self.component, copy, path.removesuffix(EACH), value
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str | None:
@@ -113,23 +115,23 @@ def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
-    """How something is said: a word that stands in it in lower case, and the expression that takes it apart.
+class Pattern:
+    """One message of a program or of the kernel, or what people write, and what it means.
 
-    ``values`` are what it says without saying it, such as the number of an error that it spells out; ``facts`` what it
-    implies of the machine.
+    A word stands in it in lower case, and the expression takes it apart. ``values`` are what it says without saying it,
+    such as the number of an error that it spells out; ``facts`` what it implies of the machine. ``finding`` is the id
+    of the finding that it mostly leads to, None where that depends on everything else.
     """
 
     kind: str
     has: str
     match: str
+    says: str
+    source: str
+    checked: str
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
     facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
-
-    @property
-    def stated(self) -> bool:
-        """Whether people say it, and no program prints it."""
-        return True
+    finding: str | None = None
 
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
@@ -137,19 +139,6 @@ class Wording:
         What stands before (a look-behind) has one width, so a space in it is one white space.
         """
         return _compiled(self.match)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern(Wording):
-    """One message of a program or of the kernel, and what it means.
-
-    ``finding`` is the id of the finding that it mostly leads to, None where that depends on everything else.
-    """
-
-    says: str
-    source: str
-    checked: str
-    finding: str | None = None
 
     @property
     def stated(self) -> bool:
