@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
-from gpustack.matrix.subjects.messages import Pattern, patterns
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.prose import meanings, states, things
 from gpustack.model.facts import Message, Strength
 
@@ -68,8 +68,7 @@ def _meant(clause: str, matrix: Matrix) -> Iterator[Meaning]:
 
 def _found(one: Meaning, line: str, origin: str, matrix: Matrix) -> Found:
     """Return the statement as the message that says the same, with what such a message always says."""
-    known: Iterator[Pattern] = (held for held in patterns(matrix) if held.kind == one.message)
-    row = next(known, Pattern(kind=one.message, has="", match="", says="", source="", checked=""))
+    row = next(held for held in patterns(matrix) if held.kind == one.message)
     said = Message(
         kind=one.message, line=" ".join(line.split()), origin=origin, values=row.values, strength=Strength.STATED
     )
