@@ -31,9 +31,9 @@ class PackingHook(BuildHookInterface[BuilderConfig]):
             return
         root = Path(self.root)
         untracked = set(_untracked(root))
-        if untracked:
-            config = self.build_config
-            config.target_config["exclude"] = [*config.build_config["exclude"], *map(_pattern, sorted(untracked))]
+        pages = ["/docs"] * (self.target_name == "wheel")  # the man pages go beside the package, as shared data
+        config = self.build_config
+        config.target_config["exclude"] = [*config.build_config["exclude"], *pages, *map(_pattern, sorted(untracked))]
         if self.target_name != "wheel":
             return
         self._made = tempfile.TemporaryDirectory()

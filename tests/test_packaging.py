@@ -64,6 +64,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(REPO / name, copy)
+    shutil.copytree(REPO / "docs/man", copy / "docs/man")
     for name in FOLDERS:
         shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
@@ -82,7 +83,10 @@ def test_the_wheel_is_pure_and_holds_gpustack_alone(wheel: Path, source: Path) -
     assert wheel.name.startswith("gpustack_doctor-")
     assert wheel.name.endswith("-py3-none-any.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"gpustack"}
+    ours = {name for name in names if ".dist-info/" not in name}
+    pages = {name.rpartition("/")[2] for name in ours if ".data/data/share/man/man1/" in name}
+    assert pages == {path.name for path in (source / "docs/man").glob("*.1")} > {"gpustack-doctor.1"}
+    assert {name.split("/")[0] for name in ours if ".data/data/share/man/" not in name} == {"gpustack"}
     for folder in FOLDERS[1:]:
         files = {str(path.relative_to(source)) for path in (source / folder).rglob("*") if path.is_file()}
         assert {f"gpustack/_shipped/{name}" for name in files} <= names

@@ -25,7 +25,7 @@ TECHNIQUE = "technique"  # what a server can do here: what it cannot is no fault
 
 
 class Outcome(str, Enum):
-    """What came of one row. ``skipped`` is what could not be seen or measured; ``note`` is worth knowing, no fault."""
+    """What came of one row. ``skipped`` is what was not checked or measured; ``note`` is worth knowing, no fault."""
 
     OK = "ok"
     NOTE = "note"

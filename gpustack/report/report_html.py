@@ -1,4 +1,4 @@
-"""A report as one HTML file that loads nothing: the verdict, what to type, the figures, and the map of the stack."""
+"""A report as one HTML file that loads nothing: the verdict, the fix, the figures, and the map of the stack."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def one_line(command: str) -> str:
 
 
 def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]:
-    """Yield all of a finding but its title, a line each: what is known, how, what to type, what follows from it."""
+    """Yield all of a finding but its title, a line each: what is known, how, the fix, what follows from it."""
     yield from paragraphs(finding)
     if known := list(reasons(finding)):
         yield "How we know:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -169,3 +170,12 @@ def test_nothing_advises_more_time_after_ctrl_c(monkeypatch: pytest.MonkeyPatch)
     assert probe_results._more_time(late) == "a longer --timeout"  # type: ignore[arg-type] # noqa: SLF001
     monkeypatch.setattr(interrupting, "HEARD", [2])
     assert probe_results._more_time(late) is None  # type: ignore[arg-type] # noqa: SLF001
+
+
+def test_the_man_pages_say_what_help_says() -> None:
+    folder = REPO / "docs/man"
+    made = runpy.run_path(str(REPO / "docs/man.py"))["pages"]()
+    assert set(made) == {"gpustack.1", *(f"gpustack-{name.replace(' ', '-')}.1" for name in named(ROOT))}
+    held = {path.name: path.read_text("utf-8") for path in folder.glob("*.1")}
+    assert held == made, "the help has changed: python docs/man.py"
+    assert "gpustack explain Xid 79" in held["gpustack-explain.1"]
