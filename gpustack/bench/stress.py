@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -144,7 +144,7 @@ class Patient:
 def stress(
     seconds: float,
     *,
-    gpus: Sequence[int] = (0,),
+    gpus: Sequence[int] | None = None,
     pythons: Sequence[str] = (),
     cublaslt: str | None = None,
     ticker: Ticker | None = None,
@@ -154,8 +154,8 @@ def stress(
 ) -> BenchReport:
     """Return what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
 
-    What was found by then is kept at Ctrl-C. Raises UsageError for a GPU or a Python that is not there, and
-    NothingSeenError where no GPU can be opened.
+    Where none are named it is all but those on which others compute. What was found by then is kept at Ctrl-C. Raises
+    UsageError for a GPU or a Python that is not there, and NothingSeenError where no GPU can be opened.
     """
     environ, door, matrix = os.environ if environ is None else environ, door or Door(), matrix or Matrix()
     begun = door.now()
@@ -163,16 +163,21 @@ def stress(
         "quick": False,
         "data": "random",
         "stress": seconds,
-        "highest": max(gpus),
+        "highest": max(gpus) if gpus else None,
+        "spare": not gpus,
         "library": cublaslt or setting.library(pythons, environ),
     }
-    ward = Ward(seconds=seconds, ticker=ticker or Ticker(None, seconds))
     until = begun + seconds + ALLOWANCE
-    interrupted = ward.run({gpu: _begun({**asked, "gpu": gpu}, environ, door, until) for gpu in dict.fromkeys(gpus)})
+
+    def begin(gpu: int, names: tuple[str, ...] | None = ()) -> Ear:
+        return _begun({**asked, "gpu": gpu, "names": names}, environ, door, until)
+
+    ward = Ward(seconds=seconds, ticker=ticker or Ticker(None, seconds), begin=begin)
+    interrupted = ward.run({gpu: begin(gpu) for gpu in dict.fromkeys(gpus)} if gpus else {0: begin(0, None)})
     kept = tuple(_result(patient, seconds, matrix) for patient in ward.patients.values())
     devices = [patient.seen for patient in ward.patients.values() if patient.seen]
     if not devices:
-        raise _nothing(list(ward.patients.values()), max(gpus))
+        raise _nothing(list(ward.patients.values()), max(gpus or (0,)))
     own = {seen.device.index: seen.device for seen in devices}
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
@@ -191,28 +196,33 @@ class Ward:
 
     seconds: float
     ticker: Ticker
+    begin: Callable[[int], Ear]
     patients: dict[int, Patient] = field(default_factory=dict)
     _heard: queue.SimpleQueue[tuple[int, Line | None]] = field(default_factory=queue.SimpleQueue)
+    _threads: list[threading.Thread] = field(default_factory=list)
 
     def run(self, ears: Mapping[int, Ear]) -> str | None:
         """Hear every child to its end, or end them all at Ctrl-C; give what interrupted."""
-        self.patients = {gpu: Patient(gpu=gpu, ear=ear) for gpu, ear in ears.items()}
-        threads = [threading.Thread(target=self._listen, args=(one,), daemon=True) for one in self.patients.values()]
         interrupted = None
         try:
-            for thread in threads:
-                thread.start()
+            for gpu, ear in ears.items():
+                self._admit(gpu, ear)
             while not all(patient.ended for patient in self.patients.values()):
                 self._hear()
         except KeyboardInterrupt:
             interrupted = "Ctrl-C"
-            for ear in ears.values():
-                ear.door.kill(ear.child)
+            for patient in self.patients.values():
+                patient.ear.door.kill(patient.ear.child)
         finally:
             self.ticker.close()
-        for thread in threads:
+        for thread in self._threads:
             thread.join(WAIT)
         return interrupted
+
+    def _admit(self, gpu: int, ear: Ear) -> None:
+        self.patients[gpu] = Patient(gpu=gpu, ear=ear)
+        self._threads.append(threading.Thread(target=self._listen, args=(self.patients[gpu],), daemon=True))
+        self._threads[-1].start()
 
     def _listen(self, patient: Patient) -> None:
         try:
@@ -230,6 +240,10 @@ class Ward:
         patient = self.patients[gpu]
         if line is None:
             patient.ended = True
+        elif line.kind == "listed":
+            for other in results.listed(line.what):
+                if other not in self.patients:
+                    self._admit(other, self.begin(other))
         elif line.kind == "opened":
             patient.seen = _opened(line.what, gpu)
         elif line.kind == "state" and isinstance(line.what, dict):
@@ -241,7 +255,7 @@ class Ward:
 
 def _begun(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, until: float) -> Ear:
     try:
-        return start({**asked, "names": []}, setting.variables(environ), door, PATIENCE, until)
+        return start(asked, setting.variables(environ), door, PATIENCE, until)
     except OSError as error:
         raise NothingSeenError(f"the load could not be started: {error.strerror or error}") from error
 
@@ -271,7 +285,7 @@ def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
     what: Any = line.what if line else "the load was ended before its first round was over"
     reason = str(what.get("reason")) if isinstance(what, dict) else str(what)
     if not patient.states or seen is None:
-        if line is None or line.kind == "skipped":
+        if line is None or line.kind == "skipped" or (isinstance(what, dict) and what.get("occupied")):
             remedy = what.get("remedy") if isinstance(what, dict) else None
             return results.skipped(bench(), patient.gpu, reason, remedy)
         return results.failed(bench(), patient.gpu, reason)

@@ -273,3 +273,16 @@ def test_a_log_gets_a_line_every_ten_seconds_and_one_for_each_wrong_round() -> N
     ]
     assert lines[0].endswith("GPU 0: 755.9 TFLOP/s, 1400 MHz, 698 W, 47 °C, no errors")
     assert lines[2].endswith("2 WRONG BITS")
+
+
+def test_all_gpus_are_loaded_by_default_but_those_of_others(driver: Path, nvml: Path, products: str) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    told = {"FAKE_GPUS": "3", "NVML_FAKE_GPUS": "3", "NVML_FAKE_PIDS": str(other.pid), "NVML_FAKE_PIDS_OF": "1"}
+    try:
+        report = bench.stress(1.0, cublaslt=products, environ=surroundings(Path(f"{driver}:{nvml}"), **told))
+    finally:
+        other.communicate(b"\n")
+    seen = {result.device: result for result in report.results}
+    assert sorted(seen, key=str) == [0, 1, 2]
+    assert (seen[1].verdict, str(other.pid) in seen[1].why[0]) == (Mark.SKIPPED, True)
+    assert all(seen[gpu].stress and seen[gpu].stress.products for gpu in (0, 2))
