@@ -17,10 +17,8 @@ from gpustack.selftest import PROOFS
 from tests.told import REPO
 
 if TYPE_CHECKING:
-    from gpustack.diagnose.requirements.states import Outcome
-    from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Unseen
-    from gpustack.model.report import Finding, Purpose
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Finding
 
 PLACES = re.compile(r'/[^" ]*/pytest-of-[^" ]*/')
 LATE = "2099-01-01T00:00:00+00:00"  # by when any matrix is old
@@ -39,10 +37,8 @@ def slim(held: Any) -> Any:  # noqa: ANN401 - JSON
     return [slim(one) for one in held] if isinstance(held, list) else held
 
 
-def _found(
-    facts: Facts, matrix: Matrix, purpose: Purpose, held: tuple[Outcome, ...], failures: list[Unseen]
-) -> Sequence[Finding]:
-    findings = _TRUE(facts, matrix, purpose, held, failures)
+def _found(facts: Facts, judging: engine.Judging) -> Sequence[Finding]:
+    findings = _TRUE(facts, judging)
     for finding in findings:
         _keep(finding.id, facts)
     return findings
@@ -68,7 +64,7 @@ def pytest_configure() -> None:
 
 def pytest_sessionfinish() -> None:
     rows = {name: kept(json.loads(text)) for name, text in sorted(SMALLEST.items())}
-    rows["matrix-old"]["taken"] = LATE
+    rows.get("matrix-old", {})["taken"] = LATE
     lines = [f"{json.dumps(name)}: {json.dumps(facts, separators=(',', ':'))}" for name, facts in rows.items()]
     path = assets.SCHEMAS.parent / PROOFS
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -30,6 +30,7 @@ ROOMS = {
     "bench": {"model", "matrix", "collect"},
     "policy": {"model", "matrix", "diagnose", "compare", "bench"},
     "trace": {"model", "matrix", "collect", "bench", "snapshots"},
+    "fleet": {"model", "matrix", "diagnose", "snapshots"},
     "report": {"model"},
     "schemas": {"model"},
 }

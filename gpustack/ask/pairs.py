@@ -36,6 +36,7 @@ RELATED = (
     (frozenset({"pytorch"}), ON_TORCH | {"nccl"}),
     (frozenset({"cudnn"}), FRAMEWORKS | {"tensorrt"}),
     (frozenset({TOOLKIT}), FRAMEWORKS | LIBRARIES | COMPILERS),
+    (frozenset({"onnx"}), frozenset({"onnxruntime"})),
     (FRAMEWORKS, FRAMEWORKS),  # in one environment they share the wheels of CUDA's libraries
     (SERVERS, SERVERS | (ON_TORCH - COMPANIONS)),  # each pins what the other brings
 )

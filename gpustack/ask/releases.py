@@ -85,6 +85,7 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "torchaudio": lambda matrix: _companions(matrix, "torchaudio"),
     "tensorflow": lambda matrix: _minors(one.version for one in frameworks.tensorflow_releases(matrix)),
     "onnxruntime": lambda matrix: _minors(one.version for one in frameworks.onnxruntime_releases(matrix)),
+    "onnx": lambda matrix: _minors(one.version for one in frameworks.onnx_releases(matrix)),
     "jax": lambda matrix: _exact(one.version for one in frameworks.jax_releases(matrix)),
     "vllm": lambda matrix: _exact(one.version for one in serving.vllm_releases(matrix)),
     "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
@@ -115,6 +116,7 @@ def _branch(matrix: Matrix, version: str) -> bool:
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorflow": lambda matrix, version: frameworks.tensorflow_of(matrix, version) is not None,
     "onnxruntime": lambda matrix, version: frameworks.onnxruntime_of(matrix, version) is not None,
+    "onnx": lambda matrix, version: frameworks.onnx_of(matrix, version) is not None,
     "jax": lambda matrix, version: frameworks.jax_of(matrix, version) is not None,
     "cudnn": lambda matrix, version: libraries.cudnn_of(matrix, version) is not None,
     "nccl": lambda matrix, version: libraries.nccl_of(matrix, version) is not None,

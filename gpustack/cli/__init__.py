@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, measuring, tracing
+from gpustack.cli import asking, checking, examining, fleet, measuring, tracing
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, Ordered, give_up_output
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
@@ -65,6 +65,7 @@ for command in (
 ):
     app.command(cls=Ordered)(command)
 app.add_typer(asking.matrix)
+app.add_typer(fleet.fleet)
 
 
 def main() -> NoReturn:

@@ -27,7 +27,7 @@ from gpustack.cli.options import (
     Verbose,
 )
 from gpustack.cli.results import Counted, How, counts, deliver, places, prepare, rendered, standard_input, write
-from gpustack.errors import UsageError
+from gpustack.errors import InputError, UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ WORDS = {"--from": "recorded", "--container": "unpacked"}
 
 Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
+LEAST_KEY, MOST_KEY = 16, 4096  # bytes of a key for pseudonyms
 DOCTOR_SECONDS = 10.0
 RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an idle one
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
@@ -109,6 +110,12 @@ def snapshot(
     pythons: Pythons = None,
     everywhere: Everywhere = False,
     redacted: Redacted = True,
+    pseudonyms: Annotated[
+        Path | None,
+        typer.Option(
+            "--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."
+        ),
+    ] = None,
     timeout: Timeout = None,
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
@@ -118,11 +125,26 @@ def snapshot(
     from gpustack.model.plain import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
+    if pseudonyms and not redacted:
+        raise UsageError("--pseudonyms and --no-redact contradict one another")
+    key = _key(pseudonyms) if pseudonyms else b""
     if origins:
-        write(again(origins, timeout, redacted=redacted), output)
+        write(again(origins, timeout, redacted=redacted, key=key), output)
         return
     facts = taken(pythons, timeout, deep=deep, everywhere=everywhere)
-    write(render(without_secrets(facts, wanted=redacted)), output)
+    write(render(without_secrets(facts, wanted=redacted, key=key)), output)
+
+
+def _key(path: Path) -> bytes:
+    """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
+    try:
+        with path.open("rb") as file:
+            key = file.read(MOST_KEY).strip()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    if len(key) < LEAST_KEY:
+        raise InputError(f"{path} holds {len(key)} bytes: a key has {LEAST_KEY} or more (head -c 32 /dev/urandom)")
+    return key
 
 
 def stack(
@@ -159,7 +181,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
     return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
 
 
-def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
+def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
     """Return a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
@@ -168,7 +190,7 @@ def again(origins: list[str], timeout: float | None, *, redacted: bool) -> str:
 
     facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
     more = saved.unknown(said, facts)
-    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False))
+    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False, key=key))
 
 
 def taken(
@@ -218,10 +240,10 @@ def alone(given: Mapping[str, object]) -> None:
         raise UsageError("--container-env tells of an image, which --container DIR names")
 
 
-def without_secrets(thing: Thing, *, wanted: bool, here: bool = True) -> Thing:
+def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes = b"") -> Thing:
     """Return facts or figures, of the machine ``here``, without names, serials, UUIDs and addresses, where wanted."""
     if not wanted:
         return thing
     from gpustack.redaction import ourselves, redact
 
-    return redact(thing, ourselves(os.environ) if here else None)
+    return redact(thing, ourselves(os.environ) if here else None, key)

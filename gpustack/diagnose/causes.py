@@ -25,6 +25,7 @@ MODULE_STAYS_OUT = (
     "open-module-unsupported-gpu",
     "closed-module-unsupported-gpu",
     "legacy-gpu-needs-older-branch",
+    "driver-too-old-for-gpu",
 )
 NO_MODULE = (*MODULE_STAYS_OUT, "nvidia-module-not-loaded")
 NO_GPU_FOR_NVML = (

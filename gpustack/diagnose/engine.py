@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack import __version__
 from gpustack.diagnose import another_environment, deep_messages, requirements
+from gpustack.diagnose.candidates import candidates
 from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.evidence import weighed
 from gpustack.diagnose.machine import amd, exercised, intel
@@ -15,6 +16,7 @@ from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpu
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.machine.views import alone, each, inside, whole
+from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import asked, rules
@@ -82,18 +84,22 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     own = alone(facts)
     failures: list[Unseen] = []
     held = _said(requirements.outcomes, facts, matrix, failures)
-    findings = everything = _found(deep_messages.heard(own, matrix), matrix, purpose, held, failures)
+    drawn = _said(draw, facts, matrix, failures)
+    judging = Judging(matrix=matrix, purpose=purpose, held=held, drawn=drawn, failures=failures)
+    findings = everything = _found(deep_messages.heard(own, matrix), judging)
     if own is not facts:
-        everything = _found(deep_messages.heard(facts, matrix), matrix, purpose, held, failures)
+        everything = _found(deep_messages.heard(facts, matrix), judging)
     others = _beside(findings, everything)
-    contracts = (*draw(facts, matrix), *requirements.contracts(held))
+    contracts = (*drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
     able = another_environment.among(facts, by_python)
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
-    contracts = tuple(_tied(one, findings) for one in contracts)
+    contracts = tuple(broken.tied(one, findings) for one in contracts)
+    contracts = (*contracts, *broken.spoken(findings, contracts))
+    whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
     return Report(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         host=facts.host,
@@ -105,7 +111,8 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
             for one in facts.environments
         ),
-        verdict=verdict(findings, facts, _inside(chosen, works), blind=blind(failures)),
+        verdict=whole_verdict,
+        candidates=candidates(facts, matrix, findings, whole_verdict),
         taken=facts.taken,
         deep=facts.deep,
         seconds=facts.seconds,
@@ -118,30 +125,25 @@ def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple
     return tuple(finding for finding in everything if finding.key not in known)
 
 
-def _tied(contract: Contract, findings: Sequence[Finding]) -> Contract:
-    """Return a broken contract with the key of the finding that says so: one that cites its row, else of its ends."""
-    if contract.status is not Kept.BROKEN or contract.finding:
-        return contract
-    near = [one for one in findings if not contract.environment or contract.environment in (one.instance or "")]
-    citing = [one for one in (*near, *findings) if contract.row and one.row == contract.row]
-    about = [one for one in (*near, *findings) if one.component in {contract.from_, contract.to} and _weighs(one)]
-    found = next(iter((*citing, *about)), None)
-    return replace(contract, finding=found.key) if found else contract
-
-
-def _weighs(finding: Finding) -> bool:
-    return finding.severity in AT_FAULT
-
-
 def _by_severity(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _found(
-    facts: Facts, matrix: Matrix, purpose: Purpose, held: Iterable[Outcome], failures: list[Unseen]
-) -> tuple[Finding, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """What is the same for every view of one machine: its broken requirements, the purpose, and which rules failed."""
+
+    matrix: Matrix
+    purpose: Purpose
+    held: Sequence[Outcome]
+    drawn: Sequence[Contract]
+    failures: list[Unseen]
+
+
+def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     """Return what all rules and requirements say, each key once, the gravest first, then the lowest layer first."""
-    weights = PURPOSES.get(purpose, {})
+    matrix, failures = judging.matrix, judging.failures
+    weights = PURPOSES.get(judging.purpose, {})
     lighter = exercised.light(facts)
     told: dict[str, Finding] = {}
     views = each(facts)
@@ -149,10 +151,14 @@ def _found(
         for finding in _everywhere(rule, facts, views, matrix, failures):
             severity = weights.get((finding.id, finding.component), exercised.eased(finding, lighter))
             told.setdefault(finding.key, replace(finding, severity=severity))
-    for finding in requirements.findings(held):
+    for finding in requirements.findings(judging.held):
         known = told.setdefault(finding.key, finding)
         if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
             told[finding.key] = replace(known, severity=finding.severity)  # a rule has said it already, more lightly
+    pythons = {None, *(one.python for one in facts.environments)}
+    drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
+    for finding in broken.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):
+        told.setdefault(finding.key, finding)
     return tuple(_with_causes(sorted(told.values(), key=_order)))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.diagnose.machine.values import at, everything
 from gpustack.model.facts import Strength
+from gpustack.model.report import Confidence
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance
@@ -17,8 +18,11 @@ STRENGTHS = tuple(Strength)
 
 
 def weighed(finding: Finding, facts: Facts) -> Finding:
-    """Return a finding whose grounds say how each was learnt."""
-    return replace(finding, because=tuple(replace(one, strength=_of(one, facts)) for one in finding.because))
+    """Return a finding whose grounds say how each was learnt; what only words support is never certain."""
+    grounds = tuple(replace(one, strength=_of(one, facts)) for one in finding.because)
+    words = bool(grounds) and all(one.strength is Strength.STATED for one in grounds)
+    sure = Confidence.LIKELY if words and finding.confidence is Confidence.CERTAIN else finding.confidence
+    return replace(finding, because=grounds, confidence=sure)
 
 
 def _of(ground: Because, facts: Facts) -> Strength:

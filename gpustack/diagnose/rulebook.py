@@ -8,7 +8,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import another_environment
-from gpustack.diagnose.requirements import of_gpus
+from gpustack.diagnose.requirements import of_gpus, of_versions
 from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rules import FAMILIES
@@ -45,7 +45,7 @@ def required() -> tuple[str, ...]:
 
 def ids() -> tuple[str, ...]:
     """Return the ids of all findings about a machine."""
-    return (*rules(), *required(), *AFTERWARDS)
+    return (*rules(), *required(), *of_versions.TEXTS, *AFTERWARDS)
 
 
 def explain(finding: str) -> str | None:
@@ -53,7 +53,7 @@ def explain(finding: str) -> str | None:
     if finding in rules():
         return rules()[finding].explanation
     record = RECORDS.get(finding)
-    return record.doc if record else AFTERWARDS.get(finding)
+    return record.doc if record else {**of_versions.TEXTS, **AFTERWARDS}.get(finding)
 
 
 def module_of(finding: str) -> str:
@@ -62,4 +62,6 @@ def module_of(finding: str) -> str:
         return rules()[finding].predicate.__module__
     if finding in AFTERWARDS:
         return another_environment.__name__
+    if finding in of_versions.TEXTS:
+        return of_versions.__name__
     return f"{of_gpus.__package__}.{'of_gpus' if finding in of_gpus.RECORDS else 'of_machine'}"

@@ -123,6 +123,7 @@ def _joined(snapshot: Facts, told: Facts) -> Facts:
         snapshot,
         components=components,
         messages=(*snapshot.messages, *told.messages),
+        words=tuple(sorted({*snapshot.words, *told.words})),
         not_seen=(*snapshot.not_seen, *told.not_seen, *conflicts),
     )
 

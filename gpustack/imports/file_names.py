@@ -48,47 +48,6 @@ NOT_AFTER = re.compile(
 DOTS = re.compile(r"(?<![ .])[ .]{4,}(?:\[ ?OK ?\]|(?<=\.) )[ ]?")
 BARS = re.compile(r" \| ")
 TABLE = re.compile(r"^\s*[|+]|[|+]\s*$|\$ |^\s*[#$%>]|\bgrep\b")
-# What stands below a line that speaks of another environment or machine, up to an empty line, is none of this one's.
-ELSEWHERE = re.compile(
-    r"^[^\n.:;]{0,24}\b(?:another|(?:the|my|an) other|other|(?:a |the )?(?:different|second))(?: \w+)? (?:environments?"
-    r"|env|venv|machines?|computers?|pcs?|servers?|laptops?|hosts?|systems?)\b[^\n]{0,50}\b(?:works?|worked|working|fine|ok)\b"
-    r"[^\n]{0,20}:[ \t]*\n(?:[^\n]*\S[^\n]*(?:\n|$)){1,40}",
-    re.IGNORECASE | re.MULTILINE,
-)
-# A fault of another day that is over, as somebody tells it beside what is here now.
-BYGONE = re.compile(
-    r"(?:^|(?<=[.;] ))[^\n;.]{4,80} (?:was|were) (?:last (?:week|month|year)|yesterday).s "
-    r"(?:problem|issue|fault|trouble)\b"
-    r"|(?:^|(?<=[.;] ))(?:I|we) (?:had|got|saw|hit) [^\n;]{4,160}?\b(?:last (?:week|month|year|time)|yesterday|earlier"
-    r"|(?:days?|weeks?|months?|years?) ago|in the past|previously)\b[^\n;]{0,40}?\b(?:fixed|cured|solved|went away"
-    r"|gone|resolved|helped)\b[^\n;.]{0,24}[.;]"
-    r"|(?:^|(?<=[.;] ))The (?:error|message|warning|problem|issue)\b[^\n;]{4,160}?\b(?:last (?:week|month|year)"
-    r"|yesterday|(?:days?|weeks?|months?|years?) ago)\b[^\n]{0,50}?\b(?:fixed|cured|solved|resolved) it\b"
-    r"[^\n;.]{0,24}[.;]",
-    re.IGNORECASE | re.MULTILINE,
-)
-# Advice for those to whom something is said: "if nvidia-smi says …, reboot".
-ADVISED = re.compile(
-    r"\bif (?!I\b|we\b)[^\n.;]{0,40}\b(?:says?|shows?|prints?|reports?|sees?|gets?)\b[^\n.;]{0,120}, (?:then |please )?"
-    r"(?:reboot|restart|reinstall|update|upgrade|run|install|set|use|try|check)\b(?! (?:of|helps?|fixes|cures|solves))",
-    re.IGNORECASE,
-)
-# What documents say, and what somebody else's machine prints: none of it is of this one.
-DOCUMENTED = re.compile(
-    r"(?:^|(?<=[.;] ))(?:(?:I|we) (?:have )?read (?:in|on) [^\n:.;]{2,40}:|(?:The |Our |NVIDIA's )?(?:docs?"
-    r"|documentation|manual|release notes|wiki|FAQ|guide)(?: pages?)? (?:says?|explains?|mentions?|describes?)\b)"
-    r"(?![^\n]{0,200}\b(?:but|mine|my|our|I have|I use|we have|we use|installed|here)\b)[^\n]{0,300}?"
-    r"(?:[.;?](?=\s|$)|$)"
-    r"|(?:^|(?<=[.;] ))(?:The |This )?(?:message|error|warning) [\"'`\u201c][^\n]{5,200}[\"'`\u201d] (?:is|are) "
-    r"(?:explained|described|documented|listed)\b[^\n.;]{0,80}[.;]?",
-    re.IGNORECASE | re.MULTILINE,
-)
-ANOTHER = re.compile(
-    r"(?:^|(?<=[.;] ))(?:My |A |The )?(?:colleague|co-?worker|friend|team ?mate|brother|student)(?:'s?|\u2019s)"
-    r"(?: (?:laptop|machine|PC|computer|server|box|workstation))?(?: (?:has|had|got|gets|sees|shows|prints|says))\b"
-    r"[^\n;]{0,160};(?= mine\b| my\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
 FILE = re.compile(
     r"^(?P<before>[^\n]{0,160}?)(?<![\w.+%-])(?P<name>[A-Za-z][\w.]{0,60})-(?P<version>\d(?:[\w.+!]|%2B){0,80})"
     r"-(?:cp|py)\d[\w.]{0,30}-[\w.]{1,30}-(?P<platform>[\w.]{1,60})\.whl(?P<after>[^\n]{0,60})",
@@ -144,14 +103,6 @@ KIND = re.compile(
     re.MULTILINE,
 )
 MOST, FEW = 400, 3
-
-
-def own(text: str) -> str:
-    """Return a text without what other machines and documents have, faults that are over, and advice about any."""
-    text = ELSEWHERE.sub("\n", text)
-    for pattern in (BYGONE, ADVISED, DOCUMENTED, ANOTHER):
-        text = pattern.sub("", text)
-    return text
 
 
 def smooth(raw: str) -> str:

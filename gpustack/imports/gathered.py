@@ -84,6 +84,7 @@ class Gathered:
     host: dict[str, str] = field(default_factory=dict)
     copies: dict[str, dict[str, Told]] = field(default_factory=dict)
     messages: tuple[Message, ...] = ()
+    words: set[str] = field(default_factory=set)
     conflicts: list[Unseen] = field(default_factory=list)
     strength: Strength = Strength.PRINTED  # of what is told now
 
@@ -146,14 +147,13 @@ class Gathered:
     def count(self) -> int:
         """How much is known so far: it grows with whatever is taken in."""
         told = sum(len(one.facts) + len(one.source) + 1 for held in self.copies.values() for one in held.values())
-        return told + len(self.host) + len(self.messages)
+        return told + len(self.host) + len(self.messages) + len(self.words)
 
     def facts(self) -> Facts:
         """Return the facts of the machine that all of it speaks of."""
         python = self.version("python")
-        environments = (Environment(python="python", kind="", version=python),) if python else ()
+        environments = (Environment(python="python", version=python),) if python else ()
         return Facts(
-            taken="",
             host=Host(
                 hostname=self.host.get("hostname"),
                 os=self.host.get("os"),
@@ -167,6 +167,7 @@ class Gathered:
             environments=environments,
             not_seen=tuple(dict.fromkeys(self.conflicts)),
             messages=self.messages,
+            words=tuple(sorted(self.words)),
         )
 
     def _component(self, name: str, held: Mapping[str, Told]) -> Component:

@@ -13,7 +13,7 @@ from gpustack.imports.translations import english, originals
 from gpustack.matrix.spelling import squash
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.model.facts import Message
+from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -50,7 +50,12 @@ AFTER_IT = re.compile(
     r"(?:\.(?= [A-Za-z]+ \d)|\.?[,(]|[^;]{0,80};|[\"'\u201d\u2019`]\.?(?=[ ]))[ ]?(?P<text>.{4,200})$"
 )
 RAISED = re.compile(r"[,;:]? ?\b\w*(?:Error|ERROR)$")  # the class of what was raised, before its words
-MOSTLY = 0.5  # of a line: as much makes it a program's
+# A line in which somebody speaks: of himself, or in a whole sentence without a mark of quotation or of a program.
+PERSON = re.compile(
+    r"(?P<self>(?<![\w/.'-])(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|[Nn]obody|[Ss]omebody|[Ff]orgot)(?![\w./:=-]))"
+    r"|^(?:The|There|This|After|Since|Under|Whenever|When|Inside|On|As|GPU \d) [^:\"'`=>{}\[\]]{8,300}\.$"
+)
+MOSTLY, NEARLY = 0.5, 0.9  # of a line: as much makes it a program's; where somebody says "my", as much as the second
 PLAIN = str.maketrans({"\0": None, "\xa0": " ", "\u00b0": " ", "\u00ba": " "})  # degrees are written with either sign
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-_])")
 # What loggers put before a line: the time of a hosted runner or a container, space, quotes, its weight, time since the
@@ -178,6 +183,7 @@ class Found(NamedTuple):
     """A message, and whether it is most of its line: what else stands there then is the program's as well."""
 
     message: Message
+    row: Wording
     whole: bool
     aside: str = ""  # what somebody wrote beside it, in the same line, after a comma or a semicolon
 
@@ -236,8 +242,13 @@ def _message(pattern: Wording, match: re.Match[str], window: str, origin: str) -
     if len(line) > LONGEST_LINE:
         line = " ".join(match.group().split())[:LONGEST_LINE]
     said = {name: value.strip() for name, value in match.groupdict().items() if value}
-    message = Message(kind=pattern.kind, line=line, origin=origin, values={**pattern.values, **said})
-    return Found(message, len(match.group()) >= len(line) * MOSTLY, _aside(line, " ".join(match.group().split())))
+    part = len(match.group()) / max(1, len(line))
+    whole, person = part >= MOSTLY, PERSON.search(line)
+    spoken = pattern.stated or (person and part < (NEARLY if person["self"] else MOSTLY))
+    strength = Strength.STATED if spoken else Strength.MESSAGE
+    values = {**pattern.values, **said}
+    message = Message(kind=pattern.kind, line=line, origin=origin, values=values, strength=strength)
+    return Found(message, pattern, whole, _aside(line, " ".join(match.group().split())))
 
 
 def _aside(line: str, said: str) -> str:

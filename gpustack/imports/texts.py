@@ -16,13 +16,16 @@ from gpustack.imports import (
     messages,
     nvidia_smi,
     packages,
+    past,
     python_session,
     shell,
+    short_codes,
     statements,
     words,
 )
 from gpustack.imports.deadline import OutOfTime, unread, within
 from gpustack.imports.gathered import Gathered
+from gpustack.matrix.subjects.candidates import index
 from gpustack.matrix.subjects.messages import Wording
 from gpustack.model.facts import Unseen
 
@@ -128,21 +131,23 @@ class Text:
 
     def read(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what programs printed."""
-        self.raw = file_names.own(self.raw)
+        self.raw = past.own(self.raw)
         text, indented = messages.clean(self.raw), messages.laid(self.raw)
         for layout in LAYOUTS:
             layout(self.origin, indented, into)
         for reader in READERS:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
-        from_messages.read(tuple(one.message for one in found), into)
+        found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
 
-    def listen(self, into: Gathered, _matrix: Matrix) -> None:
+    def listen(self, into: Gathered, matrix: Matrix) -> None:
         """Take in what people say in words."""
         words.read(self.origin, messages.spoken(self.raw[:MOST_WORDS]), into, self.told)
         words.read(self.origin, self.asides, into)
+        into.words |= index(matrix).words(messages.clean(self.raw))
         file_names.read(self.origin, messages.clean(self.raw[:MOST_WORDS]), into)
 
     def quote(self, into: Gathered, _matrix: Matrix) -> None:

@@ -204,7 +204,7 @@ def _row(origin: str, number: int, line: Mapping[str, Any], kind: type[Kind]) ->
 
 def _beside(table: Mapping[str, Any], cc: str) -> dict[str, Any]:
     """Return what the other parts of the table of architectures say of a compute capability."""
-    parts = ("limits", "rates", "half_rate", "mma", "level2")
+    parts = ("limits", "rates", "half_rate", "no_tensor_cores", "mma", "level2")
     held: dict[str, Mapping[str, Any]] = {
         part: next((one for one in table[part] if one["cc"] == cc), {}) for part in parts
     }
@@ -212,6 +212,7 @@ def _beside(table: Mapping[str, Any], cc: str) -> dict[str, Any]:
         **held["limits"],
         **held["rates"],
         "half_rate": held["half_rate"].get("names", []),
+        "no_tensor_cores": held["no_tensor_cores"].get("names", []),
         "mma": held["mma"].get("share", {}),
         "level2": held["level2"].get("bytes"),
         "efficiency": {one["what"]: [one["low"], one["high"]] for one in table["efficiency"] if one["cc"] == cc},

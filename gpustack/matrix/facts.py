@@ -1,7 +1,7 @@
 """The schema of facts: what a probe or a reader may say of a component, its type, its unit and its meaning.
 
 ``facts.toml`` has one row for each fact, named by its path: ``fabric.state``, ``links[].active`` (of each member of a
-list), ``pins.*`` (of each name in a table). No command needs it to judge a machine; tests hold every fact to it.
+list), ``pins.*`` (of each name in a table). Tests hold every fact to it; what a message implies is read by its types.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STEPS = re.compile(r"\[\]|[^.\[\]]+")
 EACH, ANY = "[]", "*"  # a member of a list, and a value in a table whose names are not known beforehand
 VERSION = re.compile(r"\d[\w.+:~!-]*")
+DIGITS, DECIMAL = re.compile(r"[0-9]{1,15}"), re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 LENGTH = 60  # of a value that is shown
 
 
@@ -42,6 +44,15 @@ class Kind(str, Enum):
         if self is Kind.VERSION:
             return isinstance(value, str) and bool(VERSION.fullmatch(value))
         return isinstance(value, str) if self is Kind.TEXT else whole or (self is Kind.LIMIT and value == "unlimited")
+
+    def parse(self, text: str) -> JsonValue:
+        """Return the value that a text spells, or None where it is none of this type."""
+        value: JsonValue = text
+        if self in {Kind.WHOLE, Kind.LIMIT} and DIGITS.fullmatch(text):
+            value = int(text)
+        if self is Kind.NUMBER and DECIMAL.fullmatch(text):
+            value = float(text)
+        return value if self.holds(value) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +111,12 @@ class Schema:
         for held in copies:
             named = {"version": held.version, "build": held.build, "path": held.path}
             yield from _violations(root, {**named, **held.facts}, component.id, ())
+
+
+@cache
+def schema(matrix: Matrix) -> Schema:
+    """Return the schema of this matrix, read once."""
+    return Schema(matrix)
 
 
 def _facts(component: str, rows: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Fact]:

@@ -173,7 +173,8 @@ class Remembering:
 class Facts(Remembering):
     """Everything that was seen on one machine. ``taken`` is a date and time in UTC; ``deep``: frameworks were run.
 
-    ``messages`` are what programs on it said, where somebody handed that over.
+    ``messages`` are what programs on it said, where somebody handed that over; ``words`` are those words of such texts
+    that the index of candidates knows.
     """
 
     taken: str = ""
@@ -182,6 +183,7 @@ class Facts(Remembering):
     environments: tuple[Environment, ...] = ()
     not_seen: tuple[Unseen, ...] = ()
     messages: tuple[Message, ...] = ()
+    words: tuple[str, ...] = ()
     deep: bool = False
     seconds: float = 0.0
 

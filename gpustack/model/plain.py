@@ -26,6 +26,11 @@ SCHEMAS = {
     "MatrixUpdate": "gpustack.matrix-update/1",
     "SelfTest": "gpustack.selftest/1",
     "Trace": "gpustack.trace/1",
+    "FleetReport": "gpustack.fleet/1",
+    "FleetDifference": "gpustack.fleet-diff/1",
+    "Decoded": "gpustack.fleet-pairs/1",
+    "Matchings": "gpustack.fleet-plan/1",
+    "History": "gpustack.fleet-since/1",
 }
 MOST_BYTES = 130_000_000  # of text: logs are as long as this
 MOST_JSON, MOST_VALUES = 32_000_000, 2_000_000  # letters and values of JSON; one value costs up to 100 bytes of memory

@@ -117,6 +117,34 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Similar:
+    """A recorded machine that is like this one: the thread that describes it, and the finding that it had."""
+
+    source: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """What settles whether a candidate is the cause: a sentence, and the commands whose output shows it."""
+
+    text: str
+    commands: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A likely cause that nothing proves: a finding's id, its share of the whole likelihood, and what speaks for it."""
+
+    id: str
+    title: str
+    weight: float
+    because: tuple[Because, ...]
+    similar: tuple[Similar, ...]
+    decide: Decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """What one component (in one Python, its ``environment``) needs of another, and whether that is what it got.
 
@@ -175,6 +203,7 @@ class Report:
     not_seen: tuple[Unseen, ...]
     environments: tuple[EnvironmentVerdict, ...]
     verdict: Verdict
+    candidates: tuple[Candidate, ...] = ()
     taken: str = ""
     deep: bool = False
     seconds: float = 0.0

@@ -77,18 +77,28 @@ class Architecture(Stated):
     rates: Mapping[str, float] = field(default_factory=dict)
     halved: Mapping[str, float] = field(default_factory=dict)
     half_rate: tuple[str, ...] = ()
+    no_tensor_cores: tuple[str, ...] = ()
     mma: Mapping[str, float] = field(default_factory=dict)
     level2: float | None = None
     efficiency: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rates_of(self, product: str) -> Mapping[str, float]:
         """Return the rates of this product: some (GeForce, L40) have half of what their architecture can do."""
-        slow = any(re.search(rf"\b{re.escape(name)}\b", product) for name in self.half_rate)
-        return {**self.rates, **self.halved} if slow else self.rates
+        if _names(self.no_tensor_cores, product):
+            return {name: rate for name, rate in self.rates.items() if name in {"fp64", "fp32"}}
+        return {**self.rates, **self.halved} if _names(self.half_rate, product) else self.rates
+
+    def tensor_cores_of(self, product: str) -> int | None:
+        """Return the generation of the tensor cores of this product, or None where it has none (GTX 1650) or no row."""
+        return None if _names(self.no_tensor_cores, product) else self.tensor_cores
 
     def __str__(self) -> str:
         since = f", from driver branch {self.first_branch} on" if self.first_branch else ""
         return f"compute capability {self.capability} is {self.name}{since}"
+
+
+def _names(words: tuple[str, ...], product: str) -> bool:
+    return any(re.search(rf"\b{re.escape(name)}\b", product) for name in words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ Finder = Callable[[str, Sequence[str]], Iterable[Found]]
 
 FACT = re.compile(r"[a-z][a-z0-9_]*")
 LEAST_NAME, LEAST_SERIAL = 3, 6
+DIGITS = 12  # of a pseudonym: two of 10 000 machines share one once in 20 000 fleets
 MOST_ROUNDS = 5
 MOST_LINE, ROOM = 16_384, 512  # letters of a line; where it is cut, no further back than this
 RUN = re.compile(r"[A-Za-z0-9]+|[^\W_A-Za-z0-9]")
@@ -33,14 +35,16 @@ WHOSE = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "DOAS_USER", "SLURM_JOB_USE
 WHERE = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "PBS_O_HOST")
 
 
-def redact(thing: Thing, mine: Mapping[str, str] | None = None) -> Thing:
+def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b"") -> Thing:
     """Return the same facts (or report) without names of people and machines, addresses, serial numbers and secrets.
 
     ``mine`` are words that are secret wherever they stand, with their kinds, such as ``ourselves`` gives. Redacting
     what is redacted changes nothing. Layers, versions, PCI addresses and the names of facts stay as they are.
+    With a ``key``, placeholders are pseudonyms: the same machine has the same ones everywhere, and nobody without the
+    key can tell which machine it is.
     """
     texts = list(_texts(thing, ()))
-    ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)})
+    ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)}, key=key)
     ours = {text for text, names in texts if names[-1:] == ("id",)}
     for text, names in texts:
         for kind, word in learn(visible(cut(text))[0], names):
@@ -79,9 +83,13 @@ def _account() -> struct_passwd | None:
 
 @dataclass(slots=True)
 class Ledger:
-    """Which placeholder stands for which secret; ``taken`` are those that the facts had before."""
+    """Which placeholder stands for which secret; ``taken`` are those that the facts had before.
+
+    With a ``key`` they are pseudonyms (HMAC-SHA256, twelve digits of it), but for secrets that name nobody.
+    """
 
     taken: set[str]
+    key: bytes = b""
     given: dict[tuple[str, str], str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -90,7 +98,7 @@ class Ledger:
     def placeholder(self, kind: str, secret: str) -> str:
         """Return the placeholder for this secret, the next of its kind when it is new."""
         if (kind, secret) not in self.given:
-            self.given[kind, secret] = self._home(secret) if kind == "home" else self._next(kind)
+            self.given[kind, secret] = self._home(secret) if kind == "home" else self._named(kind, secret)
         return self.given[kind, secret]
 
     def learn(self, kind: str, word: str) -> None:
@@ -98,6 +106,12 @@ class Ledger:
         tells = word.lower() not in SHARED and not PLACEHOLDER.fullmatch(word)
         if tells and len(word) >= (LEAST_SERIAL if kind == "serial" or word.isdecimal() else LEAST_NAME):
             self.known.setdefault(word, kind)
+
+    def _named(self, kind: str, secret: str) -> str:
+        if not self.key or kind == "secret":
+            return self._next(kind)
+        number = int.from_bytes(hmac.digest(self.key, f"{kind}:{secret}".encode(), "sha256")[:8], "big")
+        return f"{kind}-{number % 10**DIGITS:0{DIGITS}d}"
 
     def _next(self, kind: str) -> str:
         while True:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Contract, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import families, listed
+from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
+from gpustack.report.summary import families, ground, listed
 
 if TYPE_CHECKING:
     from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
+WORTH_TELLING = 0.03  # the weight of a likely cause
+TEXT = "text"  # the component of a ground that is words
 TECHNIQUE = "technique"  # what a server can do here: what it cannot is no fault
 
 
@@ -208,7 +210,7 @@ def _cause(report: Report) -> str:
     """Return the title of the first root cause, and how many more there are."""
     roots = [one for key in report.verdict.root_keys for one in report.findings if one.key == key]
     if not roots:
-        return SAID[report.verdict.status]
+        return verdict_in_words(report)
     more = len(roots) - 1
     return roots[0].title + (f" (and {more} more root cause{'s' * (more > 1)})" if more else "")
 
@@ -217,6 +219,32 @@ def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
     """Yield each contract and what came of it."""
     chosen = report.environments[0].python if report.environments else None
     yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
+
+
+def verdict_in_words(report: Report) -> str:
+    """Return the verdict in words, where no root cause says more."""
+    unproven = report.verdict.status is Health.UNKNOWN and report.candidates
+    return "nothing is proven; the likely causes are below" if unproven else SAID[report.verdict.status]
+
+
+def likely_heading(report: Report) -> str:
+    """Return what stands above the likely causes."""
+    return "Other likely causes" if report.verdict.root_causes else "Likely causes, none proven"
+
+
+def likely(report: Report) -> tuple[tuple[str, str, tuple[str, ...], Decide], ...]:
+    """Return the likely causes: the title, the id with its weight, what speaks for it, and what decides."""
+    first = report.candidates[: not report.verdict.root_causes]
+    told = (*first, *(one for one in report.candidates[len(first) :] if one.weight >= WORTH_TELLING))
+    return tuple((one.title, f"{one.id}, {one.weight:.0%}", tuple(_speaking(one)), one.decide) for one in told)
+
+
+def _speaking(one: Candidate) -> Iterator[str]:
+    if one.because:
+        grounds = [f"the words {by.value}" if by.component == TEXT else ground(by) for by in one.because]
+        yield f"What speaks for it: {'; '.join(grounds)}"
+    if one.similar:
+        yield f"Recorded machines like it: {listed([alike.source for alike in one.similar])}"
 
 
 def _by_severity(family: Family) -> int:

@@ -18,6 +18,8 @@ from gpustack.report.parts import (
     counted,
     diagnosis,
     headline,
+    likely,
+    likely_heading,
     measured,
     ordered,
     policy,
@@ -28,7 +30,7 @@ from gpustack.report.parts import (
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
-    from gpustack.model.report import EnvironmentVerdict, Report
+    from gpustack.model.report import Decide, EnvironmentVerdict, Report
     from gpustack.report.parts import Reported
     from gpustack.report.summary import Family
 
@@ -65,6 +67,8 @@ def _parts(reported: Reported) -> Iterator[str]:
     roots = set(report.verdict.root_keys) if report else set()
     first = [family for family in families if family[0].key in roots]
     yield _section("Root cause" if len(first) == 1 else "Root causes, most likely first", stack_html.blocks(first))
+    if report:
+        yield _section(likely_heading(report), _list(map(_candidate, likely(report))))
     rest = [family for family in families if family[0].key not in roots]
     yield _of(Severity.ERROR, rest)
     yield _of(Severity.WARNING, rest)
@@ -127,6 +131,13 @@ def _stack(report: Report) -> str:
 def _list(items: Iterator[str]) -> str:
     inside = "".join(tag("li", item) for item in items)
     return tag("div", tag("ul", inside, "plain"), "card") if inside else ""
+
+
+def _candidate(one: tuple[str, str, tuple[str, ...], Decide]) -> str:
+    what, place, speaking, decide = one
+    commands = "".join(tag("pre", safe(command)) for command in decide.commands)
+    said = "".join(tag("p", safe(line), "soft") for line in (*speaking, f"To decide: {decide.text}"))
+    return f"{tag('b', safe(what))} ({safe(place)}){said}{commands}"
 
 
 def _python(one: EnvironmentVerdict) -> str:

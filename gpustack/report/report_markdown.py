@@ -20,6 +20,8 @@ from gpustack.report.parts import (
     Told,
     diagnosis,
     headline,
+    likely,
+    likely_heading,
     measured,
     ordered,
     policy,
@@ -126,6 +128,8 @@ def _parts(reported: Reported) -> Iterator[str]:
     if rows := policy(reported):
         cells = [[_kept(row), safe(row.rule), safe(row.wanted), safe(row.found)] for row in rows]
         yield from ("### Policy", table(["", "rule", "wanted", "found"], cells))
+    if report:
+        yield from _candidates(report)
     yield from _findings(reported)
     if bench:
         yield from _bench(bench)
@@ -142,6 +146,17 @@ def _machine(report: Report) -> Iterator[str]:
     yield line(where(report))
     if works := report.verdict.works:
         yield table(["framework", ""], [[code(name), WORKS[answer]] for name, answer in works.items()])
+
+
+def _candidates(report: Report) -> Iterator[str]:
+    """Yield the likely causes, each with what speaks for it and what decides."""
+    told = likely(report)
+    if told:
+        yield f"### {likely_heading(report)}"
+    for number, (what, place, speaking, decide) in enumerate(told, 1):
+        yield f"{number}. **{safe(what)}** ({safe(place)})"
+        yield from map(line, (*speaking, f"To decide: {decide.text}"))
+        yield block(map(one_line, decide.commands))
 
 
 def _kept(row: Held) -> str:

@@ -227,7 +227,7 @@ def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
     """
     for one in finding.because:
         weaker = strengths and one.strength is not Strength.MEASURED
-        yield _because(one) + (f" ({one.strength.value})" if weaker else "")
+        yield ground(one) + (f" ({one.strength.value})" if weaker else "")
     if finding.row:
         row = finding.row
         yield f"Rule: {row.text} ({row.source}, checked {row.checked})"
@@ -260,7 +260,8 @@ def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]
         yield from (f"- {one.title} [{one.key}]" for one in follow)
 
 
-def _because(because: Because) -> str:
+def ground(because: Because) -> str:
+    """Return a fact that something rests on, in words."""
     source = f", from {because.source}" if because.source else ""
     return f"{because.component} {because.fact}: {value(because.value)}{source}"
 

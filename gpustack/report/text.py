@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Fix, Health, Report, Severity
 from gpustack.report.lines import Line, indent, renderer, write
-from gpustack.report.parts import SAID, where
+from gpustack.report.parts import likely, likely_heading, verdict_in_words, where
 from gpustack.report.stack_text import stack
 from gpustack.report.summary import MOST_ITEMS, alike, families, few, heading, listed, one_line, paragraphs, reasons
 
@@ -48,6 +48,7 @@ COUNTED = {
     Severity.INFO: ("note", "notes"),
 }
 UNSEEN = ("thing that could not be seen", "things that could not be seen")
+ASK = "Give what the commands print to gpustack doctor --from as well, or run gpustack doctor on the machine."
 MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
 
 
@@ -126,6 +127,7 @@ def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator
         yield Line(lead=Text("    "), body=write(page, (f"gpustack doctor --from {example}", "command")), whole=True)
     heading = "ROOT CAUSE" if len(roots) == 1 else "ROOT CAUSES, MOST LIKELY FIRST"
     yield from _section(heading, _blocks(roots, page), page)
+    yield from _section(likely_heading(report).upper(), _candidates(report, page), page)
     yield from _of(Severity.ERROR, rest, page)
     yield from _section("THE STACK, TOP FIRST", stack(report, page), page)
     for severity in (Severity.WARNING, Severity.UNKNOWN, Severity.INFO):
@@ -134,6 +136,18 @@ def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator
         yield from _section("PYTHONS", _environments(report.environments, page), page)
     yield from _section("NOT CHECKED", _unseen(report.not_seen, page), page)
     yield from _foot(report, page)
+
+
+def _candidates(report: Report, page: Page) -> Iterator[Line]:
+    """Yield the likely causes, the first with what decides; the others too with -v."""
+    told = likely(report)
+    for number, (what, place, speaking, decide) in enumerate(told, 1):
+        yield Line(lead=Text(f"{number}. "), body=write(page, (what, "head"), (f" ({place})", "dim")), hang=Text("   "))
+        if number == 1 or page.verbose:
+            yield from indent(3, (Line(body=write(page, one)) for one in (*speaking, f"To decide: {decide.text}")))
+            yield from _commands(decide.commands, page)
+    if told:
+        yield Line(body=write(page, ASK))
 
 
 def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
@@ -148,7 +162,7 @@ def _verdict(report: Report, page: Page) -> Iterator[Line]:
     mark, word, style = VERDICT[report.verdict.status]
     good_first = report.verdict.status is Health.HEALTHY
     works = _works(report.verdict.works, (True, None, False) if good_first else (False, True, None))
-    works = works or SAID[report.verdict.status]
+    works = works or verdict_in_words(report)
     yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (f"{works}.", "head")), hang=Text("  "))
     told = filter(None, (where(report), *map(_python, report.environments[:1])))
     yield from indent(2, (Line(body=write(page, said)) for said in (", ".join(told), _counts(report)) if said))
@@ -174,7 +188,8 @@ def _counts(report: Report) -> str:
     number = Counter(one.severity for one in report.findings)
     counts = [(number[severity], words) for severity, words in COUNTED.items()] + [(len(report.not_seen), UNSEEN)]
     said = [f"{count} {one if count == 1 else several}" for count, (one, several) in counts if count]
-    return (", ".join(said) or "No findings; everything that was looked for could be seen") + "."
+    all_seen = "" if report.verdict.status is Health.UNKNOWN else "; everything that was looked for could be seen"
+    return (", ".join(said) or f"No findings{all_seen}") + "."
 
 
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:

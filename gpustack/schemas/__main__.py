@@ -15,6 +15,7 @@ from gpustack.model import policy, writing
 from gpustack.model.bench import BenchReport
 from gpustack.model.difference import Difference
 from gpustack.model.facts import Facts
+from gpustack.model.fleet import Decoded, FleetDifference, FleetReport, History, Matchings
 from gpustack.model.matrix_answer import Explanation, MatrixAnswer, MatrixTables, MatrixUpdate, SelfTest, StackMap
 from gpustack.model.plain import SCHEMAS
 from gpustack.model.policy import CheckReport, Policy
@@ -38,6 +39,11 @@ ROOTS = {
     "policy": Policy,
     "selftest": SelfTest,
     "trace": Trace,
+    "fleet": FleetReport,
+    "fleet-diff": FleetDifference,
+    "fleet-pairs": Decoded,
+    "fleet-plan": Matchings,
+    "fleet-since": History,
 }
 
 

@@ -22,7 +22,7 @@ FAMILY = "gpustack."
 # Names of components and facts that 0.1.0 took from texts, and what probes call the same.
 RENAMED = {"fabric-manager": "nvidia-fabricmanager", "i915": "i915.ko", "xe": "xe.ko", "nvidia-driver": "nvidia-driver"}
 RENAMED_FACTS = {"nvml_library": "libnvidia_ml"}
-MOST = {"components": 1000, "environments": 2000, "not_seen": 20_000, "messages": 20_000}
+MOST = {"components": 1000, "environments": 2000, "not_seen": 20_000, "messages": 20_000, "words": 20_000}
 MOST_INSTANCES = {"instances of one component": 1000, "instances": 8000}  # of 64 Pythons, 64 GPUs and 130 systems
 FIRST, LARGER = 4096, 8  # letters in which an object is looked for, and how many times as many next
 

@@ -64,7 +64,7 @@ def test_toolkit_and_bindings_have_contracts_with_the_driver() -> None:
     bindings = seen("cuda-bindings", {"key": "cuda-bindings", "version": "13.3.1", "environment": PYTHON})
     old = (module("535.183.01"), driver("535.183.01"), nvml("535.183.01", 12020), libcuda(12020, "535.183.01"))
     found = {(one.from_, one.to): one.status for one in report(healthy(toolkit, bindings, *old)).contracts}
-    assert found["cuda-toolkit", "nvidia-driver"] is Kept.BROKEN
+    assert found["cuda-toolkit", "nvidia-driver"] is Kept.LIMITED  # what is not compiled with it runs
     assert found["cuda-toolkit", "gpu"] is Kept.OK
     assert found["cuda-bindings", "nvidia-driver"] is Kept.LIMITED
     assert "cuda-toolkit" not in {one.from_ for one in report(machine(seen("pci-display"), toolkit)).contracts}

@@ -135,6 +135,10 @@ GONE = {"icds": [{"file": "/etc/x.icd", "library": "libx.so.1"}]}
 MACHINES = (
     machine(seen("intel-gpu", DEAD), *(seen(loader, {"key": "0", **GONE}) for loader in ("opencl", "vulkan"))),
     *(xid(code) for code in (13, 74)),
+    machine(
+        torch("2.8.0", "rocm6.4", None, hip="6.4.4", accelerator="rocm"),
+        seen("hip", {"version": "7.0.1", "environment": PYTHON}),
+    ),
     healthy(torch(linker=LINKER)),
     healthy(torch(search=SHADOWED, pins={"nvidia-cublas-cu12": "12.4.5.8", "nvidia-nccl-cu12": "2.27.3"})),
     healthy(seen("packages", {**PACKAGES, "overwritten": [TWO]})),

@@ -41,6 +41,7 @@ def ground(finding: Finding, component: str) -> Because:
         (SMI, "nvidia-driver", "version", Strength.PRINTED),
         (SMI, "nvml", "cuda_version", Strength.PRINTED),
         (MISMATCH, "nvidia.ko", "version_loaded", Strength.MESSAGE),
+        ("fabric manager version 535.129.03 is what we have", "nvidia-fabricmanager", "version", Strength.STATED),
         ("I have an RTX 4090 with driver 535.129.03 and it does not work", "nvidia-driver", "version", Strength.STATED),
         (BUILD, "packages", "distributions", Strength.PRINTED),
     ],

@@ -163,7 +163,7 @@ def test_spans_agree_with_the_architectures() -> None:
 def test_every_architecture_on_the_bus_has_its_branches_and_its_flavour() -> None:
     for found in MATRIX.pci_ranges:
         assert MATRIX.span(found.arch) is not None
-        assert found.arch in {"Fermi", "Kepler"} or MATRIX.flavour(found.arch) is not None
+        assert found.arch in {"Tesla", "Fermi", "Kepler"} or MATRIX.flavour(found.arch) is not None
     ends = [(one.first, one.last) for one in sorted(MATRIX.pci_ranges, key=lambda one: one.first)]
     assert all(first <= last for first, last in ends)
     assert all(old[1] < new[0] for old, new in pairwise(ends))

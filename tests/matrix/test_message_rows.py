@@ -4,11 +4,81 @@ from __future__ import annotations
 
 import re
 
-from gpustack.diagnose.rulebook import explain
-from gpustack.matrix import Matrix
-from gpustack.matrix.subjects.messages import patterns
+import pytest
 
-PATTERNS = patterns(Matrix())
+from gpustack.diagnose.rulebook import explain
+from gpustack.matrix.facts import EACH, schema
+from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns
+from gpustack.model.facts import JsonValue, Status
+from gpustack.model.reading import made
+from tests.build import MATRIX
+
+PATTERNS = patterns(MATRIX)
+ROW = {"kind": "x", "has": "x", "match": "x", "says": "x", "source": "x", "checked": "2026-11-22"}
+
+
+def wrong(row: Pattern, implied: Implied) -> str | None:
+    """Return what is wrong with a fact that a row implies: its name, its type, or what it asks to be filled in."""
+    captured = {*row.compiled().groupindex, *row.values}
+    asked = {
+        name
+        for text in (implied.copy, implied.value)
+        for names in GROUP.findall(str(text))
+        for name in names.split("|")
+    }
+    if not asked <= captured:
+        return f"{sorted(asked - captured)} is never captured"
+    if implied.path == STATUS:
+        return None if implied.value in {one.value for one in Status} else "no status"
+    fact = schema(MATRIX).at(implied.component, *implied.path.replace(EACH, f".{EACH}").split("."))
+    if fact is None:
+        return "no such fact in facts.toml"
+    open_ = isinstance(implied.value, str) and GROUP.search(implied.value)
+    return None if open_ or fact.kind.holds(implied.value) else f"no {fact.kind.value}"
+
+
+def test_what_a_message_implies_is_in_the_schema_of_its_type_and_can_be_filled_in() -> None:
+    assert [(row.kind, one.path, said) for row in PATTERNS for one in row.facts if (said := wrong(row, one))] == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "match", "said"),
+    [
+        ({"nvidia.ko.colour": "green"}, "x", "no such fact in facts.toml"),
+        ({"nvml.code": "18"}, "x", "no whole"),
+        ({"nvidia.ko.version": "{driver}"}, "x(?P<release>.)", "['driver'] is never captured"),
+        ({"nvml.status": "ill"}, "x", "no status"),
+        ({"gpu[{pci}].name": "x"}, "x", "['pci'] is never captured"),
+    ],
+)
+def test_a_fact_that_a_row_gets_wrong_is_seen(facts: dict[str, JsonValue], match: str, said: str) -> None:
+    row = made({**ROW, "match": match, "facts": facts}, Pattern)
+    assert wrong(row, row.facts[0]) == said
+
+
+def test_a_row_that_names_no_component_is_refused() -> None:
+    with pytest.raises(ValueError, match="'version' names no fact of a component"):
+        made({**ROW, "facts": {"version": "1"}}, Pattern)
+
+
+@pytest.mark.parametrize(
+    ("facts", "captured", "read"),
+    [
+        ({"nvml.code": "{code}"}, {"code": "18"}, ("nvml", "", "code", 18)),
+        ({"nvml.code": "{code}"}, {"code": "many"}, None),
+        ({"nvidia.ko.version": "{one|two}"}, {"two": "580.95.05"}, ("nvidia.ko", "", "version", "580.95.05")),
+        ({"nvidia.ko.version": "{one|two}"}, {}, None),
+        ({"pytorch.archs[]": "{archs}"}, {"archs": "sm_80, sm_90."}, ("pytorch", "", "archs", ("sm_80", "sm_90"))),
+        ({"gpu[{pci}].power.watts": "{w}"}, {"pci": "01:00", "w": "61.5"}, ("gpu", "01:00", "power.watts", 61.5)),
+        ({"gpu[{pci}].index": 0}, {}, None),
+        ({"nvidia.ko.loaded": True}, {}, ("nvidia.ko", "", "loaded", True)),
+    ],
+)
+def test_what_was_captured_is_read_by_the_type_of_its_fact(
+    facts: dict[str, JsonValue], captured: dict[str, str], read: tuple[object, ...] | None
+) -> None:
+    (implied,) = made({**ROW, "facts": facts}, Pattern).facts
+    assert next(implied.filled(captured, MATRIX), None) == read
 
 
 def test_a_message_can_be_looked_for() -> None:

@@ -41,7 +41,7 @@ def test_the_floor_of_a_family_is_below_the_drivers_of_its_toolkits() -> None:
         assert all(one.linux <= driver for driver in same)
     twelve = toolkits.floor_of(MATRIX, CudaVersion(12, 9))
     assert twelve is not None
-    assert (twelve.linux, twelve.windows) == (DriverRelease(525, 60, 13), DriverRelease(527, 41))
+    assert (twelve.linux, twelve.windows) == (DriverRelease(525, 60, 13), DriverRelease(528, 33))
     assert toolkits.floor_of(MATRIX, CudaVersion(10, 2)) is None
 
 
@@ -89,4 +89,5 @@ def test_compat_packages_for_an_old_driver_begin_with_the_smallest_step() -> Non
     found = [one.name for one in toolkits.compats_for(MATRIX, CudaVersion(12, 6), 535)]
     assert found == ["cuda-compat-12-6", "cuda-compat-12-8", "cuda-compat-12-9"]
     assert toolkits.compats_for(MATRIX, CudaVersion(13, 3), 580)[0].name == "cuda-compat-13-3"
-    assert toolkits.compats_for(MATRIX, CudaVersion(12, 6), 550) == ()
+    assert [one.name for one in toolkits.compats_for(MATRIX, CudaVersion(12, 6), 550)] == found
+    assert toolkits.compats_for(MATRIX, CudaVersion(12, 6), 545) == ()

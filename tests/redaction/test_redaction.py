@@ -407,3 +407,20 @@ def test_what_a_message_is_about_outlives_redaction() -> None:
         [("log", "[605633.37] NVRM: Xid (PCI:0000:06:00): 79, pid=1234, GPU has fallen off the bus.\n")], Matrix()
     )
     assert redact(told).messages == told.messages
+
+
+def test_with_a_key_a_machine_has_the_same_pseudonyms_everywhere_and_another_has_others() -> None:
+    def facts(host: str, uuid: str) -> Facts:
+        gpu = Component(id="gpu", layer=Layer.HARDWARE, status=Status.PRESENT, facts={"uuid": uuid})
+        return Facts(host=Host(hostname=host), components=(gpu,))
+
+    uuids = [f"GPU-0{number}cc1d2e-1111-2222-3333-444455556666" for number in (1, 2)]
+    one, twin = (redact(facts("node-one", uuids[0]), key=b"k" * 16) for _ in range(2))
+    other = redact(facts("node-two", uuids[1]), key=b"k" * 16)
+    elsewhere = redact(facts("node-one", uuids[0]), key=b"x" * 16)
+    assert one == twin
+    names = {found.host.hostname for found in (one, other, elsewhere)}
+    assert len(names) == 3
+    assert len({found.components[0].facts["uuid"] for found in (one, other, elsewhere)}) == 3
+    assert not {"node-one", "node-two"} & names
+    assert redact(one, key=b"y" * 16) == one

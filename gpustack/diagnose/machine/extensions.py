@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import distributions, installed
 from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.linking import TORCH, soname_library, symbol_owner
+from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because_of, copies, text, texts
 from gpustack.matrix.subjects import serving, training
 from gpustack.matrix.subjects.ranges import is_version
+from gpustack.model.facts import Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,6 +178,9 @@ def listed(facts: Facts, matrix: Matrix) -> tuple[Extension, ...]:
 
 COMPONENT = "torch-extensions"
 MOST = 3
+LACKS = ("undefined-symbol", "missing-library", "dll-procedure")
+UNNAMED = "a compiled extension"
+TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,17 +201,21 @@ class Unfitting:
     @property
     def symbol(self) -> str | None:
         """The first name that torch does not offer."""
-        return next((name for one in self.files for name in texts(one.facts, "missing")), None)
+        return next((name for one in self.files for name in _symbols(one)), None)
 
     @property
     def library(self) -> str | None:
         """The first library of torch that is not here."""
-        return next((name for one in self.files for name in texts(one.facts, "absent")), None)
+        return next((name for one in self.files for name in _libraries(one)), None)
 
     def because(self, facts: Facts) -> Iterator[Because]:
-        """Return the names and libraries that the first files miss, and the torch that was asked."""
+        """Return the messages on what is missing, what the first files miss, and the torch that was asked."""
+        lacking = [name for one in self.files for name in (*_symbols(one), *_libraries(one)) if _said(one)]
+        lines = [one for one in said(facts, *LACKS) if {*one.values.values()} & {*lacking, self.files[0].key}]
+        yield from map(because_said, lines[:1])
         for one in self.files[:MOST]:
-            yield because_of(facts, COMPONENT, one, "missing" if texts(one.facts, "missing") else "absent")
+            if not _said(one):
+                yield because_of(facts, COMPONENT, one, "missing" if _symbols(one) else "absent")
         for build in builds(facts):
             if build.component == "pytorch" and build.copy.environment == self.environment:
                 yield because_of(facts, "pytorch", build.copy, "version")
@@ -215,7 +225,7 @@ def unfitting(facts: Facts, matrix: Matrix) -> tuple[Unfitting, ...]:
     """Return each package that does not fit its torch; that a build for CPUs lacks the GPU's part is no misfit."""
     files: dict[tuple[str | None, str], list[Instance]] = {}
     for copy in copies(facts, COMPONENT):
-        name = text(copy.facts, "distribution") or of_file(copy.path or "", facts, matrix).name
+        name = text(copy.facts, "distribution") or _package(copy, facts, matrix).name
         files.setdefault((copy.environment, name), []).append(copy)
     kinds = {build.copy.environment: build for build in builds(facts) if build.component == "pytorch"}
     found = []
@@ -235,6 +245,38 @@ def unfitting(facts: Facts, matrix: Matrix) -> tuple[Unfitting, ...]:
     return tuple(found)
 
 
+def _package(copy: Instance, facts: Facts, matrix: Matrix) -> Extension:
+    """Return whose file it is; where a message does not say, the compiled package that is listed."""
+    path = copy.path or ""
+    asker = path and ("/" in path or ".so" in path or "\\" in path or not texts(copy.facts, "absent"))
+    if asker or not _said(
+        copy
+    ):  # what asks for a missing library may be named by a word before it, such as ImportError
+        return of_file(path, facts, matrix)
+    return next(iter(listed(facts, matrix)), None) or Extension(name=UNNAMED)
+
+
+def _said(copy: Instance) -> bool:
+    """Return whether only a message speaks of it, which may be about another library than torch."""
+    return Strength.MESSAGE in copy.strengths.values()
+
+
+def _symbols(copy: Instance) -> tuple[str, ...]:
+    names = texts(copy.facts, "missing")
+    own = _said(copy) and any(part in (copy.path or "") for part in TORCH_OWN)
+    return () if own else tuple(name for name in names if not _said(copy) or symbol_owner(name) == TORCH)
+
+
+def _libraries(copy: Instance) -> tuple[str, ...]:
+    names = texts(copy.facts, "absent")
+    return tuple(name for name in names if not _said(copy) or _of_torch(name))
+
+
+def _of_torch(soname: str) -> bool:
+    library = soname_library(soname)
+    return library is not None and library[0] == "pytorch"
+
+
 def _wrong(copy: Instance, accelerator: str | None) -> bool:
-    missing, absent = texts(copy.facts, "missing"), texts(copy.facts, "absent")
-    return bool(missing or (absent and accelerator != "cpu"))
+    failed = _said(copy) and text(copy.facts, "error") is not None and (copy.path or "") != "torch._C"
+    return bool(_symbols(copy) or failed or (_libraries(copy) and (accelerator != "cpu" or _said(copy))))

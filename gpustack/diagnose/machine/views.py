@@ -109,9 +109,10 @@ def _more(copy: Instance, facts: Facts, matrix: Matrix) -> dict[str, JsonValue]:
 def _tensor_cores(copy: Instance, matrix: Matrix) -> Mapping[str, JsonValue]:
     capability = ComputeCapability.parse(text(copy.facts, "cc"))
     arch = matrix.arch(capability) if capability else None
-    if arch is None or arch.tensor_cores is None:
+    generation = arch.tensor_cores_of(text(copy.facts, "name") or "") if arch else None
+    if arch is None or generation is None:
         return {}
-    return {"generation": arch.tensor_cores, "dtypes": tuple(name for name in arch.rates if name not in PLAIN)}
+    return {"generation": generation, "dtypes": tuple(name for name in arch.rates if name not in PLAIN)}
 
 
 def _memory(copy: Instance, cuda: Mapping[str, JsonValue], matrix: Matrix) -> Mapping[str, JsonValue]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import amd
-from gpustack.diagnose.machine.inventory import Build, builds, capabilities, nvidia_here, on_windows
+from gpustack.diagnose.machine.inventory import Build, builds, capabilities, from_text, nvidia_here, on_windows
 from gpustack.diagnose.machine.libraries import copy_at, pinned, used
-from gpustack.diagnose.machine.values import copies, text, texts
+from gpustack.diagnose.machine.messages import heard
+from gpustack.diagnose.machine.values import copies, flag, text, texts
 from gpustack.diagnose.requirements.edges import asked, edge, floor_fit, release, same_major, spoken
 from gpustack.diagnose.requirements.fits import Fit, arch_fit, driver_fit
 from gpustack.matrix.subjects import amd_intel, frameworks, ranges, torch
@@ -32,16 +33,30 @@ LIBRARIES = (
 )
 
 
+AT_WORK = ("ran-on-gpu", "cuda-available-true")  # what programs print that reached a GPU
+
+
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return the contracts of every framework that is installed."""
     for build in (*builds(facts), *_tensorflows(facts, matrix)):
         where = build.copy.environment
+        edges = [*_gpus(build, facts, matrix)]
         if build.cuda and nvidia_here(facts):
-            yield edge(build.component, "nvidia-driver", "cuda", driver_fit(build.cuda, facts, matrix), where)
-        yield from _gpus(build, facts, matrix)
+            edges.insert(
+                0, edge(build.component, "nvidia-driver", "cuda", driver_fit(build.cuda, facts, matrix), where)
+            )
+        otherwise = _seen_at_work(build, facts)
+        yield from (replace(one, status=otherwise) if one.status is Kept.BROKEN else one for one in edges)
         yield from _libraries(build, facts)
         yield from _named(build, facts, matrix)
     yield from _windows(facts, matrix)
+
+
+def _seen_at_work(build: Build, facts: Facts) -> Kept:
+    """Return what a misfit with driver or GPU is: nobody's harm where the build ran, unknown where it was guessed."""
+    if build.ran_on_gpu or (from_text(facts) and (heard(facts, *AT_WORK) or flag(build.copy.facts, "available"))):
+        return Kept.LIMITED
+    return Kept.UNKNOWN if from_text(facts) and text(build.copy.facts, "build_from") is not None else Kept.BROKEN
 
 
 def _tensorflows(facts: Facts, matrix: Matrix) -> Iterator[Build]:

@@ -33,7 +33,8 @@ def kernel_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     yield from _headers(running, facts)
     made_for = (text(told(facts, "nvidia.ko"), "vermagic") or "").partition(" ")[0]
     if made_for:
-        kept = Kept.OK if made_for == running else Kept.BROKEN
+        other = Kept.LIMITED if loaded(facts, "nvidia.ko") else Kept.BROKEN  # the one on disk is not the one in memory
+        kept = Kept.OK if made_for == running else other
         yield edge("nvidia.ko", "linux-kernel", "vermagic", Fit(kept=kept, needs=made_for, found=running))
     yield from _reach(running, facts, matrix)
 
@@ -42,7 +43,8 @@ def _headers(running: str, facts: Facts) -> Iterator[Contract]:
     headers = status(facts, "kernel-headers")
     if headers in {Status.PRESENT, Status.ABSENT} and copies(facts, "dkms"):
         found = (version(facts, "kernel-headers") if headers is Status.PRESENT else None) or "none"
-        kept = Kept.OK if found == running else Kept.BROKEN
+        missing = Kept.LIMITED if loaded(facts, "nvidia.ko") else Kept.BROKEN  # needed for the next build alone
+        kept = Kept.OK if found == running else missing
         yield edge("dkms", "kernel-headers", "headers", Fit(kept=kept, needs=running, found=found))
 
 
@@ -75,12 +77,14 @@ def driver_draw(facts: Facts, _matrix: Matrix) -> Iterator[Contract]:
     loaded = loaded_release(facts)
     if loaded is None:
         return
+    driver = told(facts, "nvidia-driver")
+    works = number(told(facts, "nvml"), "code") == 0
     for module in MODULES:
         release = DriverRelease.parse(text(told(facts, module), "version_loaded"))
         if release:
-            yield edge(module, "nvidia.ko", "release", _same(release, loaded))
-    driver = told(facts, "nvidia-driver")
-    works = number(told(facts, "nvml"), "code") == 0
+            same = _same(release, loaded)
+            lighter = works and same.kept is Kept.BROKEN
+            yield edge(module, "nvidia.ko", "release", replace(same, kept=Kept.LIMITED) if lighter else same)
     for library, name in (("libcuda", "libcuda"), ("libnvidia-ml", "libnvidia_ml")):
         release = DriverRelease.parse(text(driver, name))
         if release and not facts.host.wsl:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import builds, capabilities, driver_release, nvidia_here
+from gpustack.diagnose.machine.inventory import DRIVER, builds, capabilities, driver_release, nvidia_here
 from gpustack.diagnose.machine.values import copies, flag, number, text, version
 from gpustack.diagnose.requirements.edges import asked, edge, floor_fit, release, same_major, spoken
 from gpustack.diagnose.requirements.fits import Fit, driver_fit
@@ -30,19 +30,25 @@ def runtime_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     for copy in copies(facts, "cuda-toolkit"):
         cuda = CudaVersion.parse(copy.version)
         if cuda and copy.version and (flag(copy.facts, "in_use") or asked(copy)):
+            fits = (*_targets(cuda, facts, matrix), *_host_compilers(copy.version, facts, matrix))
             if nvidia_here(facts):
-                yield edge("cuda-toolkit", "nvidia-driver", "cuda", driver_fit(cuda, facts, matrix))
-            yield from _targets(cuda, facts, matrix)
-            yield from _host_compilers(".".join(map(str, numbers(copy.version))), facts, matrix)
+                yield _toolkit(copy, DRIVER, "cuda", driver_fit(cuda, facts, matrix))
+            yield from (_toolkit(copy, to, kind, fit) for to, kind, fit in fits)
     yield from _bindings(facts, matrix)
 
 
-def _targets(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the toolkit compiles for each kind of GPU."""
+def _toolkit(copy: Instance, to: str, kind: str, fit: Fit) -> Contract:
+    """Return what a toolkit needs; one that is merely here hurts only who compiles, so that a misfit limits it."""
+    lighter = fit.kept is Kept.BROKEN and not asked(copy)
+    return edge("cuda-toolkit", to, kind, replace(fit, kept=Kept.LIMITED) if lighter else fit)
+
+
+def _targets(cuda: CudaVersion, facts: Facts, matrix: Matrix) -> Iterator[tuple[str, str, Fit]]:
+    """Yield whether the toolkit compiles for each kind of GPU."""
     for gpu in capabilities(facts):
         fit = _target_fit(cuda, gpu, matrix)
         if fit:
-            yield edge("cuda-toolkit", "gpu", "target", fit)
+            yield "gpu", "target", fit
 
 
 def _target_fit(cuda: CudaVersion, gpu: ComputeCapability, matrix: Matrix) -> Fit | None:
@@ -60,9 +66,9 @@ def _target_fit(cuda: CudaVersion, gpu: ComputeCapability, matrix: Matrix) -> Fi
     return Fit(kept=Kept.OK if inside else Kept.BROKEN, needs=needs, found=found, row=arch.row)
 
 
-def _host_compilers(cuda: str, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether nvcc takes the GCC and the Clang that are here; only their major counts."""
-    row = toolkits.compilers_of(matrix, cuda)
+def _host_compilers(cuda: str, facts: Facts, matrix: Matrix) -> Iterator[tuple[str, str, Fit]]:
+    """Yield whether nvcc takes the GCC and the Clang that are here; only their major counts."""
+    row = toolkits.compilers_of(matrix, ".".join(map(str, numbers(cuda))))
     if row is None:
         return
     gcc, clang = numbers(version(facts, "gcc"))[:1], numbers(version(facts, "clang"))[:1]
@@ -70,12 +76,12 @@ def _host_compilers(cuda: str, facts: Facts, matrix: Matrix) -> Iterator[Contrac
         least = f"{row.gcc_min} to " if row.gcc_min else "up to "
         kept = Kept.OK if row.takes_gcc(gcc[0]) else Kept.BROKEN
         fit = Fit(kept=kept, needs=f"GCC {least}{row.gcc_max}", found=f"GCC {gcc[0]}", row=row.row)
-        yield edge("cuda-toolkit", "gcc", "host-compiler", fit)
+        yield "gcc", "host-compiler", fit
     if clang:
         lowest = numbers(row.clang_min)[:1] or (0,)
         kept = Kept.OK if lowest[0] <= clang[0] <= row.clang_max else Kept.BROKEN
         fit = Fit(kept=kept, needs=f"Clang up to {row.clang_max}", found=f"Clang {clang[0]}", row=row.row)
-        yield edge("cuda-toolkit", "clang", "host-compiler", fit)
+        yield "clang", "host-compiler", fit
 
 
 def _bindings(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -245,10 +251,12 @@ def _onnx(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     for runtime in copies(facts, "onnxruntime"):
         limit = frameworks.onnx_runtime_of(matrix, runtime.version or "") if release(runtime) else None
         if opset and limit and runtime.environment == copy.environment:
+            ir = known.ir if known else 0
             fit = Fit(
-                kept=Kept.OK if opset <= limit.opset else Kept.LIMITED,
-                needs=f"models of opset {limit.opset} or older",
-                found=f"onnx {copy.version}, which writes up to opset {opset}",
+                kept=Kept.OK if opset <= limit.opset and ir <= limit.ir else Kept.LIMITED,
+                needs=f"models of opset {limit.opset} and IR version {limit.ir} or older",
+                found=f"onnx {copy.version}, which writes up to opset {opset}"
+                + (f" and IR version {ir}" if ir else ""),
                 row=limit.row,
             )
             yield edge("onnxruntime", "onnx", "opset", fit, copy.environment)

@@ -28,20 +28,20 @@ from gpustack.diagnose.machine.values import because, because_of, copies, flag, 
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.model.command import ADDRESS, BUILD_TAG, sh
-from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.facts import Layer, Strength
+from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
 
 
-ORT_GPU = ("onnxruntime-gpu", "ort-nightly-gpu", "onnxruntime-rocm", "onnxruntime-directml")
 TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
+ORT_GPU = ("onnxruntime-gpu", "ort-nightly-gpu", "onnxruntime-rocm", "onnxruntime-directml")
 # What else than a build for the CPU leaves JAX without a GPU.
 JAX_ELSE = (
     *("jax-plugin-version", "jax-pjrt-version", "jax-plugin-interface", "jaxlib-version", "jaxlib-too-old"),
@@ -51,80 +51,69 @@ JAX_ELSE = (
 # Source: Paddle's installation guide, pip on Linux.
 PADDLE, PADDLE_INDEX = "paddlepaddle", "https://www.paddlepaddle.org.cn/packages/stable"
 PADDLE_CUDA = CudaVersion(12, 4)  # of driver 550
-
-
-def others_heard(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each framework beside PyTorch of which a program says that it is a build without GPU code."""
-    yield from _jax(facts)
-    yield from _tensorflow(facts)
-    yield from _onnxruntime(facts)
-    yield from _paddle(facts, matrix)
-    yield from _others(facts)
-
-
-def _jax(facts: Facts) -> Iterator[Finding]:
-    plugins = table(told(facts, "jax"), "plugins")
-    alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
-    told_ = bool(version(facts, "jax") or installed(facts, "jaxlib") or alone)
-    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and told_
-    if plugins or not (heard(facts, "jax-cpu-only") or fell):
-        return
-    yield _plain(
-        facts,
-        "jax",
-        f"JAX {version(facts, 'jax') or installed(facts, 'jax') or ''}".strip(),
-        ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
-        Fix(
-            text="Install JAX with its CUDA plugin.",
-            commands=(sh('python -m pip install --upgrade "jax[cuda12]"'),),
-            verify=sh('python -c "import jax; print(jax.devices())"'),
+# What a program says of a framework that is a build without GPU code.
+SAID = {
+    "jax": ("jax-cpu-only", "jax-falls-back", "jax-cpu-listed"),
+    "tensorflow": ("tf-built-with-cuda",),
+    "onnxruntime": ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
+    PADDLE: ("gpu-unused-said",),
+}
+# How a framework for NVIDIA's GPUs is installed, where the driver does not say which of its builds.
+INSTALLED: Mapping[str, Fix] = {
+    "jax": Fix(
+        text="Install JAX with its CUDA plugin.",
+        commands=(sh('python -m pip install --upgrade "jax[cuda12]"'),),
+        verify=sh('python -c "import jax; print(jax.devices())"'),
+    ),
+    "tensorflow": Fix(
+        text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+        commands=(
+            sh("python -m pip uninstall -y tensorflow-cpu"),
+            sh('python -m pip install "tensorflow[and-cuda]"'),
         ),
-    )
+        verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
+    ),
+    "onnxruntime": Fix(
+        text="Install onnxruntime-gpu in the place of onnxruntime.",
+        commands=(sh("python -m pip uninstall -y onnxruntime"), sh("python -m pip install onnxruntime-gpu")),
+        verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
+    ),
+}
 
 
-def _tensorflow(facts: Facts) -> Iterator[Finding]:
-    cpu = installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU)
-    without = any(one.values.get("answer") == "False" for one in said(facts, "tf-built-with-cuda"))
-    if without and not cpu and on_windows(facts) and not facts.host.wsl:
-        return  # no TensorFlow after 2.10 has CUDA there
-    if heard(facts, "tf-cpu-build") or without or (cpu and nvidia_here(facts)):
-        release = version(facts, "tensorflow") or installed(facts, "tensorflow", "tensorflow-cpu") or ""
-        yield _plain(
-            facts,
-            "tensorflow",
-            f"TensorFlow {release}".strip(),
-            ("tf-cpu-build", "tf-built-with-cuda"),
-            Fix(
-                text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
-                commands=(
-                    sh("python -m pip uninstall -y tensorflow-cpu"),
-                    sh('python -m pip install "tensorflow[and-cuda]"'),
-                ),
-                verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
-            ),
+def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return each framework of which messages and the list of packages together say that it has no GPU code."""
+    if _jax(facts):
+        yield _plain(facts, "jax", "JAX", INSTALLED["jax"])
+    if installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU) and nvidia_here(facts):
+        yield _plain(facts, "tensorflow", "TensorFlow", INSTALLED["tensorflow"])
+    if _onnxruntime(facts):
+        yield _plain(facts, "onnxruntime", "onnxruntime", INSTALLED["onnxruntime"])
+    if installed(facts, PADDLE) and not installed(facts, f"{PADDLE}-gpu") and nvidia_here(facts):
+        yield from (
+            _plain(facts, PADDLE, "PaddlePaddle", _paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
         )
+    for one in said(facts, "not-built-for-gpu")[:1]:
+        program = called(one.values.get("program", ""))
+        yield _plain(facts, program.name.lower(), program.name, program.fix(), "not-built-for-gpu")
 
 
-def _onnxruntime(facts: Facts) -> Iterator[Finding]:
-    missing = [one for one in said(facts, "ort-provider-unavailable") if "CUDA" in one.values.get("provider", "")]
+def _jax(facts: Facts) -> bool:
+    """Return whether JAX lists the processor alone, and neither a plugin of it nor what else fails is mentioned."""
+    alone = heard(facts, "jax-cpu-listed") and not heard(facts, *JAX_ELSE)
+    known = alone or version(facts, "jax") is not None or installed(facts, "jaxlib") is not None
+    fell = (heard(facts, "jax-falls-back") or alone) and nvidia_here(facts) and known
+    return fell and not table(told(facts, "jax"), "plugins")
+
+
+def _onnxruntime(facts: Facts) -> bool:
+    """Return whether the package for the processor is there alone, and CUDA's provider is missing or wanted."""
+    missing = any("CUDA" in one.values.get("provider", "") for one in said(facts, "ort-provider-unavailable"))
     taken = {one.values["package"] for one in holding(facts, "ort-installed", "package")}
     plain = taken == {"onnxruntime"} or (not taken and bool(installed(facts, "onnxruntime")))
     lacking = plain and (heard(facts, "ort-cuda-absent-said") or (bool(gpus(facts)) and _offers_no_gpu(facts)))
-    if installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda":
-        return
-    if not (missing or lacking):
-        return
-    yield _plain(
-        facts,
-        "onnxruntime",
-        f"onnxruntime {version(facts, 'onnxruntime') or ''}".strip(),
-        ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
-        Fix(
-            text="Install onnxruntime-gpu in the place of onnxruntime.",
-            commands=(sh("python -m pip uninstall -y onnxruntime"), sh("python -m pip install onnxruntime-gpu")),
-            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
-        ),
-    )
+    other = installed(facts, *ORT_GPU) or told(facts, "onnxruntime").get("accelerator") == "cuda"
+    return (missing or lacking) and not other
 
 
 def _offers_no_gpu(facts: Facts) -> bool:
@@ -134,95 +123,52 @@ def _offers_no_gpu(facts: Facts) -> bool:
     return bool(wanted) and not any(re.search("CUDA|Tensorrt|Dml", one.values["providers"]) for one in listed)
 
 
-def _paddle(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return PaddlePaddle's package for the processor beside a GPU that is said not to be used."""
-    release = installed(facts, PADDLE)
-    if (
-        not release
-        or installed(facts, f"{PADDLE}-gpu")
-        or not nvidia_here(facts)
-        or not heard(facts, "gpu-unused-said")
-    ):
-        return
+def _paddle(facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
-    tag = "cu118" if highest and highest < PADDLE_CUDA else "cu126"
-    yield _plain(
-        facts,
-        PADDLE,
-        f"PaddlePaddle {release} ({PADDLE}, not {PADDLE}-gpu)",
-        ("gpu-unused-said",),
-        Fix(
-            text="Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
-            commands=(
-                sh("python -m pip uninstall -y paddlepaddle"),
-                sh(
-                    "python -m pip install paddlepaddle-gpu -i {index}/{tag}/",
-                    index=ADDRESS(PADDLE_INDEX),
-                    tag=BUILD_TAG(tag),
-                ),
-            ),
-            verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
-        ),
+    tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
+    index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
+    return Fix(
+        text="Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
+        commands=(sh("python -m pip uninstall -y paddlepaddle"), index),
+        verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
     )
 
 
-def _others(facts: Facts) -> Iterator[Finding]:
-    for one in said(facts, "not-built-for-gpu")[:1]:
-        program = called(one.values.get("program", ""))
-        yield _plain(facts, program.name.lower(), program.name, ("not-built-for-gpu",), program.fix())
-
-
-def _plain(facts: Facts, component: str, name: str, kinds: tuple[str, ...], fix: Fix) -> Finding:
-    because_ = (*grounds(facts, *kinds), *because_package(facts, component))
-    likely = Confidence.LIKELY if gpu_used(facts) else Confidence.CERTAIN
+def _plain(facts: Facts, component: str, name: str, fix: Fix, *kinds: str) -> Finding:
+    kinds = SAID.get(component, kinds)
+    release = version(facts, component) or installed(facts, component, f"{component}-cpu") or ""
     return cpu_only_build.finding(
         instance=component,
-        severity=Severity.ERROR if _complaint(facts, kinds) else Severity.WARNING,
+        severity=Severity.ERROR if heard(facts, *kinds) else Severity.WARNING,
         component=component,
-        title=f"{name} is a CPU-only build: it has no CUDA inside and does not use the GPU",
-        because=because_,
-        confidence=likely,
+        title=f"{name} {release}".strip() + " is a CPU-only build: it has no CUDA inside and does not use the GPU",
+        because=(*grounds(facts, *kinds), *because_package(facts, component)),
+        confidence=Confidence.LIKELY if gpu_used(facts) else Confidence.CERTAIN,
         fix=fix,
     )
-
-
-def _complaint(facts: Facts, kinds: tuple[str, ...]) -> Message | None:
-    return next(iter(said(facts, *kinds)), None)
 
 
 KNOWN_MAKERS = {"intel": "Intel", "amd": "AMD"}
 WORDS_KINDS = {"XPU": "xpu", "HIP": "rocm", "ROCm": "rocm"}
 
 
-def heard_builds(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each framework of which a program says that it is a build without GPU code."""
-    yield from _torch(facts, matrix)
-    yield from _jetson(facts)
-    yield from _other_maker(facts, matrix)
-    yield from _nixpkgs(facts)
-    yield from others_heard(facts, matrix)
-
-
 def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the PyTorch of which only the index that it came from, or another kind of GPU that it lacks, is known."""
     complaints = said(facts, "torch-not-compiled-cuda", "torch-cpu-only")
     complaints = complaints or (said(facts, "torch-cpu-index") if gpu_unused(facts) and nvidia_here(facts) else ())
     complaints = complaints or _usual_on_windows(facts)
-    what = next((one.values.get("what") for one in complaints if one.values.get("what")), None) or "CUDA"
+    what = next((one.values["what"] for one in complaints if one.values.get("what")), "CUDA")
     build = torch(facts)
     amd = build is not None and build.accelerator == "rocm"
     excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and (amd or _for_intel(facts)))
-    if not complaints or excused:
-        return
-    release = torch_version(facts)
-    tagged = bool(build and build.accelerator == "cuda" and "+cu" in (build.copy.version or ""))
-    listed = f" The package list shows {release}, so another copy is imported." if tagged else ""
-    yield cpu_only_build.finding(
-        instance="pytorch",
-        title=f"PyTorch {release or 'here'} is a CPU-only build: it was not compiled with {what}",
-        detail=f"PyTorch says so itself; GPU and driver are not at fault.{listed}",
-        because=(*map(because_said, complaints[:3]), *because_torch(facts), *_driver(facts)),
-        fix=_torch_fix(facts, matrix, what),
-    )
+    if complaints and not excused:
+        yield cpu_only_build.finding(
+            instance="pytorch",
+            title=f"PyTorch {torch_version(facts) or 'here'} is a CPU-only build: it was not compiled with {what}",
+            detail="PyTorch says so itself; GPU and driver are not at fault.",
+            because=(*map(because_said, complaints[:3]), *because_torch(facts)),
+            fix=_torch_fix(facts, matrix, what),
+        )
 
 
 def _usual_on_windows(facts: Facts) -> tuple[Message, ...]:
@@ -240,9 +186,14 @@ def _for_intel(facts: Facts) -> bool:
     """Return whether PyTorch may be the build for the Intel GPU that is here: it has no CUDA either."""
     build = torch(facts)
     known = build is not None and build.accelerator == "cpu" and not text(build.copy.facts, "build_from")
-    return (
-        bool(copies(facts, "intel-gpu")) and not nvidia_here(facts) and not known and not heard(facts, "torch-cpu-only")
-    )
+    known = known and not (build and _says_so(build) and not heard(facts, "torch-cpu-only"))
+    return bool(copies(facts, "intel-gpu")) and not nvidia_here(facts) and not known
+
+
+def _says_so(build: Build) -> bool:
+    """Return whether the framework itself complained that it has no CUDA."""
+    said_of = "build" if build.component == "jax" else "accelerator"
+    return build.accelerator == "cpu" and build.copy.strengths.get(said_of) is Strength.MESSAGE
 
 
 def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -294,11 +245,6 @@ def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
     return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
 
 
-def _driver(facts: Facts) -> Iterator[Because]:
-    if version(facts, "nvidia-driver"):
-        yield because(facts, "nvidia-driver", "version")
-
-
 def _jetson(facts: Facts) -> Iterator[Finding]:
     """Return a PyTorch on a Jetson that does not see the GPU, and of which no build for CUDA is mentioned."""
     build = torch(facts)
@@ -334,12 +280,13 @@ def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     if on_cpu(facts):
         return
-    by_build = False
-    for build in builds(facts):
-        if _unfit(build, facts) and not _works_all_the_same(build, facts):
-            by_build = by_build or build.component == "pytorch"
-            yield _finding(build, facts, matrix)
-    yield from (one for one in heard_builds(facts, matrix) if not (by_build and one.component == "pytorch"))
+    found = [one for one in builds(facts) if _unfit(one, facts) and not _works_all_the_same(one, facts)]
+    yield from (_finding(build, facts, matrix) for build in found)
+    known = {build.component for build in found}
+    if "pytorch" not in known:
+        for what in (_torch(facts, matrix), _jetson(facts), _other_maker(facts, matrix), _nixpkgs(facts)):
+            yield from what
+    yield from (one for one in _listed(facts, matrix) if one.component not in known)
 
 
 def _unfit(build: Build, facts: Facts) -> bool:
@@ -351,7 +298,8 @@ def _unfit(build: Build, facts: Facts) -> bool:
         missed = heard(facts, *COMPLAINTS) or (heard(facts, FAILS) and bool(flag(told(facts, TOOLKIT), "in_use")))
         complained = build.component == "pytorch" and missed and not (amd or intel)
         unused = from_text(facts) and (amd or intel) and flag(build.copy.facts, "available") is False
-        complained = complained or (_asked_in_vain(build) and not (amd or intel)) or _other_than_asked(build)
+        asked = _asked_in_vain(build) or (_says_so(build) and build.component != "pytorch")
+        complained = complained or (asked and not (amd or intel)) or _other_than_asked(build)
         if build.component == "pytorch" and build.accelerator in {"cpu", "cuda"} and _cards(facts):
             return True
         wrong = {"cpu"} if intel or amd else set()
@@ -396,7 +344,8 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
     remark = (starts(facts) is False and not gpu_unused(facts) and not _cards(facts)) or (
         build.component == "onnxruntime" and beside
     )
-    complained = from_text(facts) and build.component == "pytorch" and (gpu_unused(facts) or _other_than_asked(build))
+    complained = build.component == "pytorch" and (gpu_unused(facts) or _other_than_asked(build))
+    complained = from_text(facts) and (complained or _says_so(build))
     kind = BUILD_KINDS.get(build.accelerator or "", "CPU-only")
     where = f" in {build.copy.environment}" if build.copy.environment else ""
     return cpu_only_build.finding(
@@ -406,11 +355,10 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
         title=f"{build.name}{where} is a {kind} build: it does not use the GPU",
         detail=_why(build, facts),
         because=(
-            *(grounds(facts, *COMPLAINTS) if build.component == "pytorch" else ()),
+            *grounds(facts, *(COMPLAINTS if build.component == "pytorch" else SAID.get(build.component, ()))),
             because_of(facts, build.component, build.copy, "build"),
             because_of(facts, build.component, build.copy, "version"),
         ),
-        row=None,
         fix=fix_of(build, facts, matrix),
     )
 
@@ -421,6 +369,8 @@ def _why(build: Build, facts: Facts) -> str:
     asked = text(build.copy.facts, "asked_cuda")
     if asked and build.accelerator == "cpu":
         return f"A build with CUDA {asked} was asked for, and the installer took one without CUDA."
+    if _says_so(build):
+        return f"{build.component} says so itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
         return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
@@ -433,9 +383,9 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
         return fixes.jetson(build)
     if build.component == "pytorch" and not nvidia_here(facts):
         return fixes.any_torch(build, matrix, "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda")
-    wheel = wheel_for_driver(build, facts, matrix)
-    if wheel is None and from_text(facts):
-        return fixes.any_torch(build, matrix)
+    wheel = wheel_for_driver(build, facts, matrix) if build.component != "tensorflow" else None
+    if wheel is None and (from_text(facts) or build.component == "tensorflow"):
+        return INSTALLED.get(build.component) or fixes.any_torch(build, matrix)
     return Fix(
         text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
         commands=wheel[1] if wheel else fixes.driver(facts, matrix),

@@ -9,10 +9,9 @@ from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.machine.extensions import (
     SERVING,
     SOURCES,
+    UNNAMED,
     Extension,
     distribution_of,
-    listed,
-    of_file,
     of_name,
     other_cuda_alone,
     unfitting,
@@ -25,7 +24,7 @@ from gpustack.diagnose.machine.frameworks import (
     torch,
     torch_version,
 )
-from gpustack.diagnose.machine.linking import TORCH, demangled, soname_library, symbol_owner
+from gpustack.diagnose.machine.linking import TORCH, demangled, symbol_owner
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.values import text
 from gpustack.diagnose.rule import rule
@@ -229,8 +228,6 @@ def _vision_fix(facts: Facts, package: str, right: Companions | None, cuda: str 
     )
 
 
-UNNAMED = "a compiled extension"
-TORCH_OWN = ("libtorch", "libc10", "torch/lib", "torch/_C", "libnccl", "libcu")
 BUILT_FOR = "{python} -m pip install {torch}  # the torch that it was built for"
 PYG = (
     "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
@@ -258,15 +255,15 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):
             yield _built_for(message, facts, matrix)
             return
-    found = _missing(facts)
-    if found:
-        yield _abi_finding(found, facts, matrix)
-        return
+    companion = heard(facts, "torchvision-load", "torchaudio-load")  # what is missing then is missing for them
+    found = [one for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS]
+    found = [one for one in found if one.symbol or not companion]
+    yield from (_misfit(one, facts) for one in found)
     page = _other_page(facts)
-    if page:
+    if page and not found:
         yield _of_page(page, facts)
+    if found or page:
         return
-    yield from (_on_disk(one, facts) for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS)
     for message in said(facts, "pip-torch-conflict"):
         package = message.values.get("package", "").replace("_", "-")
         if package and package not in COMPANIONS:
@@ -300,78 +297,28 @@ def _of_page(page: Message, facts: Facts) -> Finding:
     )
 
 
-def _missing(facts: Facts) -> Message | None:
-    """Return the first message of an extension that lacks something of torch."""
-    for one in said(facts, "undefined-symbol"):
-        file, own = one.values.get("file", ""), any(name in one.line for name in COMPANIONS)
-        torch_itself = any(part in file for part in TORCH_OWN)
-        if symbol_owner(one.values.get("symbol", "")) == TORCH and not own and not torch_itself:
-            return one
-    for one in () if heard(facts, "torchvision-load", "torchaudio-load") else said(facts, "missing-library"):
-        library = soname_library(one.values.get("soname", ""))
-        if library and library[0] == "pytorch" and not any(name in one.line for name in COMPANIONS):
-            return one
-    for one in said(facts, "dll-procedure"):
-        if not any(name in one.line for name in (*COMPANIONS, "torch._C")):
-            return one
-    return None
-
-
-def _abi_finding(message: Message, facts: Facts, matrix: Matrix) -> Finding:
-    values = message.values
-    extension = _extension(message, facts, matrix)
-    release, symbol, soname = torch_version(facts), values.get("symbol"), values.get("soname")
-    lacks = f"torch has no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
-    lacks = lacks or (f"it wants {soname}, which this torch does not bring" if soname else "a procedure was not found")
+def _misfit(one: Unfitting, facts: Facts) -> Finding:
+    """Return an extension that misses something of torch, by its own file or by what was said when it was loaded."""
+    extension, symbol, file = one.extension, one.symbol, (one.files[0].path or "").rpartition("/")[2]
+    lacks = f"torch offers no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
+    lacks = lacks or (
+        f"it needs {one.library}, which this torch does not bring" if one.library else "a procedure was not found"
+    )
     abi = " The name tells of the C++11 ABI of strings." if symbol and "__cxx11" in symbol else ""
-    return extension_abi_mismatch.finding(
-        instance=extension.name,
-        layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
-        component=extension.name,
-        title=f"{_first(extension.words)} was built for another torch than {_torch(release)}",
-        detail=f"In it, {lacks}.{abi}{_asks(extension)}",
-        because=(
-            because_said(message),
-            *because_torch(facts),
-            *because_package(facts, extension.name),
-            *grounds(facts, "pyg-page", most=1),
-        ),
-        row=extension.row,
-        confidence=Confidence.CERTAIN if symbol else Confidence.LIKELY,
-        fix=_abi_fix(extension, release, facts),
-    )
-
-
-def _on_disk(one: Unfitting, facts: Facts) -> Finding:
-    """Return an extension whose own file says what it misses, without having been loaded."""
-    extension, symbol = one.extension, one.symbol
-    lacks = (
-        f"torch offers no {demangled(symbol)} of this form (undefined symbol: {symbol})"
-        if symbol
-        else f"it needs {one.library}, which this torch does not bring"
-    )
     part = "" if one.whole else " Other files of it fit."
+    release = one.torch if one.environment else torch_version(facts)
     return extension_abi_mismatch.finding(
         instance=one.mark,
         severity=Severity.ERROR if one.whole else Severity.WARNING,
         layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
         component=extension.name,
-        title=f"{_first(extension.words)} was built for another torch than {_torch(one.torch)}",
-        detail=f"In {(one.files[0].path or '').rpartition('/')[2]}, {lacks}.{part}{_asks(extension)}",
-        because=(*one.because(facts), *because_package(facts, extension.name)),
+        title=f"{_first(extension.words)} was built for another torch than {_torch(release)}",
+        detail=f"In {file or 'it'}, {lacks}.{part}{abi}{_asks(extension)}",
+        because=(*one.because(facts), *because_package(facts, extension.name), *grounds(facts, "pyg-page", most=1)),
         row=extension.row,
-        confidence=Confidence.CERTAIN,
-        fix=_abi_fix(extension, one.torch, facts, python=PYTHON(one.environment)),
+        confidence=Confidence.CERTAIN if symbol or one.environment else Confidence.LIKELY,
+        fix=_abi_fix(extension, release, facts, python=PYTHON(one.environment)),
     )
-
-
-def _extension(message: Message, facts: Facts, matrix: Matrix) -> Extension:
-    """Return whose file it is; where the message does not say, the compiled package that is listed."""
-    values = message.values
-    file = values.get("file") or values.get("module") or values.get("by") or ""
-    if "/" in file or ".so" in file or "\\" in file or (message.kind != "missing-library" and file):
-        return of_file(file, facts, matrix)
-    return next(iter(listed(facts, matrix)), None) or Extension(name=UNNAMED)
 
 
 def _torch(release: str | None) -> str:

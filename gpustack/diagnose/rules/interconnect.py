@@ -36,7 +36,6 @@ from gpustack.model.versions import DriverRelease
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, Message
 
@@ -46,6 +45,7 @@ STAYS = "link-stays-down"
 OUTSIDE = "gpu-outside-said"  # a cable of four lanes
 SLOT, SUFFERS = "link-slow-said", ("work-stops-said", "machine-gone-said", "gpus-fail-together", "link-complaint")
 SPEEDS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}  # GT/s of the generations of PCI Express
+SPEED = {generation: speed for speed, generation in SPEEDS.items()}
 BUSY = re.compile(
     r"under (?:full |heavy )?load|(?:during|while|when) (?:\w+ )?(?:training|running|busy|inference|load)"
     r"|100 ?%|\bbusy\b|\bP0\b",
@@ -67,73 +67,68 @@ def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     yield from _seen(facts, matrix)
     yield from load.link(facts)
+    what, detail, kinds = _slower_in_text(facts)
+    if what:
+        confidence = Confidence.POSSIBLE if SLOT in kinds else Confidence.LIKELY
+        because = ({one.line: because_said(one) for one in said(facts, *kinds)}.values(), more(facts))
+        yield _link(
+            f"A GPU's PCI Express link {what}",
+            tuple(one for part in because for one in part),
+            detail=machine(facts, matrix, *detail),
+            confidence=confidence,
+        )
+
+
+def _slower_in_text(facts: Facts) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return what a text says of a slow link, what explains it, and the kinds of messages that say so."""
     designed = heard(facts, OUTSIDE) and not heard(facts, "link-complaint")
     slow, narrow = _slow(facts), None if designed else _narrow(facts)
-    if slow or narrow:
-        yield _told(slow, narrow, facts, matrix)
-    elif stays := _stays(facts):
-        yield _down(stays, facts, matrix)
-    elif heard(facts, SLOT) and heard(facts, *SUFFERS):
-        yield _slot(facts, matrix)
-
-
-def _told(slow: tuple[int, int] | None, narrow: tuple[int, int] | None, facts: Facts, matrix: Matrix) -> Finding:
-    speeds = {generation: speed for speed, generation in SPEEDS.items()}
-    ways = [f"at Gen{slow[0]} ({speeds[slow[0]]} GT/s) of Gen{slow[1]} ({speeds[slow[1]]} GT/s)"] if slow else []
+    ways = [f"at Gen{slow[0]} ({SPEED[slow[0]]} GT/s) of Gen{slow[1]} ({SPEED[slow[1]]} GT/s)"] if slow else []
     ways += [f"on {narrow[0]} of {narrow[1]} lanes (x{narrow[0]} of x{narrow[1]})"] if narrow else []
-    shown = (*said(facts, "link-told", "link-downgraded", "link-complaint"),)
-    return pcie_link_degraded.finding(
-        title=f"A GPU's PCI Express link runs {' and '.join(ways)}{' under load' if slow else ''}",
-        detail=machine(facts, matrix),
-        because=(*{one.line: because_said(one) for one in shown}.values(), *more(facts)),
-        fix=Fix(
-            text="Switch the machine off, seat the card, its riser and cables again, and look at the slot's setting in "
-            "the firmware (generation: automatic or the card's); retraining it under load shows whether it holds.",
-            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
-            needs_root=True,
-            verify=sh("nvidia-smi -q -d PCI"),
-        ),
-        confidence=Confidence.LIKELY,
-    )
-
-
-def _down(generation: int, facts: Facts, matrix: Matrix) -> Finding:
-    """Return the finding where a link fell to its lowest speeds and is said not to come back."""
-    speed = next(speed for speed, one in SPEEDS.items() if one == generation)
-    return pcie_link_degraded.finding(
-        title=f"A GPU's PCI Express link falls to Gen{generation} ({speed} GT/s) and does not train back up",
-        detail=machine(facts, matrix, "An idle link is slow on purpose; one that stays so under load is not."),
-        because=(*grounds(facts, STAYS, "link-told", "link-complaint"), *more(facts)),
-        fix=Fix(
-            text="Install the newest driver and the newest firmware (BIOS) of the board, and set the slot's generation "
-            "there to the card's or one lower; seat the card and its riser again.",
-            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
-            needs_root=True,
-            verify=sh("nvidia-smi -q -d PCI"),
-        ),
-        confidence=Confidence.LIKELY,
-    )
-
-
-def _stays(facts: Facts) -> int | None:
-    """Return the lowest generation that is mentioned of a link which does not come back to its speed."""
+    if ways:
+        return (
+            f"runs {' and '.join(ways)}{' under load' if slow else ''}",
+            (),
+            ("link-told", "link-downgraded", "link-complaint"),
+        )
     low = [found for one in said(facts, "link-told") if (found := _generation(one)) and not IDLE.search(one.line)]
-    return min(low) if low and min(low) <= LOW and heard(facts, STAYS) else None
+    if low and min(low) <= LOW and heard(facts, STAYS):
+        what = f"falls to Gen{min(low)} ({SPEED[min(low)]} GT/s) and does not train back up"
+        return (
+            what,
+            ("An idle link is slow on purpose; one that stays so under load is not.",),
+            (STAYS, "link-told", "link-complaint"),
+        )
+    if heard(facts, SLOT) and heard(facts, *SUFFERS):
+        return "is slower than the others: a slow slot, or a riser", (), (SLOT, *SUFFERS)
+    return "", (), ()
 
 
-def _slot(facts: Facts, matrix: Matrix) -> Finding:
-    """Return the finding where a GPU is said to be in a slow slot or on a riser, and work on it suffers."""
+def _link(
+    title: str,
+    because: tuple[Because, ...],
+    *,
+    instance: str | None = None,
+    severity: Severity = Severity.WARNING,
+    detail: str = "",
+    confidence: Confidence = Confidence.CERTAIN,
+) -> Finding:
+    """Return the finding on one link; ``instance`` is the PCI address of its GPU."""
+    one = sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(instance))
     return pcie_link_degraded.finding(
-        title="A GPU's PCI Express link is slower than the others: a slow slot, or a riser",
-        detail=machine(facts, matrix),
-        because=(*grounds(facts, SLOT, *SUFFERS), *more(facts)),
+        instance=instance,
+        severity=severity,
+        title=title,
+        detail=detail,
+        because=because,
         fix=Fix(
-            text="Put the card into a slot with more lanes, without the riser, and compare the links.",
-            commands=(sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
+            text="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
+            "look at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
+            commands=(one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
             needs_root=True,
-            verify=sh("nvidia-smi -q -d PCI"),
+            verify=sh("gpustack doctor") if instance else sh("nvidia-smi -q -d PCI"),
         ),
-        confidence=Confidence.POSSIBLE,
+        confidence=confidence,
     )
 
 
@@ -179,30 +174,19 @@ def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return each GPU of a machine that was looked at; laptops and desktop boards may wire half of a slot's lanes."""
     for copy in ours(facts):
         width, most = number(copy.facts, "link", "width"), widest(copy)
-        if width not in WIDTHS or most is None or width >= most:
-            continue
-        server = any(gpu.mark == copy.key and _for_servers(gpu, matrix) for gpu in gpus(facts))
-        yield pcie_link_degraded.finding(
-            instance=copy.key,
-            severity=Severity.WARNING if server or width * FEW <= most else Severity.INFO,
-            title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
-            because=(
-                because_of(facts, "pci-display", copy, "link", "width"),
-                because_of(facts, "pci-display", copy, "link", "max_width"),
-                Because(component="pci-display", fact="bridges", value=_bridges(copy), source="sysfs"),
-            ),
-            fix=Fix(
-                text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in the "
-                "firmware.",
-                commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(copy.key)),),
-                needs_root=True,
-                verify=sh("gpustack doctor"),
-            ),
-        )
-
-
-def _for_servers(gpu: Gpu, matrix: Matrix) -> bool:
-    return products.class_of(matrix, gpu.name) == "datacenter"
+        if width in WIDTHS and most is not None and width < most:
+            names = [gpu.name for gpu in gpus(facts) if gpu.mark == copy.key]
+            server = any(products.class_of(matrix, name) == "datacenter" for name in names)
+            yield _link(
+                f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
+                (
+                    because_of(facts, "pci-display", copy, "link", "width"),
+                    because_of(facts, "pci-display", copy, "link", "max_width"),
+                    Because(component="pci-display", fact="bridges", value=_bridges(copy), source="sysfs"),
+                ),
+                instance=copy.key,
+                severity=Severity.WARNING if server or width * FEW <= most else Severity.INFO,
+            )
 
 
 def widest(copy: Instance) -> int | None:

@@ -82,6 +82,7 @@ class CodeLine(Stated):
     cause: str | None = None
     action: str | None = None
     bucket: str | None = None
+    message: str | None = None
 
     @property
     def table(self) -> str:
@@ -94,7 +95,10 @@ class CodeLine(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """One number of a family: its names, its meaning, what is mostly behind it, and what to do."""
+    """One number of a family: its names, its meaning, what is mostly behind it, and what to do.
+
+    ``message`` is the kind of message that says the same in words.
+    """
 
     family: Family
     number: int
@@ -107,6 +111,7 @@ class Number:
     action: str | None = None
     bucket: str | None = None
     whose: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -234,6 +239,7 @@ def _number(family: Family, number: int, line: CodeLine) -> Number:
         action=line.action,
         bucket=line.bucket,
         whose=line.whose,
+        message=line.message,
     )
 
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpustack.model.reading import key
+from gpustack.matrix.facts import EACH, schema
+from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.matrix import Matrix
+    from gpustack.model.facts import JsonValue
 
 TABLES = (
     *("messages_kernel", "messages_hardware", "messages_driver", "messages_library", "messages_framework"),
@@ -50,6 +54,60 @@ def _compiled(match: str) -> re.Pattern[str]:
     return re.compile(_PARTS.sub(_part, match), re.IGNORECASE | re.MULTILINE)
 
 
+# A fact that a row names: its component, the copy of it where there are several, and its path below that.
+NAME = re.compile(r"(?P<component>[\w-]+(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
+GROUP = re.compile(r"\{(\w+(?:\|\w+)*)\}")  # {pci}, or {pci|address}: the first of them that was captured
+STATUS = "status"  # of the copy itself, which is no fact of it: present or failed
+MEMBER = re.compile(r"[^\s,;]*[^\s,;.]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implied:
+    """A fact that a message implies: of which copy of a component, its path, and its value, not yet filled in."""
+
+    component: str
+    copy: str
+    path: str
+    value: JsonValue
+
+    def filled(self, values: Mapping[str, str], matrix: Matrix) -> Iterator[tuple[str, str, str, JsonValue]]:
+        """Yield component, copy, path and value, where all that they name was captured and the value is of its type."""
+        copy, value = _filled(self.copy, values), self.value
+        if self.path == STATUS:
+            yield self.component, copy or "", STATUS, value
+            return
+        fact = schema(matrix).at(self.component, *self.path.replace(EACH, f".{EACH}").split("."))
+        if isinstance(value, str):
+            text = _filled(value, values)
+            parts = MEMBER.findall(text or "") if self.path.endswith(EACH) else [text] if text else []
+            read = tuple(one for part in parts if fact and (one := fact.kind.parse(part)) is not None)
+            value = (read or None) if self.path.endswith(EACH) else next(iter(read), None)
+        if copy is not None and value is not None:
+            yield self.component, copy, self.path.removesuffix(EACH), value
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str | None:
+    """Return a text with what was captured in its braces; None where one of these was not."""
+    known = [
+        next((values[name] for name in names.split("|") if values.get(name)), None) for names in GROUP.findall(text)
+    ]
+    captured = iter(known)
+    return None if None in known else GROUP.sub(lambda _: next(captured) or "", text)
+
+
+def _implied(said: Mapping[str, object]) -> tuple[Implied, ...]:
+    """Return the facts that a row names; raises ValueError for a name that has no component or no fact."""
+    found = [(NAME.fullmatch(name), value) for name, value in said.items()]
+    wrong = [name for name, (match, _) in zip(said, found, strict=True) if match is None]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} names no fact of a component")
+    return tuple(
+        Implied(component=match["component"], copy=match["copy"] or "", path=match["path"], value=frozen(value))
+        for match, value in found
+        if match
+    )
+
+
 def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
     return {name: str(value) for name, value in values.items()}
 
@@ -58,13 +116,20 @@ def _texts(values: Mapping[str, object]) -> Mapping[str, str]:
 class Wording:
     """How something is said: a word that stands in it in lower case, and the expression that takes it apart.
 
-    ``values`` are what it says without saying it, such as the number of an error that it spells out.
+    ``values`` are what it says without saying it, such as the number of an error that it spells out; ``facts`` what it
+    implies of the machine.
     """
 
     kind: str
     has: str
     match: str
     values: Mapping[str, str] = field(default_factory=dict, metadata=key("values", _texts))
+    facts: tuple[Implied, ...] = field(default=(), metadata=key("facts", _implied))
+
+    @property
+    def stated(self) -> bool:
+        """Whether people say it, and no program prints it."""
+        return True
 
     def compiled(self) -> re.Pattern[str]:
         """Return the expression: case does not count, where it has a space a line may be wrapped, no repeat is endless.
@@ -85,6 +150,11 @@ class Pattern(Wording):
     source: str
     checked: str
     finding: str | None = None
+
+    @property
+    def stated(self) -> bool:
+        """Whether people say it, and no program prints it."""
+        return self.source.startswith(("wording", "facts of"))
 
     @property
     def row(self) -> Row:

@@ -13,6 +13,8 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, Dr
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
+FIRST_BUILD = 20  # nvcc counts its builds in the third number (12.2.91); no CUDA had so many patch releases
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Toolkit(Stated):
@@ -109,6 +111,7 @@ class HostCompilers(Stated):
     clang_min: str | None = None
     msc_min: int | None = None
     msc_max: int | None = None
+    nvcc: str | None = None
 
     @property
     def cuda(self) -> tuple[int, ...]:
@@ -192,8 +195,10 @@ def compilers(matrix: Matrix) -> tuple[HostCompilers, ...]:
 def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
     """Return what a CUDA version (12.8 or 12.8.93) accepts; None where the matrix knows no row of its minor."""
     wanted = numbers(cuda)[:3]
+    by_build = wanted[2:] >= (FIRST_BUILD,)
     same = [one for one in compilers(matrix) if one.cuda[:2] == wanted[:2]]
-    older = [one for one in same if wanted == one.cuda[:2] or one.cuda <= wanted]
+    begins = {one: numbers(one.nvcc) if one.nvcc and by_build else one.cuda for one in same}
+    older = [one for one in same if wanted == one.cuda[:2] or begins[one] <= wanted]
     return max(older, key=lambda one: one.cuda, default=None)
 
 

@@ -1,0 +1,139 @@
+"""Likely causes where nothing is proven: what was recognised, ranked by the recorded machines in which it was seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from math import floor
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import rulebook
+from gpustack.diagnose.deciding import decide
+from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
+from gpustack.model.facts import Status, Strength
+from gpustack.model.report import Because, Candidate, Confidence, Health, Similar
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.candidates import Ranked
+    from gpustack.model.facts import Component, Facts, JsonValue
+    from gpustack.model.report import Finding, Verdict
+
+MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
+MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
+FINE = 10_000  # weights have four digits
+SETTLED = frozenset({Health.HEALTHY, Health.NO_GPU})
+TEXT, WORDS = "text", "words"
+NAMED = re.compile(r"[a-z_][\w-]{0,19}")
+MOST_CODE = 10_000
+# What a cause needs of the machine, by how its id begins: no other can have it.
+VENDORS = {"rocm-": "amd", "gpu-unsupported-by-kfd": "amd", "amdgpu-": "amd", "intel-": "intel", "oneapi-": "intel"}
+ELSEWHERE = ("wsl-", "tf-no-native-windows-")  # causes of Windows
+OF_LINUX = (
+    "dkms-",
+    "nouveau-",
+    "nova-",
+    "secure-boot-",
+    "nvidia-uvm-",
+    "uvm-",
+    "docker-snap",
+    "user-not-in-",
+    "libcuda-so-",
+)
+
+
+def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verdict: Verdict) -> tuple[Candidate, ...]:
+    """Return the likely causes beside the root causes; none where one is certain, or where nothing is wrong."""
+    roots = [one for one in findings if one.key in verdict.root_keys]
+    if verdict.status in SETTLED or any(one.confidence is Confidence.CERTAIN for one in roots):
+        return ()
+    return tuple(_likely(facts, matrix, {one.id for one in roots}))
+
+
+def _likely(facts: Facts, matrix: Matrix, known: Collection[str]) -> Iterator[Candidate]:
+    if not recognised(facts):
+        return
+    held, seen = index(matrix), features(facts)
+    ranked = [one for one in held.rank(seen) if one.cause != NOTHING_WRONG and possible(one.cause, facts)]
+    least = LEAST * sum(one.weight for one in ranked)
+    others = [one for one in ranked if one.cause not in known]
+    for one in (*others[:ALWAYS], *(one for one in others[ALWAYS:MOST] if one.weight >= least)):
+        yield Candidate(
+            id=one.cause,
+            title=title(one.cause),
+            weight=floor(one.weight * FINE) / FINE,
+            because=tuple(_reasons(one, seen)),
+            similar=tuple(
+                Similar(source=source, cause=one.cause) for source in held.similar(one.cause, seen, MOST_SIMILAR)
+            ),
+            decide=decide(one.cause),
+        )
+
+
+def recognised(facts: Facts) -> bool:
+    """Return whether there is anything to rank by: a message, words of the stack, or something that failed."""
+    return bool(facts.messages or facts.words) or any(one.status is Status.FAILED for one in facts.components)
+
+
+def title(cause: str) -> str:
+    """Return what a finding says, in a sentence without its end."""
+    said = rulebook.explain(cause) or cause
+    return " ".join(said.partition("\n\n")[0].split()).rstrip(".")
+
+
+def features(facts: Facts) -> Mapping[str, Because | None]:
+    """Return by name all that candidates are ranked by: words (None), messages, and what is known of components."""
+    seen: dict[str, Because | None] = dict.fromkeys(facts.words)
+    for said in reversed(facts.messages):
+        seen[f"{MESSAGE}:{said.kind}"] = Because(
+            component=MESSAGE, fact=said.kind, value=said.line, source=said.origin, strength=said.strength
+        )
+    for one in facts.components:
+        seen.update(_of(one))
+    return seen
+
+
+def _of(one: Component) -> Iterator[tuple[str, Because]]:
+    def spelt(fact: str, value: JsonValue, strength: Strength | None = None) -> tuple[str, Because]:
+        learnt = strength or Strength.MEASURED
+        because = Because(component=one.id, fact=fact, value=value, source=one.source, strength=learnt)
+        return f"{one.id}:{fact}={value}", because
+
+    yield spelt("status", one.status.value)
+    for copy in one.instances:
+        held = {**copy.facts, "build": (copy.build or "")[:4] or None}
+        for fact, value in held.items():
+            short = isinstance(value, str) and NAMED.fullmatch(value)
+            if short or isinstance(value, bool) or (isinstance(value, int) and 0 <= value < MOST_CODE):
+                yield spelt(fact, value, copy.strengths.get(fact))
+
+
+def _reasons(one: Ranked, seen: Mapping[str, Because | None]) -> Iterator[Because]:
+    """Yield what speaks most for a candidate: messages and facts, and the words of the text together."""
+    held = one.because[: 2 * (MOST_REASONS + MOST_WORDS)]
+    known = [because for name in held if (because := seen[name])]
+    yield from known[:MOST_REASONS]
+    words = [name for name in held if seen[name] is None]
+    apart = [one for one in words if not any(one in other.split(" ") for other in words if other != one)]
+    if apart:
+        said = ", ".join(apart[:MOST_WORDS])
+        yield Because(component=TEXT, fact=WORDS, value=said, strength=Strength.STATED)
+
+
+def possible(cause: str, facts: Facts) -> bool:
+    """Return whether a machine like this can have it: its system, and whose GPUs it has, where these are known."""
+    host = f"{facts.host.os or ''}".lower()
+    windows, linux = "windows" in host and not facts.host.wsl, bool(facts.host.kernel) or "linux" in host
+    if (windows and cause.startswith(OF_LINUX)) or (linux and not facts.host.wsl and cause.startswith(ELSEWHERE)):
+        return False
+    wanted = next((vendor for start, vendor in VENDORS.items() if cause.startswith(start)), None)
+    makers = {vendor for name, vendor in GPUS.items() if _present(facts.find(name))}
+    return wanted is None or not makers or wanted in makers
+
+
+GPUS: Mapping[str, str] = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}
+
+
+def _present(one: Component | None) -> bool:
+    return one is not None and one.status is Status.PRESENT

@@ -1,0 +1,165 @@
+"""Broken requirements on versions and builds, each with one finding: what a rule says, else what its record says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.inventory import from_text, gpus
+from gpustack.diagnose.machine.values import because, version
+from gpustack.diagnose.requirements.of_versions import OTHER, PAIRS, SPOKEN, Pair
+from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.command import NAME, Command, sh
+from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+
+
+def pair(contract: Contract) -> Pair:
+    """Return what a requirement is reported as when it is broken."""
+    if contract.kind == "cuda" and contract.from_ == "cuda-toolkit":
+        return replace(PAIRS["cuda"], building=True, severity=Severity.WARNING)
+    return PAIRS.get(f"{contract.kind} {contract.to}") or PAIRS.get(contract.kind) or OTHER
+
+
+def saying(contract: Contract, findings: Iterable[Finding]) -> Finding | None:
+    """Return the finding that says that a requirement is broken: of its Python and component before any other."""
+    how = pair(contract)
+    ids = (how.finding, *how.said_by)
+    fitting = [one for one in findings if one.id in ids or (contract.row and one.row == contract.row)]
+    if contract.environment:
+        near = [one for one in fitting if contract.environment in (one.instance or "")]
+        fitting = near or [one for one in fitting if ":/" not in (one.instance or "")]
+
+    def rank(one: Finding) -> tuple[bool, bool, int]:
+        return one.severity not in AT_FAULT, not _about(contract, one), ids.index(one.id) if one.id in ids else len(ids)
+
+    return min(fitting, key=rank, default=None)
+
+
+def tied(contract: Contract, findings: Sequence[Finding]) -> Contract:
+    """Return a contract with the key of the finding that says that it is broken.
+
+    One that only a remark speaks of is limited; one that would only hurt some, or was not sure, is broken where a
+    finding of its own kind says so.
+    """
+    if contract.finding or contract.status is Kept.OK:
+        return contract
+    found, broken = saying(contract, findings), contract.status is Kept.BROKEN
+    if found is None or not (broken or (found.id == pair(contract).finding and _about(contract, found))):
+        return contract
+    if found.severity not in AT_FAULT:
+        return replace(contract, status=Kept.LIMITED) if broken else contract
+    return replace(contract, status=Kept.BROKEN, finding=found.key)
+
+
+def _about(contract: Contract, finding: Finding) -> bool:
+    return contract.from_ in {finding.component, (finding.instance or "").partition(":")[0]}
+
+
+def spoken(findings: Iterable[Finding], contracts: Iterable[Contract]) -> Iterator[Contract]:
+    """Yield the requirement of each finding that rests on words alone, so that nothing was compared."""
+    drawn = {one.finding for one in contracts}
+    for one in findings:
+        record = RECORDS.get(one.id)
+        ends = SPOKEN.get(one.id) or ((record.component, record.component, "state") if record else None)
+        if ends is None or one.severity not in AT_FAULT or one.key in drawn:
+            continue
+        name, _, place = (one.instance or "").partition(":/")
+        from_ = next((end for end in (place and name, one.component) if end and end != ends[1]), ends[0])
+        seen = next((str(why.value) for why in one.because if why.value is not None), "as a program says")
+        yield Contract(
+            from_=from_,
+            to=ends[1],
+            kind=ends[2],
+            needs=one.title,
+            found=" ".join(seen.split())[:120],
+            status=Kept.BROKEN,
+            row=one.row,
+            environment=f"/{place}" if place else None,
+            finding=one.key,
+        )
+
+
+def findings(
+    contracts: Iterable[Contract], known: Sequence[Finding], facts: Facts, matrix: Matrix, purpose: Purpose
+) -> Iterator[Finding]:
+    """Yield what no rule says: one finding for all broken requirements of one kind on one thing."""
+    groups: dict[str, list[Contract]] = {}
+    for one in contracts:
+        builds = purpose is Purpose.BUILD and one.status is Kept.LIMITED and pair(one).building
+        if (one.status is Kept.BROKEN or builds) and saying(one, known) is None:
+            how = pair(one)
+            mark = "" if how.whole else f"{one.from_}:{one.environment}" if one.environment else one.from_
+            groups.setdefault(f"{how.finding}@{mark}", []).append(one)
+    for key, group in groups.items():
+        yield _finding(group, key.partition("@")[2] or None, facts, matrix)
+
+
+def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matrix: Matrix) -> Finding:
+    first, how = group[0], pair(group[0])
+    words = [f"{_name(one, facts, matrix)} needs {one.needs}; found {one.found}" for one in group]
+    light = from_text(facts) and all(map(_near, group))  # nobody saw whether it hurts
+    commands = _commands(first, how, facts, matrix)
+    return Finding(
+        id=how.finding,
+        instance=instance,
+        severity=Severity.INFO if light else how.severity,
+        layer=how.layer,
+        component=how.component or first.from_,
+        title=words[0][:190],
+        detail=" ".join(f"{one}." for one in words[1:]),
+        because=tuple(dict.fromkeys(ground for one in group for ground in _grounds(one, facts))),
+        row=first.row,
+        fix=Fix(
+            text=f"{fixes.place(facts) if how.driver else ''}{how.remedy}",
+            commands=commands,
+            needs_root=any("sudo " in str(one) for one in commands),
+            needs_reboot=how.driver,
+            verify=sh("gpustack doctor"),
+        ),
+        confidence=Confidence.LIKELY if from_text(facts) else Confidence.CERTAIN,
+    )
+
+
+def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
+    if how.driver:
+        return fixes.driver(facts, matrix)
+    return (
+        how.commands(facts) if how.commands else (sh("gpustack matrix plan {subject}", subject=NAME(contract.from_)),)
+    )
+
+
+def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
+    """Return the name and version of what needs something; of GPUs those that the row is about."""
+    if contract.from_ != "gpu":
+        return f"{contract.from_} {version(facts, contract.from_) or ''}".strip()
+    names: dict[str, bool] = {}
+    for gpu in gpus(facts):
+        arch = matrix.arch(gpu.capability) if gpu.capability else None
+        span = matrix.span(arch.name.partition(" ")[0]) if arch else None
+        if gpu.name:
+            names[gpu.name] = contract.row in {one.row for one in (arch, span) if one}
+    return ", ".join([name for name, about in names.items() if about] or names) or "The GPU"
+
+
+def _near(contract: Contract) -> bool:
+    """Return whether a version differs from the one that is pinned in its last number alone."""
+    wanted, found = (numbers(said.rpartition(" ")[2].lstrip("=")) for said in (contract.needs, contract.found))
+    return "==" in contract.needs and len(wanted) > len(wanted[:2]) and wanted[:2] == found[:2]
+
+
+def _grounds(contract: Contract, facts: Facts) -> Iterator[Because]:
+    """Yield the versions of both ends as far as they are known, else what was found."""
+    held = [one for one in (because(facts, end, "version") for end in (contract.from_, contract.to)) if one.value]
+    yield from held
+    if len(held) < 2:  # noqa: PLR2004 - one end has no version
+        yield Because(component=contract.to, fact=contract.kind, value=contract.found, source="")

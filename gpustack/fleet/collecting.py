@@ -1,0 +1,221 @@
+"""Asking every node for its snapshot, by the launcher that the site runs already; a dead node costs its own answer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpustack.errors import UsageError
+from gpustack.fleet import nodes
+from gpustack.model import writing
+
+if TYPE_CHECKING:
+    from gpustack.matrix.subjects.fleet import Engine
+
+SNAPSHOT, BENCH = "gpustack.snapshot/1", "gpustack.bench/1"
+ASKED = {SNAPSHOT: ("snapshot",), BENCH: ("bench", "--quick", "--format", "json")}
+SUFFIX = {SNAPSHOT: "", BENCH: ".bench"}
+MOST_BYTES = 32_000_000  # of one answer
+LAST = 300  # letters of what a failing command said
+GRACE = 2.0  # seconds from the friendly end of a command to the hard one
+FIRST_BRACE = b"{"
+
+
+Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How nodes are asked: ``program`` is gpustack as the nodes call it, ``seconds`` the time of one attempt.
+
+    ``reach`` runs words on a node and gives what they wrote, and why they failed or an empty text.
+    """
+
+    reach: Reach
+    folder: Path
+    program: tuple[str, ...] = ("gpustack",)
+    bench: bool = False
+    seconds: float = 60.0
+    attempts: int = 2
+    width: int = 64
+    again: bool = False
+
+
+@dataclass(slots=True)
+class Collected:
+    """Which nodes answered, which had answered before, and why the others did not."""
+
+    answered: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def names(engine: Engine, seconds: float) -> tuple[str, ...]:
+    """Return the names of all nodes, as the engine lists them; raises UsageError where it lists none."""
+    if not engine.nodes:
+        raise UsageError(f"{engine.name} lists no nodes: name them with --nodes, as in --nodes 'gpu[001-128]'")
+    answer, why = _run(engine.nodes, seconds)
+    if why:
+        raise UsageError(f"{engine.nodes[0]} lists no nodes: {why}")
+    found = tuple(dict.fromkeys(one for one in answer.decode("utf-8", "replace").split() if nodes.NAME.fullmatch(one)))
+    if not found:
+        raise UsageError(f"{engine.nodes[0]} lists no nodes: name them with --nodes")
+    return found
+
+
+def collect(plan: Plan, wanted: Sequence[str], told: Callable[[int, int, str], object] | None = None) -> Collected:
+    """Ask nodes, write what each says to ``NODE.json.gz``, and why others are missing to ``missing.json``.
+
+    Nodes whose files are there already are not asked again. Raises OutputError where nothing can be written.
+    """
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    done = Collected()
+    left: list[str] = []
+    for name in wanted:
+        (done.kept if not plan.again and _there(plan, name) else left).append(name)
+    with ThreadPoolExecutor(max(1, min(plan.width, len(left)))) as pool:
+        running = {pool.submit(_node, plan, name): name for name in left}
+        try:
+            for number, one in enumerate(as_completed(running), 1):
+                name, why = running[one], one.result()
+                if why:
+                    done.missing[name] = why
+                else:
+                    done.answered.append(name)
+                if told:
+                    told(number, len(left), name)
+        except BaseException:  # Ctrl-C: what has answered is there, and the next run asks the rest
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            _note(plan.folder, done, wanted)
+    return done
+
+
+def _there(plan: Plan, name: str) -> bool:
+    wanted = (SNAPSHOT, BENCH) if plan.bench else (SNAPSHOT,)
+    return all((plan.folder / f"{name}{SUFFIX[schema]}.json.gz").exists() for schema in wanted)
+
+
+def _note(folder: Path, done: Collected, wanted: Sequence[str]) -> None:
+    """Write who is missing and why; what earlier runs said of nodes that this one did not ask is kept."""
+    _, before = nodes.look(folder) if any(folder.iterdir()) else ((), {})
+    kept = {name: why for name, why in before.items() if name not in wanted}
+    missing = dict(sorted({**kept, **done.missing}.items()))
+    writing.write(folder / nodes.MISSING, json.dumps(missing, indent=1) + "\n")
+
+
+def _node(plan: Plan, name: str) -> str:
+    """Ask one node for all that is wanted; return why it is missing, or an empty text."""
+    for schema in (SNAPSHOT, BENCH) if plan.bench else (SNAPSHOT,):
+        path = plan.folder / f"{name}{SUFFIX[schema]}.json.gz"
+        if path.exists() and not plan.again:
+            continue
+        why = ""
+        for _ in range(plan.attempts):
+            answer, why = plan.reach(name, (*plan.program, *ASKED[schema]), plan.seconds)
+            why = why or _invalid(answer, schema)
+            if not why:
+                writing.write(path, gzip.compress(answer[answer.index(FIRST_BRACE) :], 6))
+                break
+        if why:
+            return why if schema == SNAPSHOT else f"no bench: {why}"
+    return ""
+
+
+def launcher(row: Engine, image: str = "") -> Reach:
+    """Return what runs words on a node by the launcher of a row."""
+
+    def reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
+        return _run((*command(row, name, seconds, image), *words), seconds)
+
+    return reach
+
+
+def command(row: Engine, name: str, seconds: float, image: str = "") -> tuple[str, ...]:
+    """Return the argument list that reaches a node, whose name has passed the check of names."""
+    blanks: Mapping[str, str] = {
+        "{node}": name,
+        "{limit}": str(max(1, int(seconds))),
+        "{image}": image,
+        "{overrides}": json.dumps({"spec": {"nodeName": name}}),
+    }
+    return tuple(_filled(word, blanks) for word in row.command)
+
+
+def _filled(word: str, blanks: Mapping[str, str]) -> str:
+    for blank, value in blanks.items():
+        word = word.replace(blank, value)
+    return word
+
+
+def _invalid(answer: bytes, schema: str) -> str:
+    """Return why an answer is not what was asked for, or an empty text; a banner before the JSON is passed over."""
+    start = answer.find(FIRST_BRACE)
+    try:
+        said = json.loads(answer[start:]) if start >= 0 else None
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        shown = " ".join(answer[-LAST:].decode("utf-8", "replace").split())
+        return f"its answer is no JSON: {shown[-100:] or 'nothing'}"
+    if said.get("schema") != schema:
+        return f"its answer is {str(said.get('schema'))[:60]}, not {schema}: another version of gpustack?"
+    return ""
+
+
+def _run(words: Sequence[str], seconds: float) -> tuple[bytes, str]:
+    """Run one command; return what it wrote to standard output, and why it failed or an empty text."""
+    try:
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return b"", f"{words[0]} cannot be run: {error.strerror}"
+    try:
+        answer, said = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _end(child)
+        return b"", f"no answer within {seconds:g} s"
+    except BaseException:
+        _end(child)
+        raise
+    if len(answer) > MOST_BYTES:
+        return b"", f"it wrote more than {MOST_BYTES // 1_000_000} MB"
+    if child.returncode and FIRST_BRACE not in answer:
+        shown = " ".join(said[-LAST:].decode("utf-8", "replace").split())
+        return b"", f"{words[0]} ended with {child.returncode}: {shown[-200:] or 'it said nothing'}"
+    return answer, ""
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a command and all that it started."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, sign)
+            child.communicate(timeout=GRACE)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+        break
+
+
+def engine(engines: Sequence[Engine], name: str) -> Engine:
+    """Return the engine of this name; raises UsageError for another."""
+    found = next((one for one in engines if one.name == name), None)
+    if found is None:
+        raise UsageError(f"no engine is called {name!r}: {', '.join(one.name for one in engines)} are known")
+    return found

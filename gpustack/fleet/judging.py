@@ -1,0 +1,167 @@
+"""All recorded nodes judged together: twins once, facts against the majority, figures against those of their kind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from gpustack import __version__
+from gpustack.fleet import drift, figures, looking, nodes
+from gpustack.matrix import Matrix
+from gpustack.model.fleet import Drift, FleetReport, Missing, NodeClass
+from gpustack.model.report import Health, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from gpustack.fleet.looking import Said, Seen
+
+BATCH = 32  # nodes that a process is given at once
+FEW = 64  # nodes for which no other process is started
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is known of all nodes so far."""
+
+    seen: dict[str, Seen] = field(default_factory=dict)
+    parts: dict[bytes, drift.Part] = field(default_factory=dict)
+    layouts: dict[drift.Layout, drift.Layout] = field(default_factory=dict)
+    unread: list[Missing] = field(default_factory=list)
+    samples: dict[tuple[str, str, str], figures.Sample] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def add(self, one: Seen) -> None:
+        """Take in what is known of one node."""
+        if one.why is not None:
+            self.missing[one.name] = one.why
+            return
+        self.parts.update(one.parts)
+        self.unread += [Missing(node=one.name, why=why) for why in one.complaints]
+        for id_, unit, measured in one.figures:
+            key = (id_, one.kind, one.branch)
+            self.samples.setdefault(key, figures.Sample(unit)).add(measured)
+        layout = self.layouts.setdefault(one.layout, one.layout)  # one object for twins
+        self.seen[one.name] = replace(one, layout=layout, parts={}, figures=(), complaints=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A fleet's report, and what it rests on."""
+
+    report: FleetReport
+    gathered: Gathered
+
+
+def judge(
+    folder: Path,
+    *,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Whole:
+    """Return what is to be said of the nodes whose files lie in a folder, and what is known of each.
+
+    Twins, which differ in nothing that any requirement or rule reads, are judged once. Raises InputError where the
+    folder holds no node.
+    """
+    began = time.monotonic()
+    there, missing = nodes.look(folder)
+    whole = Gathered(missing=dict(missing))
+    paths = {one.name: one.snapshot for one in there}
+    with _processes(workers, len(there)) as spread:
+        for batch in spread(looking.look, _batches(there)):
+            for one in batch:
+                whole.add(one)
+            if progress:
+                progress(len(whole.seen) + len(whole.missing), len(there))
+        firsts = {one.judged: one.name for one in reversed(whole.seen.values())}
+        order = sorted(firsts.items(), key=lambda one: one[1])
+        asked = [(digest, path) for digest, name in order if (path := paths[name])]
+        verdicts = dict(pair for batch in spread(looking.judge, _batches(asked)) for pair in batch)
+    classes = tuple(_classes(whole, verdicts))
+    report = FleetReport(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
+        taken=max((one.taken for one in whole.seen.values()), default=""),
+        nodes=len(whole.seen) + len(whole.missing),
+        status=_statuses(classes, len(whole.missing)),
+        classes=classes,
+        drift=drift.gathered([one for kind in _kinds(whole) for one in _drifts(kind, whole)]),
+        figures=tuple(figures.judged(*key, sample) for key, sample in sorted(whole.samples.items())),
+        missing=tuple(Missing(node=name, why=why) for name, why in sorted(whole.missing.items())),
+        unread=tuple(whole.unread),
+        labels={name: held for name, held in (labels or {}).items() if name in whole.seen or name in whole.missing},
+        seconds=round(time.monotonic() - began, 3),
+    )
+    return Whole(report=report, gathered=whole)
+
+
+class _processes:  # noqa: N801 - used as a function is
+    """A way to spread work over processes: ``spread(work, batches)`` yields what each batch gave, in order."""
+
+    def __init__(self, workers: int | None, count: int) -> None:
+        wanted = workers or len(os.sched_getaffinity(0))
+        self.pool = ProcessPoolExecutor(wanted) if wanted > 1 and count > FEW else None
+
+    def __enter__(self) -> Callable[..., Iterator[Any]]:
+        return self.pool.map if self.pool else map
+
+    def __exit__(self, *_: object) -> None:
+        if self.pool:
+            self.pool.shutdown(cancel_futures=True)
+
+
+def _batches(things: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    left = iter(things)
+    while batch := tuple(islice(left, BATCH)):
+        yield batch
+
+
+def _classes(whole: Gathered, verdicts: Mapping[bytes, Said]) -> Iterator[NodeClass]:
+    """Yield the nodes of which the same is to be said, the worst first, then the most."""
+    grouped: dict[tuple[str, tuple[str, ...], str], list[tuple[str, bytes]]] = {}
+    for name, one in whole.seen.items():
+        status, _, roots = verdicts[one.judged]
+        grouped.setdefault((status, roots, one.kind), []).append((name, one.judged))
+    found = [
+        NodeClass(
+            status=Health(status),
+            kind=kind,
+            root_causes=roots,
+            findings=verdicts[members[0][1]][1],
+            nodes=tuple(sorted(name for name, _ in members)),
+        )
+        for (status, roots, kind), members in grouped.items()
+    ]
+    yield from sorted(found, key=lambda one: (_rank(one), -one.count, one.nodes))
+
+
+def _rank(one: NodeClass) -> int:
+    order = (Health.BROKEN, Health.UNKNOWN, Health.DEGRADED, Health.NO_GPU, Health.HEALTHY)
+    return order.index(one.status)
+
+
+def _statuses(classes: Sequence[NodeClass], missing: int) -> dict[str, int]:
+    counted: Counter[str] = Counter()
+    for one in classes:
+        counted[one.status.value] += one.count
+    counted["missing"] = missing
+    return {name: count for name, count in counted.items() if count}
+
+
+def _kinds(whole: Gathered) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.kind for one in whole.seen.values()))
+
+
+def _drifts(kind: str, whole: Gathered) -> Iterator[Drift]:
+    twins: dict[drift.Layout, list[str]] = {}
+    for name, one in whole.seen.items():
+        if one.kind == kind:
+            twins.setdefault(one.layout, []).append(name)
+    return drift.drifts(kind, twins, whole.parts)

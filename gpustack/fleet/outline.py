@@ -1,0 +1,229 @@
+"""What of a recorded machine decides its verdict, so that twins are judged once; and what makes it the machine it is.
+
+Numbers that only limits read count by the outcome of their limits: 31 °C and 47 °C are the same, 88 °C is not. What
+no requirement and no rule reads (``informational`` in facts.toml), times and names do not count at all. Everything
+else counts as it is, so that a fact which nobody thought of makes two classes, never a wrong verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from gpustack.matrix.facts import Schema
+from gpustack.matrix.subjects import fleet, health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.facts import Node
+
+UUIDS = tuple(
+    re.compile(f"{kind}-[0-9a-fA-F][0-9a-fA-F-]{{7,}}") for kind in ("GPU", "MIG")
+)  # one beginning each: fast
+ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")  # of a PCI function
+INSIDE = frozenset({"seconds", "calls", "facts", "instances"})
+IN_USE = ("status", "version", "build")
+MOST_KEPT = 5_000  # parts in memory
+MOST_OF_ONE = 64  # values of a fact; one with more is another for every machine
+EVERY, EACH = "[]", "*"
+DROP = object()
+Value = Any  # of JSON, as it was decoded
+
+
+@dataclass(slots=True)
+class Step:
+    """One place in the facts of a component, and how what stands there counts.
+
+    ``limits`` and ``above`` decide a number; ``judged``: it reaches the verdict; ``stable``: it is the machine's own.
+    """
+
+    component: str
+    path: str
+    node: Node | None
+    judged: bool = True
+    stable: bool = True
+    limits: tuple[health.Limit, ...] = ()
+    above: tuple[float, ...] = ()
+    fleeting: bool = False
+    below: dict[str, Step] = field(default_factory=dict)
+    values: set[str] = field(default_factory=set)
+
+    def own(self, value: str) -> str:
+        """Return a value; of what has more values than machines of one make ever have, no more is kept."""
+        self.values.add(value)
+        if len(self.values) > MOST_OF_ONE:
+            self.stable = False
+        return value
+
+    def outcome(self, value: float, held: Mapping[str, Value]) -> Value:
+        """Return what the limits say of a number; the number itself where its bounds stand elsewhere."""
+        answers = [value > one for one in self.above]
+        for limit in self.limits:
+            bound = limit.value if limit.value is not None else _least(limit, held)
+            if bound is None:
+                return value
+            answers.append(limit.bad.breaks(float(value), bound - limit.margin))
+        return answers
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The outline of the facts of one copy: as text what is judged, and by place what is the machine's own."""
+
+    judged: str
+    stable: tuple[tuple[str, str], ...]
+    digest: bytes
+
+    @classmethod
+    def of(cls, judged: str, stable: tuple[tuple[str, str], ...]) -> Part:
+        """Return a part with its digest of what is the machine's own."""
+        return cls(judged, stable, blake2b(str(stable).encode(), digest_size=8).digest())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """A digest of what of a machine is judged, and its parts by place: ``component[copy]/``."""
+
+    judged: bytes
+    parts: tuple[tuple[str, Part], ...] = field(repr=False)
+
+
+class Outlines:
+    """Makes outlines by the schema and the rows of one matrix; parts that many machines share are made once."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        """Read which facts are limited, and which of them rows read as they are."""
+        self.schema, self.identity, self.fleeting = Schema(matrix), fleet.identity(matrix), fleet.fleeting(matrix)
+        self.limits: dict[tuple[str, str], list[health.Limit]] = {}
+        self.above: dict[tuple[str, str], list[float]] = {}
+        self.exact: set[tuple[str, str]] = set()
+        self.roots: dict[str, Step] = {}
+        self.made: dict[tuple[str, str], Part] = {}
+        duties: tuple[health.Duty, ...] = (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix))
+        for duty in duties:
+            if isinstance(duty, health.Limit):
+                self.limits.setdefault((duty.of, duty.path.text), []).append(duty)
+                self.exact.update((duty.of, one.text) for one in duty.bound)
+            elif isinstance(duty, health.Alike) or (isinstance(duty, health.State) and (duty.expect or duty.never)):
+                self.exact.add((duty.of, duty.path.text))
+            for one in (*duty.when, *duty.either):
+                of = {"fact": duty.of, "gpu": "gpu"}.get(one.place, one.place)
+                if one.is_ is not None or one.isnt is not None:
+                    self.exact.add((of, one.path.text))
+                elif one.above is not None:
+                    self.above.setdefault((of, one.path.text), []).append(one.above)
+
+    def of(self, text: str) -> tuple[Outline, Mapping[str, Value]]:
+        """Return the outline of a snapshot, and the snapshot decoded; raises ValueError where it is none."""
+        names: dict[str, str] = {}
+        for uuid in UUIDS:
+            text = uuid.sub(lambda one: names.setdefault(one[0], f"uuid-{len(names)}"), text)
+        said = json.loads(text)
+        host = {name: held for name, held in (said.get("host") or {}).items() if name != "hostname"}
+        whole = {name: said.get(name) for name in ("schema", "not_seen", "messages", "deep", "environments")}
+        own = tuple((name, str(one)) for name, one in host.items() if one is not None)
+        parts = [("host/", Part.of(_text([host, whole]), own))]
+        for component in said.get("components") or ():
+            parts += self._component(component)
+        judged = blake2b(digest_size=16)
+        for at, part in parts:
+            judged.update(f"{at}{part.judged}".encode())
+        return Outline(judged=judged.digest(), parts=tuple(parts)), said
+
+    def _component(self, component: Mapping[str, Value]) -> Iterator[tuple[str, Part]]:
+        name, copies = str(component.get("id")), component.get("instances") or ()
+        asked = component.get("calls") or ()
+        calls = [[one.get("name"), one.get("outcome"), int(one.get("seconds") or 0)] for one in asked]
+        plain = {key: held for key, held in component.items() if key not in INSIDE}
+        own = tuple((key, str(plain[key])) for key in IN_USE if plain.get(key) is not None)
+        yield f"{name}/", Part.of(_text([plain, calls]), own)
+        facts = self._part(name, component.get("facts") or {})
+        yield f"{name}//", Part.of(facts.judged, ()) if copies else facts
+        for number, copy in enumerate(copies):
+            held = {key: one for key, one in copy.items() if key != "facts"}
+            place = (copy.get("facts") or {}).get("pci") or copy.get("key")
+            at = f"{name}[{place if isinstance(place, str) and ADDRESS.fullmatch(place) else number}]/"
+            version = (("version", str(copy["version"])),) if copy.get("version") else ()
+            yield f"{at}/", Part.of(_text(held), version)
+            yield at, self._part(name, copy.get("facts") or {})
+
+    def _part(self, component: str, facts: Mapping[str, Value]) -> Part:
+        """Return the outline of the facts of one copy."""
+        text = _text(facts)
+        key = (component, text)
+        if key not in self.made:
+            if len(self.made) > MOST_KEPT:
+                self.made.clear()
+            stable: list[tuple[str, str]] = []
+            kept = self._walked(facts, self._root(component), "", facts, stable)
+            self.made[key] = Part.of(blake2b(_text(kept).encode(), digest_size=16).hexdigest(), tuple(stable))
+        return self.made[key]
+
+    def _walked(
+        self, value: Value, step: Step, shown: str, held: Mapping[str, Value], stable: list[tuple[str, str]]
+    ) -> Value:
+        """Return what of a value is judged (DROP: nothing), and add to ``stable`` what is the machine's own."""
+        if isinstance(value, dict):
+            below = {}
+            for name, one in value.items():
+                at = f"{shown}.{name}" if shown else name
+                kept = self._walked(one, step.below.get(name) or self._next(step, name), at, held, stable)
+                if kept is not DROP:
+                    below[name] = kept
+            return below
+        if isinstance(value, list):
+            inner = step.below.get(EVERY) or self._next(step, EVERY)
+            each = (self._walked(one, inner, f"{shown}[{place}]", held, stable) for place, one in enumerate(value))
+            return [one for one in each if one is not DROP]
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        if step.stable and value is not None and not (numeric and (step.limits or step.fleeting or not step.judged)):
+            stable.append((shown, step.own(str(value))))
+        if not step.judged:
+            return DROP
+        return step.outcome(value, held) if numeric and (step.limits or step.above or step.fleeting) else value
+
+    def _root(self, component: str) -> Step:
+        if component not in self.roots:
+            self.roots[component] = Step(component, "", self.schema.roots.get(component))
+        return self.roots[component]
+
+    def _next(self, step: Step, name: str) -> Step:
+        """Return the place below another, as the schema and the rows have it."""
+        path = f"{step.path}{EVERY}" if name == EVERY else f"{step.path}.{name}" if step.path else name
+        nodes = step.node.below if step.node else {}
+        node = nodes.get(name) or (nodes.get(EACH) if name != EVERY else None)
+        fact, key = node.fact if node else None, (step.component, path)
+        exact, informational = key in self.exact, bool(fact and fact.informational)
+        step.below[name] = Step(
+            component=step.component,
+            path=path,
+            node=node,
+            judged=exact or not informational,
+            stable=name not in self.identity,
+            limits=() if exact else tuple(self.limits.get(key, ())),
+            above=() if exact else tuple(self.above.get(key, ())),
+            fleeting=not exact and key in self.fleeting,
+        )
+        return step.below[name]
+
+
+def _least(limit: health.Limit, held: Mapping[str, Value]) -> float | None:
+    """Return the least of the facts beside a number that bound it; None where one of them is a list's."""
+    found = []
+    for path in limit.bound:
+        if any(path.each):
+            return None
+        at: Value = held
+        for name in path.names:
+            at = at.get(name) if isinstance(at, dict) else None
+        if isinstance(at, int | float) and not isinstance(at, bool) and at > 0:
+            found.append(float(at))
+    return min(found, default=None)
+
+
+_text = json.JSONEncoder(separators=(",", ":")).encode

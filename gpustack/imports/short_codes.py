@@ -1,0 +1,75 @@
+"""Error numbers and names that stand alone ("nvmlInit returned 18", "cuInit(0) = 802"): read as their messages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.imports.messages import Found
+from gpustack.matrix.spelling import squash
+from gpustack.matrix.subjects.codes import FAMILIES, numbers
+from gpustack.matrix.subjects.messages import patterns
+from gpustack.model.facts import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpustack.matrix import Matrix
+    from gpustack.matrix.subjects.codes import Number
+
+# A library by its own name or by that of one of its functions, and the number that it answers with.
+ANSWERED = re.compile(
+    r"(?<![\w./-])(?:(?P<nvml>nvml[A-Z]\w{2,60}|pynvml|NVML(?:Error|_ERROR)?)|(?P<cudnn9>cudnn[A-Z]\w{2,60}|cuDNN)"
+    r"|(?P<cuda>cu(?:da)?[A-Z]\w{2,60}|CUDA(?: (?:driver|runtime))?))(?:\([^()\n]{0,60}\))?"
+    r"(?:[ \t:=()>,-]|\b(?:init(?:iali[sz]ation)?|call|API|error|err|code|status|number|rc|ret|result"
+    r"|return(?:ed|s|ing)?|gives?|gave|got|with|is|was|failed|fails|answer(?:s|ed)?|threw|raised)\b){1,10}"
+    r"(?P<number>\d{1,4})(?![\w.%]|,\d| ?(?:GPU|device|card|MiB|MB|GB|byte|time|second|minute|hour|core|thread)s?\b)",
+)
+SHORTEST = 8  # letters of a name that is not written as the header has it: "driver not loaded"
+LONGEST = 300
+MOST = 20
+NOT_HERE = re.compile(r"\b(?:no|without|never|not|isn't|instead of|fixed|solved) ?(?:any )?$", re.IGNORECASE)
+ANSWERING = re.compile(
+    r"error|\berr\b|code|status|\brc\b|\bret\b|result|return|fail|=|->|gives|gave|\bgot\b|answer|raised|threw",
+    re.IGNORECASE,
+)
+
+
+def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tuple[Found, ...]:
+    """Return what numbers and names of errors mean, each kind once, where no message (``known``) has said it."""
+    kinds = {one.message.kind for one in known}
+    found: dict[str, Found] = {}
+    for line in text.split("\n"):
+        if len(found) >= MOST:
+            break
+        for code in _read(line[:LONGEST], matrix):
+            if code.message and code.message not in kinds and code.message not in found:
+                found[code.message] = _found(code, " ".join(line[:LONGEST].split()), origin, matrix)
+    return tuple(found.values())
+
+
+def _read(line: str, matrix: Matrix) -> Iterator[Number]:
+    """Yield the numbers with a message of their own that a line gives, by number or by name."""
+    for match in ANSWERED.finditer(line):
+        if ANSWERING.search(line, match.start(), match.start("number")) and not NOT_HERE.search(line[: match.start()]):
+            family = next(name for name in ("nvml", "cudnn9", "cuda") if match[name])
+            yield from (one for one in _of(family, matrix) if one.number == int(match["number"]))
+    if "nvml" in line.lower():
+        said = squash(line)
+        yield from (one for one in _of("nvml", matrix) if len(_plain(one)) >= SHORTEST and _plain(one) in said)
+
+
+def _of(family: str, matrix: Matrix) -> Iterator[Number]:
+    table = next(one for one in FAMILIES if one.id == family)
+    return (one for one in numbers(matrix, table) if one.message)
+
+
+def _plain(code: Number) -> str:
+    """Return a name without its beginning, squashed: NVML_ERROR_DRIVER_NOT_LOADED is drivernotloaded."""
+    return squash(code.name.partition("ERROR_")[2])
+
+
+def _found(code: Number, line: str, origin: str, matrix: Matrix) -> Found:
+    row = next(one for one in patterns(matrix) if one.kind == code.message)
+    values = {**row.values, "code": str(code.number)}
+    return Found(Message(kind=row.kind, line=line, origin=origin, values=values), row, whole=False)

@@ -1,0 +1,130 @@
+"""The index of candidates: which words, messages and facts speak for which cause, and the recorded machines behind it.
+
+``tools/cases`` makes it of the recorded cases. A line of ``features`` is a name, how much it tells at all, and what it
+weighs for each cause that it speaks for; a line of ``cases`` is a cause, a thread, and what was telling in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from math import exp, sqrt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+TABLE = "candidates"
+NOTHING_WRONG = "none"  # the cause of a machine whose stack is well
+SCALE = 100  # weights are written as whole hundredths, in two digits to the base 36
+DIGITS, STEP = 36, 4  # of a weight: two digits for the cause, two for the number
+SHORTEST = 3  # letters of a part of a word
+MOST_LETTERS = 100_000  # of a text, at its beginning and at its end
+_WORD = re.compile(r"[a-z_][a-z0-9_]{0,60}(?:[.+-][a-z0-9_]{1,60}){0,12}|\d{1,12}(?:\.\d{1,6})?")
+_PARTS = re.compile(r"[._+-]")
+
+
+def tokens(text: str) -> frozenset[str]:
+    """Return the words of a text, their parts, and pairs of words that follow each other; of versions two numbers."""
+    if len(text) > 2 * MOST_LETTERS:
+        text = f"{text[:MOST_LETTERS]}\n{text[-MOST_LETTERS:]}"
+    found: list[str] = []
+    for word in _WORD.findall(text.lower()):
+        found.append(word)
+        parts = _PARTS.split(word) if not word[0].isdigit() else ()
+        found += [part for part in parts if len(part) >= SHORTEST and part != word]
+    return frozenset((*found, *(f"{one} {other}" for one, other in pairwise(found))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A cause, its share of the likelihood, and the features that speak for it, the strongest first."""
+
+    cause: str
+    weight: float
+    because: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What speaks for what.
+
+    ``bases`` are what a cause weighs by itself, ``sharpness`` how far apart weights are, ``names`` words of the stack.
+    """
+
+    causes: tuple[str, ...]
+    bases: tuple[float, ...]
+    sharpness: float
+    features: Mapping[str, str]
+    names: frozenset[str]
+    cases: tuple[str, ...]
+
+    def words(self, text: str) -> frozenset[str]:
+        """Return the words of a text that the index knows; none where it has no word of the names of the stack."""
+        known = tokens(text) & self.features.keys()
+        return known if any("_" in word or word in self.names for word in known) else frozenset()
+
+    def rank(self, seen: Collection[str]) -> tuple[Ranked, ...]:
+        """Return the causes by what was seen, the likeliest first, with shares of one whole."""
+        held = {one: _numbers(self.features[one]) for one in sorted(seen) if one in self.features}
+        length = sqrt(sum(tells**2 for tells, _ in held.values()))
+        if not length:
+            return ()
+        scores = [base * sum(tells for tells, _ in held.values()) / length for base in self.bases]
+        spoken: list[list[tuple[float, str]]] = [[] for _ in self.causes]
+        for name, (tells, weights) in held.items():
+            for cause, weight in weights:
+                scores[cause] += tells / length * weight
+                spoken[cause].append((tells * weight, name))
+        best = max(scores)
+        parts = [exp((score - best) * self.sharpness) for score in scores]
+        ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
+        return tuple(
+            Ranked(cause=cause, weight=part / sum(parts), because=tuple(name for _, name in sorted(speaks)[::-1]))
+            for part, cause, speaks in ranked
+        )
+
+    def similar(self, cause: str, seen: Collection[str], most: int) -> tuple[str, ...]:
+        """Return the threads of the recorded machines of a cause that share most with what was seen."""
+        names, at = tuple(self.features), self.causes.index(cause)
+        alike: dict[str, float] = {}
+        for line in self.cases:
+            number, source, held = line.split("\t")
+            if int(number) == at:
+                shared = [names[int(one, DIGITS)] for one in held.split()]
+                tells = sum(_number(self.features[one][:2]) ** 2 for one in shared if one in seen)
+                alike[source] = max(tells, alike.get(source, 0.0))
+        near = sorted((-tells, source) for source, tells in alike.items() if tells)
+        return tuple(source for _, source in near[:most])
+
+
+def _number(digits: str) -> float:
+    return int(digits, DIGITS) / SCALE
+
+
+def _numbers(line: str) -> tuple[float, tuple[tuple[int, float], ...]]:
+    """Return how much a feature tells, and what it weighs for which causes."""
+    return _number(line[:2]), tuple(_weights(line[2:]))
+
+
+def _weights(line: str) -> Iterator[tuple[int, float]]:
+    for at in range(0, len(line), STEP):
+        yield int(line[at : at + 2], DIGITS), _number(line[at + 2 : at + STEP])
+
+
+@cache
+def index(matrix: Matrix) -> Index:
+    """Return the index, read once."""
+    table = matrix.table(TABLE)
+    lines = (line.partition("\t") for line in table["features"].splitlines())
+    return Index(
+        causes=tuple(table["causes"].split()),
+        bases=tuple(map(float, table["bases"].split())),
+        sharpness=table["sharpness"],
+        features={name: held for name, _, held in lines},
+        names=frozenset(word for name in matrix.systems for word in name.split("-")),
+        cases=tuple(table["cases"].splitlines()),
+    )

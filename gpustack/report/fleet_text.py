@@ -1,0 +1,254 @@
+"""A fleet as text, as a list of nodes, as metrics and as JUnit XML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+from xml.etree import ElementTree as ET
+
+from rich.text import Text
+
+from gpustack.model.fleet import Low, fold
+from gpustack.model.report import Health, Severity
+from gpustack.report.lines import Line, renderer, write
+from gpustack.report.page import clean
+
+if TYPE_CHECKING:
+    from gpustack.model.fleet import (
+        Decoded,
+        Drift,
+        Figures,
+        FleetDifference,
+        FleetReport,
+        History,
+        Matchings,
+        NodeClass,
+    )
+    from gpustack.report.page import Page
+
+Shown = TypeVar("Shown")
+MARKS = {
+    Health.BROKEN: ("bad", "error"),
+    Health.DEGRADED: ("warn", "warning"),
+    Health.UNKNOWN: ("ask", "unknown"),
+    Health.HEALTHY: ("ok", "good"),
+    Health.NO_GPU: ("none", "dim"),
+}
+SHOWN = 6  # drifts, figures and missing nodes that the short form names
+MOST_VALUE = 40
+MOST_CHANGES = 20
+TITLES = 3  # findings of a class that are named
+
+
+def lines(report: FleetReport, page: Page) -> Iterator[Line]:
+    """Yield the lines of what was found in a fleet."""
+    counted = ", ".join(f"{count} {status}" for status, count in report.status.items())
+    yield Line(body=write(page, (f"{report.nodes} nodes: {counted or 'nothing is known of any'}", "head")))
+    for one in report.classes:
+        yield from _class(one, page)
+    low = [one for one in report.figures if one.outliers]
+    if low:
+        yield from (Line(), Line(body=write(page, ("LOW FIGURES", "head"))))
+        for figure in low:
+            yield from _figure(figure, page)
+    if report.drift:
+        yield from (Line(), Line(body=write(page, ("DRIFT", "head"), " (unlike most nodes of the same kind)")))
+        yield from _some(report.drift, page, _drift, "facts")
+    if report.missing:
+        yield from (Line(), Line(body=write(page, ("MISSING", "head"))))
+        yield from _some(_reasons(report), page, _missing, "reasons")
+    for unread in report.unread[: None if page.verbose else SHOWN]:
+        yield Line(lead=Text("  "), body=write(page, f"{unread.node}: a bench could not be read: {unread.why}"))
+
+
+def _some(
+    held: Sequence[Shown], page: Page, shown: Callable[[Shown, Page], Iterator[Line]], what: str
+) -> Iterator[Line]:
+    most = len(held) if page.verbose else SHOWN
+    for one in held[:most]:
+        yield from shown(one, page)
+    if len(held) > most:
+        yield Line(lead=Text("  "), body=write(page, (f"and {len(held) - most} more {what} (-v)", "dim")))
+
+
+def _class(one: NodeClass, page: Page) -> Iterator[Line]:
+    mark, style = MARKS[one.status]
+    roots = ", ".join(one.root_causes)
+    said = f"{one.count} {one.status.value}{f': {roots}' if roots else ''}"
+    yield Line(
+        lead=write(page, (f"{page.mark(mark)} ", style)), body=write(page, (said, style), (f"  {one.kind}", "dim"))
+    )
+    if one.status is Health.HEALTHY and not page.verbose:
+        return
+    yield Line(lead=Text("    "), body=write(page, fold(one.nodes)))
+    roots_first = [told for told in one.findings if told.caused_by is None and told.severity is not Severity.UNKNOWN]
+    for told in roots_first if page.verbose else roots_first[:TITLES]:
+        yield Line(lead=Text("    "), body=write(page, told.title))
+        if told.fix:
+            yield Line(lead=write(page, ("    Fix: ", "head")), hang=Text("         "), body=write(page, told.fix))
+        for command in told.commands:
+            yield Line(lead=Text("      $ "), body=write(page, (command, "command")), whole=True)
+
+
+def _figure(one: Figures, page: Page) -> Iterator[Line]:
+    said = f"{one.id}: median {one.median:.4g} {one.unit} of {one.gpus} GPUs, {one.kind}, driver {one.branch}"
+    yield Line(lead=Text("  "), body=write(page, said))
+    for verdict, style in ((Low.LOW, "error"), (Low.SUSPECT, "warning")):
+        found = [low for low in one.outliers if low.verdict is verdict]
+        for low in found if page.verbose else found[:SHOWN]:
+            gpus = " and ".join(map(str, low.gpus))
+            where = f"{low.node} GPU {gpus}" if gpus else low.node
+            times = f"measured {low.measured} times" if low.measured > 1 else "measured once: measure it again"
+            text = f"{where}: {low.value:.4g} {one.unit}, {low.ratio:.1%} of the {low.of} ({times})"
+            yield Line(lead=Text("    "), body=write(page, (text, style)))
+        if len(found) > SHOWN and not page.verbose:
+            yield Line(lead=Text("    "), body=write(page, (f"and {len(found) - SHOWN} more (-v)", "dim")))
+
+
+def _drift(one: Drift, page: Page) -> Iterator[Line]:
+    copies = f" {', '.join(one.instances)}" if one.instances else ""
+    for odd in one.odd:
+        text = f"{one.component}{copies} {one.fact}: {_value(odd.value)} instead of {_value(one.usual)}"
+        yield Line(lead=Text("  "), hang=Text("    "), body=write(page, text, (f" on {fold(odd.nodes)}", "dim")))
+
+
+def _value(value: str | None) -> str:
+    if value is None:
+        return "none"
+    return value if len(value) <= MOST_VALUE else f"{value[: MOST_VALUE - 1]}…"
+
+
+def _reasons(report: FleetReport) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return why nodes are missing, with the nodes of each reason."""
+    held: dict[str, list[str]] = {}
+    for one in report.missing:
+        held.setdefault(one.why, []).append(one.node)
+    return tuple((why, tuple(names)) for why, names in sorted(held.items(), key=lambda one: -len(one[1])))
+
+
+def _missing(one: tuple[str, tuple[str, ...]], page: Page) -> Iterator[Line]:
+    why, names = one
+    yield Line(lead=Text("  "), body=write(page, f"{fold(names)}: {why}"))
+
+
+render = renderer(lines)
+
+
+def nodelist(report: FleetReport) -> str:
+    """Return the nodes that must take no work, as Slurm writes a list: broken, missing, and measured low twice."""
+    broken = [name for one in report.classes if one.status is Health.BROKEN for name in one.nodes]
+    low = [low.node for one in report.figures for low in one.outliers if low.verdict is Low.LOW]
+    return fold([*broken, *low, *(one.node for one in report.missing)]) + "\n"
+
+
+def prometheus(report: FleetReport) -> str:
+    """Return metrics of a fleet: nodes by verdict and by cause, drifts, and GPUs with a low figure."""
+    causes = Counter({id_: one.count for one in report.classes for id_ in one.root_causes})
+    low = {(one.id, verdict.value): 0 for one in report.figures for verdict in Low}
+    for one in report.figures:
+        for found in one.outliers:
+            low[one.id, found.verdict.value] += 1
+    families = (
+        ("nodes", "How many nodes have each verdict.", [(f'status="{name}"', n) for name, n in report.status.items()]),
+        ("cause_nodes", "How many nodes have each root cause.", [(f'id="{id_}"', n) for id_, n in causes.items()]),
+        ("drift_facts", "How many facts are unlike those of most nodes of a kind.", [("", len(report.drift))]),
+        (
+            "low_figures",
+            "How many GPUs are below their kind, once (suspect) or twice (low).",
+            [(f'id="{id_}",verdict="{verdict}"', count) for (id_, verdict), count in low.items()],
+        ),
+    )
+    made = []
+    for name, about, samples in families:
+        made += [f"# HELP gpustack_fleet_{name} {about}", f"# TYPE gpustack_fleet_{name} gauge"]
+        made += [f"gpustack_fleet_{name}{f'{{{labels}}}' if labels else ''} {value}" for labels, value in samples]
+    return "\n".join(made) + "\n"
+
+
+def junit(report: FleetReport) -> str:
+    """Return a test case for each node, failed where it is broken, and skipped where it is missing."""
+    root = ET.Element("testsuites", {"name": "gpustack fleet"})
+    suite = ET.SubElement(root, "testsuite", {"name": "nodes", "tests": str(report.nodes)})
+    failed = 0
+    for one in report.classes:
+        for name in one.nodes:
+            case = ET.SubElement(suite, "testcase", {"classname": clean(one.kind), "name": name})
+            if one.status in {Health.BROKEN, Health.DEGRADED}:
+                failed += one.status is Health.BROKEN
+                kind = "failure" if one.status is Health.BROKEN else "system-out"
+                said = "; ".join(told.title for told in one.findings if told.caused_by is None)
+                part = ET.SubElement(case, kind, {"message": ", ".join(one.root_causes)} if kind == "failure" else {})
+                part.text = clean(said)
+    for missing in report.missing:
+        case = ET.SubElement(suite, "testcase", {"classname": "missing", "name": missing.node})
+        ET.SubElement(case, "skipped", {"message": clean(missing.why)})
+    counts = {
+        "failures": str(failed),
+        "skipped": str(len(report.missing)),
+        "errors": "0",
+        "time": f"{report.seconds:.3f}",
+    }
+    suite.attrib |= counts
+    root.attrib |= {"tests": str(report.nodes), **counts}
+    ET.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _plan(made: Matchings, page: Page) -> Iterator[Line]:
+    for number, pairs in enumerate(made.rounds, 1):
+        yield from (Line(body=write(page, f"{number} {one} {other}"), whole=True) for one, other in pairs)
+
+
+def _decoded(found: Decoded, page: Page) -> Iterator[Line]:
+    if not found.suspects:
+        yield Line(body=write(page, (f"No node and no uplink is slow in {found.pairs} pairs.", "good")))
+    for one in found.suspects:
+        how = "hangs or fails" if one.median_ratio == 0 else f"{one.median_ratio:.1%} of the median"
+        sure = "confirmed" if found.confirmed else f"weight {one.weight:g}"
+        yield Line(
+            lead=write(page, (f"{page.mark('bad')} ", "error")),
+            body=write(page, (f"{one.what} {one.name}", "error"), f": {how} in {one.pairs} pairs ({sure})"),
+        )
+    if found.confirm:
+        yield from (
+            Line(),
+            Line(body=write(page, ("Measure these pairs in a round called confirm, and decode all:", "head"))),
+        )
+        yield from (Line(body=write(page, f"confirm {one} {other}"), whole=True) for one, other in found.confirm)
+
+
+def _diff(found: FleetDifference, page: Page) -> Iterator[Line]:
+    yield Line(body=write(page, (f"{found.same} nodes are as they were", "head")))
+    for one in found.turned:
+        text = f"{one.before or 'not collected'} -> {one.after or 'not collected'}"
+        causes = [*(f"new {id_}" for id_ in one.new), *(f"gone {id_}" for id_ in one.gone)]
+        yield Line(body=write(page, (f"{len(one.nodes)} nodes: {text}", "head"), f" {', '.join(causes)}"))
+        yield Line(lead=Text("    "), body=write(page, fold(one.nodes)))
+    for changed in found.changed if page.verbose else found.changed[:MOST_CHANGES]:
+        text = f"{changed.component} {changed.fact}: {_value(changed.before)} -> {_value(changed.after)}"
+        yield Line(lead=Text("  "), hang=Text("    "), body=write(page, text, (f" on {fold(changed.nodes)}", "dim")))
+    if len(found.changed) > MOST_CHANGES and not page.verbose:
+        more = f"and {len(found.changed) - MOST_CHANGES} more facts (-v)"
+        yield Line(lead=Text("  "), body=write(page, (more, "dim")))
+
+
+def _since(history: History, page: Page) -> Iterator[Line]:
+    if not history.nodes:
+        yield Line(body=write(page, f"No node has had {history.finding}."))
+    for one in history.nodes:
+        now = "has it now" if one.now else "does not have it now"
+        said = f"{one.node}: {one.runs} of {one.of} runs, {one.boots} boots, {one.first} to {one.last}, {now}"
+        yield Line(body=write(page, said, (f"  (lemon score {one.score:g})", "dim")))
+
+
+render_diff = renderer(_diff)
+
+
+render_plan = renderer(_plan)
+
+
+render_pairs = renderer(_decoded)
+
+
+render_since = renderer(_since)

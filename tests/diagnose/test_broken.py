@@ -1,0 +1,132 @@
+"""Every broken requirement has its finding and every finding of a requirement its edge, on any machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.requirements import broken
+from gpustack.diagnose.requirements.of_versions import PAIRS, SPOKEN, TEXTS
+from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.rulebook import ids
+from gpustack.model.report import Contract, Finding, Kept, Purpose, Report, Severity
+from tests import drawn
+from tests.build import (
+    MATRIX,
+    PYTHON,
+    healthy,
+    jax,
+    machine,
+    module,
+    on,
+    onnxruntime,
+    python,
+    report,
+    seen,
+    torch,
+)
+from tests.recorded import facts_of
+from tools import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.model.facts import Facts
+
+GRAVE = {Severity.ERROR, Severity.WARNING}
+OF_REQUIREMENTS = {*RECORDS, *SPOKEN, *TEXTS}
+BLACKWELL = {"cc": "12.0", "name": "NVIDIA GeForce RTX 5090"}
+
+
+def unpaired(made: Report) -> Iterator[Contract | Finding]:
+    """Yield each broken requirement without a grave finding, and each grave finding of a requirement without it."""
+    grave = {one.key for one in made.findings if one.severity in GRAVE}
+    edges = [one for one in made.contracts if one.status is Kept.BROKEN]
+    yield from (one for one in edges if one.finding not in grave)
+    named = {one.finding for one in edges}
+    yield from (one for one in made.findings if one.key in grave and one.id in OF_REQUIREMENTS and one.key not in named)
+
+
+@pytest.mark.parametrize("facts", drawn.known(), ids=range(len(drawn.known())))
+def test_no_recorded_machine_has_a_broken_requirement_without_its_finding_or_a_finding_without_it(facts: Facts) -> None:
+    assert list(unpaired(report(facts))) == []
+
+
+@pytest.mark.parametrize("cause", cases.causes(healthy=False))
+def test_no_case_has_a_broken_requirement_without_its_finding_or_a_finding_without_it(cause: str) -> None:
+    assert [(case.id, one) for case in cases.of(cause) for one in unpaired(report(facts_of(case)))] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_drawn_machine_has_a_broken_requirement_without_its_finding_or_a_finding_without_it(seed: int) -> None:
+    assert [one for facts in drawn.machines(6, seed) for one in unpaired(report(facts))] == []
+
+
+def test_without_its_guards_the_property_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    sick = on("550.54.15", 12040, **BLACKWELL)
+    assert list(unpaired(report(sick))) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, "findings", lambda *_: ())
+        assert [one.kind for one in unpaired(report(sick)) if isinstance(one, Contract)] == ["branch"]
+    said = next(case for case in cases.every() if case.root_cause == "glibc-too-old")
+    monkeypatch.setattr(broken, "spoken", lambda *_: ())
+    assert [one.id for one in unpaired(report(facts_of(said))) if isinstance(one, Finding)] == ["glibc-too-old"]
+
+
+def test_a_driver_that_is_older_than_the_gpu_is_an_error_with_the_commands_for_a_newer_one() -> None:
+    made = report(on("550.54.15", 12040, **BLACKWELL))
+    assert made.verdict.root_causes == ("driver-too-old-for-gpu",)
+    (finding,) = (one for one in made.findings if one.id == "driver-too-old-for-gpu")
+    assert finding.severity is Severity.ERROR
+    assert finding.title == "NVIDIA GeForce RTX 5090 needs a driver branch from 570; found branch 550"
+    assert finding.row is not None
+    assert finding.fix is not None
+    assert any("ubuntu-drivers install" in str(one) for one in finding.fix.commands)
+    assert report(on("580.95.05", 13000, **BLACKWELL)).verdict.root_causes == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "finding"),
+    [
+        (healthy(jax(), python(glibc="2.17")), f"glibc-too-old@jax:{PYTHON}"),
+        (
+            machine(
+                torch("2.8.0", "rocm6.4", None, hip="6.4.43482", accelerator="rocm", archs=["gfx90a"]),
+                seen("hip", {"version": "7.0.1", "path": "/x", "environment": PYTHON}),
+            ),
+            f"requirement-not-met@pytorch:{PYTHON}",
+        ),
+        (healthy(module(vermagic="6.5.0-9-generic")), None),
+        (healthy(seen("dkms", {}), seen("kernel-headers", {"version": "6.5.0"})), None),
+    ],
+)
+def test_a_requirement_that_no_rule_speaks_of_is_reported_unless_it_hurts_nobody(
+    facts: Facts, finding: str | None
+) -> None:
+    made = report(facts)
+    grave = [one for one in made.findings if one.severity in GRAVE and one.id in {*SPOKEN, *TEXTS}]
+    assert [one.key for one in grave] == ([finding] if finding else [])
+    assert list(unpaired(made)) == []
+
+
+def test_a_toolkit_that_cannot_compile_for_the_gpu_is_a_warning_for_who_builds_alone() -> None:
+    toolkit = seen("cuda-toolkit", {"key": "/usr/local/cuda", "version": "12.4", "in_use": True})
+    facts = on("580.95.05", 13000, toolkit, **BLACKWELL)
+    assert report(facts).verdict.root_causes == ()
+    built = judge(facts, MATRIX, Purpose.BUILD)
+    assert built.verdict.root_causes == ("toolkit-too-old-for-arch",)
+    assert list(unpaired(built)) == []
+
+
+def test_what_a_rule_says_already_is_said_once() -> None:
+    old = on("470.256.02", 11040, torch(), onnxruntime("cuda"), jax())
+    made = report(old)
+    keys = [one.key for one in made.findings]
+    assert len(set(keys)) == len(keys)
+    assert {one.finding for one in made.contracts if one.kind == "cuda" and one.status is Kept.BROKEN} <= set(keys)
+
+
+def test_every_record_is_of_a_finding_that_is_known() -> None:
+    assert {how.finding for how in PAIRS.values()} | set(SPOKEN) <= set(ids())

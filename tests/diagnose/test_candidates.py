@@ -1,0 +1,151 @@
+"""Likely causes: whenever something was recognised and nothing is certain; never of a machine that is well."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from gpustack.diagnose import rulebook
+from gpustack.diagnose.candidates import candidates, features, possible
+from gpustack.diagnose.deciding import ANY, decide
+from gpustack.diagnose.engine import judge
+from gpustack.imports import load_texts
+from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index, tokens
+from gpustack.model.facts import Facts, Host
+from gpustack.model.report import Confidence, Health, Report, Severity
+from gpustack.report import renderer
+from tests.build import MATRIX, gpu, healthy, machine, seen
+from tests.recorded import judged
+from tools import cases
+from tools.cases import ranking
+
+HEADERS = "The build of the nvidia module by dkms ended early: the kernel sources for this kernel could not be located."
+
+
+def reported(text: str) -> Report:
+    return judge(load_texts({"a paste": text.encode()}, MATRIX), MATRIX)
+
+
+def test_words_of_the_stack_give_likely_causes_where_nothing_is_proven() -> None:
+    report = reported(HEADERS)
+    assert report.verdict.status is Health.UNKNOWN
+    assert report.verdict.root_causes == ()
+    first = report.candidates[0]
+    assert first.id in {"dkms-headers-missing", "dkms-build-failed"}
+    assert len(report.candidates) <= 5
+    assert sum(one.weight for one in report.candidates) <= 1
+    assert [one.weight for one in report.candidates] == sorted((one.weight for one in report.candidates), reverse=True)
+    assert any("dkms" in str(one.value) for one in first.because)
+    assert "dkms status" in first.decide.commands
+    recorded = {(one.source, one.root_cause) for one in cases.every()}
+    assert first.similar
+    assert {(one.source, one.cause) for each in report.candidates for one in each.similar} <= recorded
+
+
+def test_nothing_of_the_stack_gives_none() -> None:
+    for text in ("hello world, how are you today?", "The train to the north is late; all seats are taken.", "42"):
+        report = reported(text)
+        assert report.candidates == ()
+        assert report.verdict.status is Health.UNKNOWN
+
+
+def test_a_certain_root_cause_leaves_no_candidates_and_a_likely_one_is_none_itself() -> None:
+    certain = likely = 0
+    for case in cases.every()[::25]:
+        report = judged(case)
+        roots = [one for one in report.findings if one.key in report.verdict.root_keys]
+        sure = any(one.confidence is Confidence.CERTAIN for one in roots)
+        if sure or report.verdict.status in {Health.HEALTHY, Health.NO_GPU}:
+            assert report.candidates == (), case.id
+            certain += 1
+        elif roots:
+            assert not {one.id for one in report.candidates} & {*report.verdict.root_causes}, case.id
+            likely += len(report.candidates) > 0
+    assert certain > 30
+    assert likely > 3
+
+
+def test_a_machine_that_was_probed_and_is_well_has_none() -> None:
+    facts = healthy()
+    assert candidates(facts, MATRIX, (), judge(facts, MATRIX).verdict) == judge(facts, MATRIX).candidates == ()
+
+
+def test_a_cause_is_possible_only_where_the_system_and_the_maker_allow_it() -> None:
+    windows, linux = Facts(host=Host(os="Windows 11")), Facts(host=Host(os="Ubuntu 24.04", kernel="6.8.0"))
+    assert not possible("dkms-build-failed", windows)
+    assert possible("dkms-build-failed", linux)
+    assert not possible("tf-no-native-windows-gpu", linux)
+    assert possible("wsl-linux-driver-installed", replace(linux, host=replace(linux.host, wsl=True)))
+    assert not possible("rocm-gfx-unsupported", machine(seen("gpu", gpu())))
+    assert possible("rocm-gfx-unsupported", Facts())
+
+
+def test_every_form_tells_the_likely_causes_and_says_nothing_else_beside() -> None:
+    report = reported(HEADERS)
+    first = report.candidates[0]
+    for form in ("text", "markdown", "html"):
+        told = " ".join(renderer(form)(report).replace("\\", "").replace("&#x27;", "'").replace("&#39;", "'").split())
+        assert first.id in told, form
+        assert "dkms status" in told, form
+        assert "too little could be seen" not in told, form
+        assert "could be seen." not in told, form
+    said = json.loads(renderer("json")(report))
+    assert said["candidates"][0]["similar"][0]["cause"] == first.id
+
+
+def test_every_cause_of_the_index_is_a_finding_with_a_title_and_with_what_decides() -> None:
+    held = index(MATRIX)
+    assert set(cases.causes(healthy=False)) <= set(held.causes)
+    for cause in held.causes:
+        if cause != NOTHING_WRONG:
+            assert rulebook.explain(cause), cause
+    missing = [cause for cause in cases.causes(healthy=False) if decide(cause) is ANY]
+    assert missing == []
+
+
+def test_features_are_of_known_words_alone_so_that_no_secret_gets_into_facts() -> None:
+    facts = load_texts({"a paste": b"dkms on host srv-secret-77 of jane.doe@example.org fails, nvidia"}, MATRIX)
+    assert "dkms" in facts.words
+    assert not any("jane" in word or "secret" in word for word in facts.words)
+    assert set(facts.words) <= set(features(facts))
+
+
+def test_a_long_text_costs_no_more_than_its_ends() -> None:
+    middle = " ".join(f"word{number}" for number in range(200_000))
+    assert len(tokens(f"dkms {middle} nouveau")) < 100_000
+    assert {"dkms", "nouveau"} <= tokens(f"dkms {middle} nouveau")
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[ranking.Document]:
+    return [ranking.document(case, MATRIX) for case in cases.every()[::4]]
+
+
+def test_threads_of_other_repositories_rank_far_above_the_most_frequent_causes(
+    documents: list[ranking.Document],
+) -> None:
+    ranked, frequent = ranking.validate(documents, list(ranking.vocabulary(MATRIX)))
+    assert ranked.machines > 250
+    assert ranked.three > 0.8 * ranked.machines
+    assert frequent.three < 0.25 * frequent.machines
+
+
+def test_the_index_is_written_as_it_is_read(
+    documents: list[ranking.Document], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("matrix")
+    made = ranking.built(documents)
+    ranking.write(made, folder / "candidates.toml")
+    (folder / "stack.toml").write_text("schema = 1\nsystems = []\n", "utf-8")
+    read = index(replace(MATRIX, folder=folder))
+    assert (read.features, read.causes, read.bases, read.cases) == (made.features, made.causes, made.bases, made.cases)
+    seen = documents[0].seen
+    assert read.rank(seen) == made.rank(seen)
+    assert sum(one.weight for one in read.rank(seen)) == pytest.approx(1)
+
+
+def test_no_finding_comes_of_words_alone() -> None:
+    report = reported(HEADERS)
+    assert [one for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []

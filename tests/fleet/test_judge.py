@@ -1,0 +1,205 @@
+"""A synthetic fleet: all that was planted is found, and no healthy node is blamed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.fleet import judging, nodes, store
+from gpustack.fleet.outline import Outlines
+from gpustack.matrix import Matrix
+from gpustack.model.fleet import FleetReport, Low
+from gpustack.model.report import Health
+from gpustack.report import renderer
+from gpustack.snapshots import read
+from tools.fleet.__main__ import GPUS, fleet
+from tools.fleet.__main__ import main as make_fleet
+
+NODES = 150
+Planted = Mapping[str, Sequence[str]]
+Json = Any
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Planted]:
+    folder = tmp_path_factory.mktemp("fleet")
+    return folder, fleet(folder, NODES, seed=7)
+
+
+@pytest.fixture(scope="module")
+def whole(made: tuple[Path, Planted]) -> judging.Whole:
+    return judging.judge(made[0], workers=2)
+
+
+def nodes_with(report: FleetReport, finding: str) -> set[str]:
+    return {name for one in report.classes if finding in one.root_causes for name in one.nodes}
+
+
+def test_all_that_was_planted_is_found_and_nobody_else_is_blamed(
+    made: tuple[Path, Planted], whole: judging.Whole
+) -> None:
+    _, planted = made
+    report = whole.report
+    assert report.nodes == NODES
+    assert nodes_with(report, "driver-library-mismatch") == set(planted["driver"])
+    assert nodes_with(report, "gpu-count-mismatch") == set(planted["lost"])
+    assert nodes_with(report, "gpu-siblings-differ") == set(planted["vbios"])
+    assert {one.node for one in report.missing} == set(planted["silent"])
+    sick = {name for what in ("driver", "lost", "vbios", "silent") for name in planted[what]}
+    well = {name for one in report.classes if one.status is Health.HEALTHY for name in one.nodes}
+    assert len(well) == NODES - len(sick)
+    assert not well & sick
+    odd = {
+        name
+        for one in report.drift
+        if (one.component, one.fact) == ("host", "kernel")
+        for odd in one.odd
+        for name in odd.nodes
+    }
+    assert odd == set(planted["kernel"])
+    low = {
+        f"{one.node}/{one.gpus[0]}" for figure in report.figures for one in figure.outliers if one.verdict is Low.LOW
+    }
+    assert low == set(planted["slow"])
+
+
+def test_most_nodes_are_judged_once(whole: judging.Whole) -> None:
+    assert len({one.judged for one in whole.gathered.seen.values()}) <= 6
+
+
+def test_a_slow_card_is_a_suspect_until_it_is_measured_again(tmp_path: Path) -> None:
+    planted = fleet(tmp_path, 40, seed=3, benches=1)
+    found = judging.judge(tmp_path).report
+    outliers = [one for figure in found.figures for one in figure.outliers]
+    assert {f"{one.node}/{one.gpus[0]}" for one in outliers} >= set(planted["slow"])
+    assert {one.verdict for one in outliers} == {Low.SUSPECT}
+
+
+def test_few_nodes_are_held_to_their_ceilings_alone(tmp_path: Path) -> None:
+    fleet(tmp_path, 5, seed=3)
+    assert all(one.of == "ceiling" for each in judging.judge(tmp_path).report.figures for one in each.outliers)
+
+
+def changed(base: Json, component: str, path: str, value: Json) -> Json:
+    """Return a snapshot in which one fact of the second copy of a component is another."""
+    said = json.loads(json.dumps(base))
+    part = next(one for one in said["components"] if one["id"] == component)
+    at = (part["instances"][1] if len(part["instances"]) > 1 else part["instances"][0])["facts"]
+    *steps, last = path.split(".")
+    for step in steps:
+        at = at[int(step)] if step.isdecimal() else at[step]
+    at[last] = value
+    return said
+
+
+FACTS = [
+    ("gpu", "temperature.gpu_c", 88),
+    ("gpu", "temperature.gpu_c", 60),
+    ("gpu", "temperature.memory_c", 104),
+    ("gpu", "temperature.memory_c", 70),
+    ("gpu", "temperature.margin_c", 2),
+    ("gpu", "ecc.corrected_volatile", 60_000_000),
+    ("gpu", "ecc.corrected_volatile", 60),
+    ("gpu", "ecc.uncorrected_volatile", 1),
+    ("gpu", "pcie.replays", 500_000),
+    ("gpu", "pcie.replays", 7),
+    ("gpu", "pcie.fatal_errors", 1),
+    ("gpu", "power.watts", 640.0),
+    ("gpu", "power.watts", "ERR!"),
+    ("gpu", "power.limit_watts", 500.0),
+    ("gpu", "memory.free_mib", 5),
+    ("gpu", "memory.used_mib", 90_000),
+    ("gpu", "clocks.max_sm_mhz", 1700),
+    ("gpu", "fabric.state", "in-progress"),
+    ("gpu", "vbios", "96.00.00.00.01"),
+    ("gpu", "throttle.since_load_hw_therm_slowdown", 99_000_000_000),
+    ("nvlink", "links.3.active", False),
+    ("nvlink", "links.3.errors.replay", 5000),
+    ("nvlink", "links.3.errors.replay", 5),
+    ("linux-kernel", "numa_balancing", True),
+]
+
+
+@pytest.mark.parametrize(("component", "path", "value"), FACTS)
+def test_twins_have_one_verdict(made: tuple[Path, Planted], component: str, path: str, value: Json) -> None:
+    """Whoever shares the outline of another has its findings: putting them together changes no verdict."""
+    matrix = Matrix()
+    outlines = Outlines(matrix)
+    sick = {name for held in made[1].values() for name in held}
+    well = next(one for one in nodes.look(made[0])[0] if one.snapshot and one.name not in sick)
+    assert well.snapshot
+    base = json.loads(nodes.text(well.snapshot))
+    other = changed(base, component, path, value)
+    texts = json.dumps(base), json.dumps(other)
+    digests = [outlines.of(text)[0].judged for text in texts]
+    found = [{(one.key, one.severity) for one in judge(read(text), matrix).findings} for text in texts]
+    if digests[0] == digests[1]:
+        assert found[0] == found[1]
+    if found[0] != found[1]:
+        assert digests[0] != digests[1]
+
+
+def test_each_form_says_who_must_take_no_work(made: tuple[Path, Planted], whole: judging.Whole) -> None:
+    _, planted = made
+    wanted = {name for what in ("driver", "lost", "silent") for name in planted[what]}
+    wanted |= {name.partition("/")[0] for name in planted["slow"]}
+    assert set(nodes.expand(renderer("fleet-nodelist")(whole.report).strip())) == wanted
+    text = renderer("fleet")(whole.report)
+    page = renderer("fleet-html")(whole.report)
+    for name in planted["lost"]:
+        assert name in text
+        assert name in page
+    assert "src=" not in page
+    assert 'status="broken"' in renderer("fleet-prometheus")(whole.report)
+    assert renderer("fleet-junit")(whole.report).count("<failure") == len(planted["driver"]) + len(planted["lost"])
+
+
+def test_what_is_no_snapshot_costs_its_own_node_alone(tmp_path: Path) -> None:
+    fleet(tmp_path, 4, seed=1)
+    (tmp_path / "bad1.json").write_text("{")
+    (tmp_path / "bad2.json").write_text('{"schema": "gpustack.snapshot/9"}')
+    (tmp_path / "bad3.json.gz").write_bytes(b"no gzip")
+    (tmp_path / "bad4.json").write_text('{"schema": "gpustack.snapshot/1", "components": [3]}')
+    (tmp_path / "bad5.json").write_text("[]")
+    (tmp_path / "gpu00002.bench.json.gz").write_bytes(gzip.compress(b'{"results": [1]}'))
+    report = judging.judge(tmp_path).report
+    assert {one.node for one in report.missing} >= {"bad1", "bad2", "bad3", "bad5"}
+    assert any("bad4" in {one.node for one in report.missing} or "bad4" in held.nodes for held in report.classes)
+    assert [one.node for one in report.unread] == ["gpu00002"]
+
+
+def test_the_store_knows_who_came_back_and_holds_back_the_sick(
+    made: tuple[Path, Planted], whole: judging.Whole, tmp_path: Path
+) -> None:
+    _, planted = made
+    path = tmp_path / "fleet.sqlite"
+    for _ in range(2):
+        store.add(path, made[0], whole.report, whole.gathered.seen)
+    lost = store.since(path, "gpu-count-mismatch")
+    assert {one.node for one in lost} == set(planted["lost"])
+    assert all((one.runs, one.of, one.now) == (2, 2, True) for one in lost)
+    held = {one.node: one.why for one in store.gate(path, ()) if one.why}
+    assert set(held) == {
+        *planted["driver"],
+        *planted["lost"],
+        *planted["silent"],
+        *(name.partition("/")[0] for name in planted["slow"]),
+    }
+    [stranger] = store.gate(path, ("login1",))
+    assert not stranger.known
+
+
+def test_the_generator_is_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["tools.fleet", str(tmp_path), "--nodes", "3", "--benches", "0"])
+    make_fleet()
+    assert json.loads(capsys.readouterr().out)["lost"] == 1
+    first = json.loads(nodes.text(next(tmp_path.glob("gpu*.json.gz"))))
+    assert len(next(one for one in first["components"] if one["id"] == "pci-display")["instances"]) in {1, GPUS}

@@ -1,0 +1,209 @@
+"""The index of candidates, made of the recorded cases and the words of findings and messages, and how well it ranks.
+
+The weights are those of a naive Bayes of complements over words weighed by how rare they are (Rennie and others,
+"Tackling the poor assumptions of naive Bayes text classifiers", 2003): what speaks for a cause is what the other causes
+do not have. docs/decisions/0012 says how it was chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import log, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpustack import assets
+from gpustack.diagnose import rulebook
+from gpustack.diagnose.candidates import features
+from gpustack.diagnose.machine.completing import complete
+from gpustack.imports import load_texts
+from gpustack.imports.messages import clean
+from gpustack.matrix.subjects.candidates import DIGITS, NOTHING_WRONG, SCALE, Index, index, tokens
+from gpustack.matrix.subjects.messages import patterns
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from tools.cases import Case
+
+FILE = assets.MATRIX / "candidates.toml"
+LEAST_OFTEN = 3  # machines in which a word stands
+SMOOTHING = 0.3
+OF_FINDINGS, OF_MESSAGES = 1.0, 0.6  # what the text of a finding, or of a message's row, counts beside a machine
+MOST_OF_CASE = 32  # words by which a recorded machine is found again
+SHARPNESS = 5.0  # fitted: at more or less the true cause is more of a surprise
+FOLDS = 10
+SPELT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF")
+# Findings that no machine is broken by: what gpustack says of itself, or of what works.
+NO_CAUSES = frozenset(
+    {
+        *(
+            "gpu-stack-not-examined",
+            "newer-than-matrix",
+            "matrix-old",
+            "component-not-seen",
+            "another-environment-works",
+        ),
+        *("persistence-mode-off", "debug-variable-set", "arch-by-ptx-only", "gpu-passed-through"),
+    }
+)
+HEAD = """\
+# Likely causes: what speaks for which, from the recorded cases and the words of findings and messages. Made by
+# `python -m tools.cases index`, never edited by hand; docs/decisions/0012 says how. To measure the next: record its
+# machine as a case, and make the file again.
+schema = 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What was seen on a machine whose cause is known, or the words of a finding or a message; ``weight`` counts it."""
+
+    cause: str
+    seen: frozenset[str]
+    source: str = ""
+    weight: float = 1.0
+
+    @property
+    def repository(self) -> str:
+        """Where the thread is from."""
+        return self.source.partition("#")[0].strip().lower()
+
+
+def document(case: Case, matrix: Matrix) -> Document:
+    """Return what is seen of a recorded case."""
+    facts = replace(complete(load_texts(case.files, matrix), matrix), words=())
+    words = (tokens(clean(text)) for text in case.inputs.values())
+    seen = frozenset().union(features(facts), *words)
+    cause = NOTHING_WRONG if case.healthy else case.root_cause
+    return Document(cause=cause, seen=frozenset(filter(SPELT.issuperset, seen)), source=case.source)
+
+
+def vocabulary(matrix: Matrix) -> Iterator[Document]:
+    """Yield the words of findings and of messages."""
+    causes = [one for one in rulebook.ids() if one not in NO_CAUSES]
+    for one in causes:
+        yield Document(cause=one, seen=tokens(rulebook.explain(one) or ""), weight=OF_FINDINGS)
+    for row in patterns(matrix):
+        if row.finding in causes:
+            seen = tokens(row.says) | {f"message:{row.kind}"}
+            yield Document(cause=row.finding, seen=seen, weight=OF_MESSAGES)
+
+
+def built(documents: Sequence[Document]) -> Index:
+    """Return the index of these documents."""
+    often = Counter(name for one in documents for name in one.seen)
+    tells = {name: log((len(documents) + 1) / (times + 1)) for name, times in often.items() if times >= LEAST_OFTEN}
+    causes = tuple(sorted({one.cause for one in documents}))
+    held: dict[str, dict[str, float]] = {name: defaultdict(float) for name in sorted(tells)}
+    totals = dict.fromkeys(causes, 0.0)
+    for one in documents:
+        for name, part in _shares(one.seen, tells).items():
+            held[name][one.cause] += part * one.weight
+            totals[one.cause] += part * one.weight
+    whole = sum(totals.values()) + SMOOTHING * len(tells)
+    return Index(
+        causes=causes,
+        bases=tuple(round(log(whole - totals[cause]), 4) for cause in causes),
+        sharpness=SHARPNESS,
+        features={name: _line(tells[name], parts, causes) for name, parts in held.items()},
+        names=frozenset(),
+        cases=tuple(_cases(documents, held, causes)),
+    )
+
+
+def _shares(seen: Collection[str], tells: Mapping[str, float]) -> dict[str, float]:
+    """Return what each known word counts in a document, which as a whole has the length 1."""
+    known = {name: tells[name] for name in seen if name in tells}
+    length = sqrt(sum(one**2 for one in known.values())) or 1.0
+    return {name: one / length for name, one in known.items()}
+
+
+def _line(tells: float, parts: Mapping[str, float], causes: Sequence[str]) -> str:
+    whole = sum(parts.values()) + SMOOTHING
+    weights = ((causes.index(cause), log(whole / (whole - part))) for cause, part in parts.items())
+    return _digits(tells * SCALE) + "".join(
+        f"{_digits(at)}{_digits(weight * SCALE)}" for at, weight in sorted(weights) if round(weight * SCALE)
+    )
+
+
+def _digits(number: float) -> str:
+    high, low = divmod(min(round(number), DIGITS**2 - 1), DIGITS)
+    return "".join("0123456789abcdefghijklmnopqrstuvwxyz"[one] for one in (high, low))
+
+
+def _cases(
+    documents: Iterable[Document], held: Mapping[str, Mapping[str, float]], causes: Sequence[str]
+) -> Iterator[str]:
+    """Yield the threads of sick machines with what speaks most for their causes in them."""
+    places = {name: at for at, name in enumerate(held)}
+    for one in documents:
+        if one.source and one.cause != NOTHING_WRONG:
+            known = one.seen & held.keys()
+            own = {name: held[name].get(one.cause, 0.0) / sum(held[name].values()) for name in known}
+            first = sorted(own, key=lambda name: (-own[name], name))[:MOST_OF_CASE]
+            named = " ".join(sorted(_digits_of(places[name]) for name in first))
+            yield f"{causes.index(one.cause)}\t{one.source}\t{named}"
+
+
+def _digits_of(number: int) -> str:
+    high, low = divmod(number, DIGITS**2)
+    return f"{high}{_digits(low)}" if high else _digits(low)
+
+
+def write(made: Index, path: Path = FILE) -> None:
+    """Write the index as the table that ships."""
+    features = "\n".join(f"{name}\t{line}" for name, line in made.features.items())
+    cases = "\n".join(made.cases)
+    causes, bases = " ".join(made.causes), " ".join(map(str, made.bases))
+    path.write_text(
+        f"{HEAD}causes = '{causes}'\nbases = '{bases}'\nsharpness = {made.sharpness}\n"
+        f"features = '''\n{features}\n'''\ncases = '''\n{cases}\n'''\n",
+        "utf-8",
+    )
+    index.cache_clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How often the cause of a sick machine was first, or among the first; and how much of a surprise it was.
+
+    ``surprise`` is the mean of -log of the weight that the true cause had, of machines that are well too.
+    """
+
+    machines: int
+    first: int
+    three: int
+    five: int
+    surprise: float
+
+
+def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> tuple[Score, Score]:
+    """Return how well machines are ranked by those of other repositories alone, and how well by frequency alone."""
+    ranked, common = [], []
+    for fold in range(FOLDS):
+        known = [one for one in documents if _fold(one) != fold]
+        often = [cause for cause, _ in Counter(one.cause for one in known).most_common()]
+        made = built((*known, *vocabulary))
+        for one in documents:
+            if _fold(one) == fold:
+                ranked.append((one.cause, {each.cause: each.weight for each in made.rank(one.seen)}))
+                common.append((one.cause, {cause: 1.0 / (at + 2) ** 2 for at, cause in enumerate(often)}))
+    return _scored(ranked), _scored(common)
+
+
+def _scored(ranked: Iterable[tuple[str, Mapping[str, float]]]) -> Score:
+    places, surprise = [], 0.0
+    for number, (cause, weights) in enumerate(ranked, 1):
+        surprise += (-log(max(weights.get(cause, 0.0), 1e-6)) - surprise) / number
+        order = sorted((one for one in weights if one != NOTHING_WRONG), key=lambda one: -weights[one])
+        if cause != NOTHING_WRONG:
+            places.append(order.index(cause) if cause in order else len(order) + 5)
+    first, three, five = (sum(place < most for place in places) for most in (1, 3, 5))
+    return Score(machines=len(places), first=first, three=three, five=five, surprise=surprise)
+
+
+def _fold(one: Document) -> int:
+    return sha256(one.repository.encode()).digest()[0] % FOLDS
