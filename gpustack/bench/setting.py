@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpustack.bench.card import Card
     from gpustack.bench.exchange import Gathering, Pair
+    from gpustack.model.bench import Device
 
 PLACES = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
 WHEELS = ("nvidia/cublas/lib", "nvidia/cu13/lib", "nvidia/cu14/lib", "torch/lib")
@@ -29,6 +30,8 @@ NCCL_WHEELS = ("nvidia/nccl/lib", "torch/lib")  # one folder for every major ver
 UNSET = frozenset({"NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING"})
 # NVLink multicast belongs to the whole host, and one who fails with it takes it from all: who wants it sets it himself.
 UNLESS_SET = {"NCCL_NVLS_ENABLE": "0"}
+AGAIN = "gpustack bench 'pcie.*.all' 'p2p.*' 'nccl.*'"
+SHOWN = "CUDA_VISIBLE_DEVICES"
 _FLOAT32, _SUM = 7, 0  # ncclDataType_t, ncclRedOp_t
 _WIDER = 10000  # from 2.9 on a version is 20900, before that 2804 was 2.8.4
 UNSUFFIXED = 13000  # from CUDA 13 on the wheel is that of 13
@@ -44,6 +47,16 @@ def of_environment(prefixes: Sequence[str], name: str = "cublasLt", wheels: Sequ
         if named:
             return max(named)[1]
     return None
+
+
+def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, str]:
+    """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
+    if len(devices) > 1:
+        named = " ".join(f"--gpu {device.index}" for device in devices)
+        return "one GPU was named, and this takes two or more", f"{AGAIN} {named}"
+    if SHOWN in environ:
+        return f"{SHOWN} shows one GPU, and this takes two or more", f"env -u {SHOWN} {AGAIN}"
+    return "CUDA shows one GPU, and this takes two or more", "nvidia-smi topo -m"
 
 
 def found_here(name: str = "cublasLt") -> str | None:

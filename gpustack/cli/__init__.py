@@ -55,7 +55,7 @@ for command in (
     examining.doctor,
     examining.stack,
     examining.snapshot,
-    checking.diff,
+    examining.diff,
     checking.check,
     measuring.bench,
     measuring.stress,

@@ -1,4 +1,4 @@
-"""The commands that look at a machine: doctor and snapshot."""
+"""The commands that look at a machine: doctor and snapshot, and diff, which compares two that were recorded."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpustack.cli.options import (
     Drawings,
     Everywhere,
     Fail,
+    Formats,
     Image,
     Origins,
     Output,
@@ -247,3 +248,26 @@ def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes
     from gpustack.redaction import ourselves, redact
 
     return redact(thing, ourselves(os.environ) if here else None, key)
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A machine as it was: a snapshot, or what --from reads.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The same later, or another one.")],
+    *,
+    written: Formats = "text",
+    output: Output = None,
+    redacted: Redacted = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say what changed between two recorded machines, and which change matters, by judging both."""
+    from gpustack.compare import compare
+    from gpustack.diagnose.engine import judge
+    from gpustack.matrix import Matrix
+
+    if before == after == "-":
+        raise UsageError("standard input is one machine: name a file for the other")
+    matrix = Matrix()
+    seen = (without_secrets(read([one], matrix), wanted=redacted, here=False) for one in (before, after))
+    then, now = (judge(facts, matrix) for facts in seen)
+    found = compare(then, now, (before, after))
+    write(rendered(found, written, "diff", output, verbose=verbose), output)
