@@ -46,8 +46,13 @@ LISTED = (
     "launch.graph",
     "alloc.async",
     "p2p.bandwidth",
+    "p2p.all_to_all",
     "p2p.latency",
     "nccl.all_reduce",
+    "nccl.all_gather",
+    "nccl.reduce_scatter",
+    "nccl.all_to_all",
+    "nccl.send_recv",
 )
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
 LITTLE = "1000000"
 LIST = "nvmlDeviceGetComputeRunningProcesses_v3"
-SEVERAL = {"pcie.h2d.all", "pcie.d2h.all", "p2p.bandwidth", "p2p.latency", "nccl.all_reduce"}
+SEVERAL = {name for name in bench.listed() if name.startswith(("p2p.", "nccl.")) or name.endswith(".all")}
 ELSEWHERE = {"gemm.fp4", *SEVERAL}  # what one stand-in GPU cannot do
 REPO = Path(__file__).resolve().parents[2]
 pytestmark = [
