@@ -39,8 +39,7 @@ WAIT = 0.5
 
 def bench(dtype: str = "bf16") -> Bench:
     """Return the load as a benchmark: it is the product of that type, and has its limit."""
-    product = next(one for one in listed() if one.id == f"gemm.{dtype}")
-    return replace(product, id="stress", title=TITLE)
+    return next(replace(one, id="stress", title=TITLE) for one in listed() if one.id == f"gemm.{dtype}")
 
 
 def concluded(
@@ -77,7 +76,9 @@ def _concluded(
     wrong, ecc = _wrong(stress, seen.device), measured.telemetry.ecc.uncorrected if measured.telemetry else None
     mark = Mark.FAILED if wrong or ecc else Mark.LOW if measured.verdict is Mark.LOW else Mark.OK
     kept = tuple(reason for reason in measured.why if not reason.startswith("not steady"))
-    what = wrong or f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all alike"
+    more = f"; {stress.patterns} patterns written over it and read back; {stress.steps} load steps"
+    alike = f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all alike"
+    what = wrong or alike + more * bool(stress.patterns)
     did = tuple(filter(None, (_did(measured.telemetry),)))
     return replace(measured, verdict=mark, why=(what, *kept, *did), stress=stress)
 
@@ -86,8 +87,7 @@ def _summed(states: Sequence[Mapping[str, Any]], asked: float) -> Stress:
     wrong = [tuple(state["wrong"]) for state in states]
     places = [int(first) for _, _, first in wrong if first is not None]
     size = int(states[-1]["memory"])
-    each = int(states[-1]["result"])
-    products = sum(int(state["products"]) for state in states)
+    each, products = int(states[-1]["result"]), sum(int(state["products"]) for state in states)
     return Stress(
         asked=asked,
         seconds=float(states[-1]["spent"]),
@@ -99,17 +99,22 @@ def _summed(states: Sequence[Mapping[str, Any]], asked: float) -> Stress:
         wrong_words=sum(int(words) for _, words, _ in wrong),
         first_wrong=f"byte {places[0]} of the {size} that were filled" if places else None,
         operands_changed=any(bool(state["changed"]) for state in states),
+        patterns=sum("pattern" in state for state in states),
+        wrong_units=sum(int(state.get("pattern", 0)) for state in states),
+        steps=sum(int(state.get("steps", 0)) for state in states),
     )
 
 
 def _wrong(stress: Stress, device: Device) -> str:
     """Say what was wrong, and on which GPU; nothing where nothing was."""
-    if not stress.wrong_bits and not stress.operands_changed:
+    if not stress.wrong_bits and not stress.operands_changed and not stress.wrong_units:
         return ""
     where = f"GPU {device.index} ({', '.join(filter(None, (device.name, device.pci)))})"
     if stress.operands_changed:
         too = f", and {stress.wrong_bits} bits of the results differ" if stress.wrong_bits else ""
         return f"{where} does not keep what is written to its memory: operands or reference changed{too}"
+    if stress.wrong_units:
+        return f"{where} does not keep what is written to its memory: {stress.wrong_units} units of 16 bytes differ"
     many = f"wrong bits: {stress.wrong_bits}, in {stress.wrong_words} words of {stress.products} products"
     return f"{where} computes or keeps wrong; {many}, the first at {stress.first_wrong}"
 
@@ -175,8 +180,7 @@ def stress(
     ward = Ward(seconds=seconds, ticker=ticker or Ticker(None, seconds), begin=begin)
     interrupted = ward.run({gpu: begin(gpu) for gpu in dict.fromkeys(gpus)} if gpus else {0: begin(0, None)})
     kept = tuple(_result(patient, seconds, matrix) for patient in ward.patients.values())
-    devices = [patient.seen for patient in ward.patients.values() if patient.seen]
-    if not devices:
+    if not (devices := [patient.seen for patient in ward.patients.values() if patient.seen]):
         raise _nothing(list(ward.patients.values()), max(gpus or (0,)))
     own = {seen.device.index: seen.device for seen in devices}
     return BenchReport(
@@ -273,8 +277,7 @@ def _nothing(patients: Sequence[Patient], highest: int) -> NothingSeenError | Us
     what: Any = line.what if line else None
     if not isinstance(what, dict):
         return NothingSeenError(f"the GPU could not be opened: the child {what or 'was ended'}")
-    count = what.get("count")
-    if isinstance(count, int) and 0 < count <= highest:
+    if isinstance(count := what.get("count"), int) and 0 < count <= highest:
         return UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
     return NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
 

@@ -199,6 +199,8 @@ class Stress:
     """What a load over most of the memory brought to light: so many products were compared, so many bits were wrong.
 
     ``operands_changed`` tells that A, B or the reference did not stay what they were: then it is the memory that errs.
+    So many ``patterns`` were written over the memory and read back, ``wrong_units`` of 16 bytes did not hold theirs;
+    ``steps`` is how often the load went from rest to full.
     """
 
     asked: float
@@ -211,6 +213,9 @@ class Stress:
     wrong_words: int = 0
     first_wrong: str | None = None
     operands_changed: bool = False
+    patterns: int = 0
+    wrong_units: int = 0
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ def test_a_sound_gpu_passes_with_most_of_its_free_memory_compared(stress: Load) 
     assert seen.memory_gib * 1024 > 2.5  # of the six that there are, operands and workspace take three
     assert seen.compared_gib == pytest.approx(seen.products * 256 * 512 * 2 / 2**30, abs=1e-3)
     assert seen.rounds > 1
+    assert seen.patterns == seen.rounds
+    assert (seen.wrong_units, seen.steps > 0) == (0, True)
     assert 1.0 <= seen.seconds < 5
     assert report.findings == ()
 
@@ -97,6 +99,15 @@ def test_memory_that_does_not_keep_an_operand_is_found(stress: Load) -> None:
     assert result.stress
     assert result.stress.operands_changed
     assert "does not keep what is written to its memory" in result.why[0]
+
+
+@standing_in
+def test_memory_that_does_not_keep_a_pattern_is_found(stress: Load) -> None:
+    (result,) = stress(2.0, FAKE_WRONG="write").results
+    assert result.verdict is Mark.FAILED
+    assert result.stress
+    assert (result.stress.wrong_bits, result.stress.wrong_units > 0) == (0, True)
+    assert "does not keep what is written to its memory: " in result.why[0]
 
 
 @standing_in
