@@ -10,7 +10,7 @@ pcie.h2d.pageable   GB/s   as pcie.h2d.pinned, of memory that is not pinned: the
 pcie.d2h.pageable   GB/s   as pcie.d2h.pinned, of memory that is not pinned
 pcie.latency        ns     seconds of a chain of reads of pinned host memory by one thread / reads
 
-One buffer of 256 MiB is copied again and again (in both directions, one each); a train of copies lies behind the gate,
+One buffer of 128 MiB is copied again and again (in both directions, one each); a train of copies lies behind the gate,
 so the engine never waits for the host. The checksum of what arrived is compared with that of what was sent.
 In both directions at once, one start is common to both; each is timed while the other goes on, and the figure is their
 sum, with each direction's beside it. Copies of memory that is not pinned have no gate, since the host has a part in
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpustack.bench.lab import Job, Lab
     from gpustack.bench.numa import Pageable
 
-SIZE = 256 << 20
+SIZE = 128 << 20
 RING = 2 << 20
 LINE = 128
 WORD = 8
