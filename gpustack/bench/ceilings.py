@@ -27,6 +27,7 @@ USUAL_PAYLOAD = 256
 DIRECTIONS = frozenset({"pcie.h2d", "pcie.d2h", "pcie.bidir"})
 WITHOUT = {
     "pcie.pageable": "none: the host's processor copies, and its memory is the limit",
+    "pcie.far": "none: the way from one processor of the host to the other decides",
     "pcie.latency": "none: the way through the host decides",
     "none": "none: the host's processor and the driver decide",
 }

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpustack.bench import numa
 from gpustack.collect import targets
 
 if TYPE_CHECKING:
@@ -216,6 +218,16 @@ class Several:
     card: Card
     library: str | None
     skip: Callable[[str, str], NoReturn]
+
+    @contextmanager
+    def far(self) -> Iterator[str]:
+        """Take the host's memory from the node furthest from this GPU; skips where the kernel tells of none."""
+        with ExitStack() as stack:
+            try:
+                said = stack.enter_context(numa.far(self.card.pci))
+            except numa.RefusedError as error:
+                self.skip(f"no far NUMA node: {error}", "numactl --hardware")
+            yield said
 
     def pair(self, other: int) -> Pair:
         """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
