@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.subjects import COMPONENTS
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import MatrixPart, MatrixTables
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
     """Return all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
     name = canonicalize_name(text.strip()) if text.strip() else ""
     tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
-    known = frozenset().union(*tables.values())
+    made = {path.stem for path in (matrix.folder / "generated").glob("*.toml")}
+    named = {one for held in generated.DISTRIBUTIONS.values() for one in held}
+    known = frozenset(made - named).union(*tables.values())
     dotted = text.strip().lower()
     component = next((one for one in (dotted, COMPONENTS.get(name, name)) if one in known), None)
     if component is None:
@@ -40,6 +43,8 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
         if component in subjects
         for part in _parts(table, component, subjects, matrix)
     ]
+    for name_ in generated.DISTRIBUTIONS.get(component, (component,)):
+        parts[:0] = _parts(generated.table(name_), component, frozenset(), matrix) if name_ in made else ()
     return MatrixTables(subject=text, component=component, parts=tuple(parts))
 
 
@@ -70,10 +75,11 @@ def _parts(table: str, component: str, subjects: frozenset[str], matrix: Matrix)
             continue
         lines = [line for line in held if isinstance(line, dict) and _of(line, component)]
         if lines:
-            yield _part(table, part, heads.get(part, ""), lines)
+            yield _part(table, part, heads.get(part, ""), lines, matrix.table(table))
 
 
-def _part(table: str, part: str, about: str, lines: Sequence[Line]) -> MatrixPart:
+def _part(table: str, part: str, about: str, lines: Sequence[Line], held: Line) -> MatrixPart:
+    lines = [{**{one: held[one] for one in HEAD if one in held}, **line} for line in lines]
     columns = tuple(dict.fromkeys(key for line in lines for key in line if key not in HEAD))
     return MatrixPart(
         table=table,

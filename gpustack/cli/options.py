@@ -101,6 +101,11 @@ Timeout = Annotated[
 ]
 Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 from this severity on.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say where each fact comes from and how long it took.")]
+Detail = Annotated[
+    int,
+    typer.Option("--verbose", "-v", count=True, show_default=False, help="Add the stack and all evidence; -vv: all."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone, on one line.")]
 RedactedBy = Annotated[
     bool | None,
     typer.Option(

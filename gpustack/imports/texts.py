@@ -13,6 +13,7 @@ from gpustack.imports import (
     environment_report,
     file_names,
     from_messages,
+    joins,
     messages,
     nvidia_smi,
     packages,
@@ -21,6 +22,7 @@ from gpustack.imports import (
     shell,
     short_codes,
     statements,
+    states,
     words,
 )
 from gpustack.imports.deadline import OutOfTime, unread, within
@@ -56,13 +58,6 @@ CHOICES = (
         r"|CUDA )?GPUs?\b|\bGPU-less (?:machine|laptop|VM|server|host|node|box)\b|\b(?:GitHub Actions|ubuntu-latest"
         r"|Raspberry Pi)\b[^\n.;]{0,24}\bno GPU\b",
     ),
-    # No GPU is in the machine.
-    Wording(
-        kind="nvidia-absent-said",
-        has="cpu",
-        match=r"\b(?:this|it|mine|my (?:machine|server|laptop)|the (?:machine|server|host))(?: is|'s) an? CPU[- ]only"
-        r" (?:machine|server|host|laptop|box|node|VM|runner|instance|PC|computer)\b",
-    ),
     # The processor was chosen.
     Wording(
         kind="cpu-meant-said",
@@ -71,29 +66,8 @@ CHOICES = (
         r" enabled\b)[^\n.;]{0,60}\bon purpose\b|\bon purpose\b[^\n.;]{0,60}\b(?:CPU|(?:no|without(?: a| the)?)"
         r" GPU)\b",
     ),
-    # The processor was chosen.
-    Wording(
-        kind="cpu-meant-said",
-        has="deliberate",
-        match=r"\b(?:CPU|without (?:a |the )?GPU|False)\b[^\n.;]{0,60}\bdeliberately\b|\bdeliberately\b[^\n.;]{0,60}"
-        r"\b(?:CPU|without (?:a |the )?GPU)\b",
-    ),
-    # The processor was chosen.
-    Wording(
-        kind="cpu-meant-said",
-        has="intentional",
-        match=r"\b(?:CPU|without (?:a |the )?GPU|False)\b[^\n.;]{0,60}(?<!un)intentional(?:ly)?\b|(?<!un)intentional"
-        r"(?:ly)?\b[^\n.;]{0,60}\b(?:CPU|without (?:a |the )?GPU)\b",
-    ),
-    # The processor was chosen.
-    Wording(
-        kind="cpu-meant-said",
-        has="as it should",
-        match=r"\b(?:CPU|False),? as it should(?: be)?\b",
-    ),
     # The GPU stands outside, on a cable of four lanes.
     Wording(kind="gpu-outside-said", has="egpu", match=r"\beGPUs?\b"),
-    Wording(kind="gpu-outside-said", has="thunderbolt", match=r"\bThunderbolt\b"),
     Wording(kind="gpu-outside-said", has="oculink", match=r"\bOCuLink\b"),
 )
 MOST_WORDS = 200_000  # characters that may be a person's words: more is a log
@@ -139,6 +113,7 @@ class Text:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix, (*statements.STATEMENTS, *CHOICES))
         found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
@@ -180,6 +155,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
             except OutOfTime:
                 late[text.origin] = None
             heard[text.origin] = heard.get(text.origin, 0) + into.count - before
+    joins.join(into, matrix)
     silent = tuple(text.origin for text in texts if not heard[text.origin] and text.origin not in late)
     cut = (Unseen(what=text.origin, why=LINES_CUT, enable_by=SHORTER) for text in texts if text.cut)
     missed = map(unread, late)

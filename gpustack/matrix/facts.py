@@ -21,6 +21,7 @@ STEPS = re.compile(r"\[\]|[^.\[\]]+")
 EACH, ANY = "[]", "*"  # a member of a list, and a value in a table whose names are not known beforehand
 VERSION = re.compile(r"\d[\w.+:~!-]*")
 DIGITS, DECIMAL = re.compile(r"[0-9]{1,15}"), re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
+TUPLE = re.compile(r",\s*(?=\d)")
 LENGTH = 60  # of a value that is shown
 
 
@@ -46,8 +47,8 @@ class Kind(str, Enum):
         return isinstance(value, str) if self is Kind.TEXT else whole or (self is Kind.LIMIT and value == "unlimited")
 
     def parse(self, text: str) -> JsonValue:
-        """Return the value that a text spells, or None where it is none of this type."""
-        value: JsonValue = text
+        """Return the value that a text spells, or None where it is none of this type; (9, 1, 0) is version 9.1.0."""
+        value: JsonValue = TUPLE.sub(".", text) if self is Kind.VERSION else text
         if self in {Kind.WHOLE, Kind.LIMIT} and DIGITS.fullmatch(text):
             value = int(text)
         if self is Kind.NUMBER and DECIMAL.fullmatch(text):

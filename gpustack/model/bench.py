@@ -232,7 +232,7 @@ class Result:
     A figure that was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would bring it.
     ``advice`` is what to do about the reasons in ``why``. ``gpus`` are those of a figure that takes several: of a pair
     the one whose copy engine or kernel works and the other, ``device`` being the first; of all ``device`` is None.
-    After several runs of the suite, ``runs`` are their medians, ``value`` is their median, ``samples`` are those of all.
+    After several runs, ``runs`` are their medians, ``value`` is the median of those, ``samples`` are those of all.
     """
 
     id: str

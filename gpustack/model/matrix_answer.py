@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gpustack.model.command import Command
+from gpustack.model.command import Command, apart
 from gpustack.model.facts import Component, Environment, Host, Layer, Unseen
 from gpustack.model.report import Contract, Row, Tool
 
@@ -153,13 +153,23 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Something that would work instead: what changes, in words and in kind, what it is then, and what to type."""
+    """Something that would work instead: what changes, in words and in kind, what it is then, and what to type.
+
+    ``steps`` says in sentences what has to be done by hand, and what would do as well as the commands.
+    """
 
     change: str
     kind: Change
     subject: str
     verdict: Compatibility
     commands: tuple[Command, ...] = ()
+    steps: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep what is to be done by hand out of the commands."""
+        typed, by_hand = apart(self.commands)
+        object.__setattr__(self, "steps", " ".join(filter(None, (self.steps, by_hand))))
+        object.__setattr__(self, "commands", typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,10 @@ from gpustack.report.bench_many import (
     number,
     own,
 )
+from gpustack.report.finding_text import block
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
-from gpustack.report.text import block
 
 if TYPE_CHECKING:
     from gpustack.model.difference import Change, Comparison

@@ -184,6 +184,8 @@ def _alternative(number: int, one: Alternative, page: Page) -> Iterator[Line]:
     yield Line(lead=write(page, lead), body=body)
     for command in one.commands:
         yield Line(lead=Text(" " * (len(lead) + GAP)), body=write(page, (command, "command")), whole=True)
+    if one.steps:
+        yield Line(lead=Text(" " * len(lead)), body=write(page, (one.steps, "dim")))
 
 
 def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:

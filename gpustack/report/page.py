@@ -19,6 +19,7 @@ BREAKS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # some readers begin a new 
 DEFAULT_WIDTH = 80
 LEAST_WIDTH = 20
 MOST_WIDTH = 120
+PROGRAM = "gpustack"
 MARKS: Mapping[str, str] = dict(
     zip(("ok", "bad", "warn", "ask", "none", "bar", "full", "rest"), "✓✗!?·│━─", strict=True)
 )
@@ -67,13 +68,38 @@ class Page:
     width: int = DEFAULT_WIDTH
     colour: bool = False
     ascii_only: bool = False
-    verbose: bool = False
+    verbose: int = 0
+    quiet: bool = False
+    program: str = PROGRAM
 
     @classmethod
-    def of(cls, width: int, *, colour: bool, ascii: bool, verbose: bool) -> Page:  # noqa: A002 - as the option is called
-        """Return the page for an output of this width, kept within what can be read."""
+    def of(
+        cls,
+        width: int = DEFAULT_WIDTH,
+        *,
+        colour: bool = False,
+        ascii: bool = False,  # noqa: A002 - as the option is called
+        verbose: int = 0,
+        quiet: bool = False,
+        program: str = PROGRAM,
+    ) -> Page:
+        """Return the page for an output of this width, kept within what can be read.
+
+        ``verbose`` is how often ``-v`` was given, ``quiet`` leaves the verdict alone, ``program`` is how the user calls
+        gpustack.
+        """
         width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
-        return cls(width=width, colour=colour, ascii_only=ascii, verbose=verbose)
+        return cls(
+            width=width, colour=colour, ascii_only=ascii, verbose=int(verbose), quiet=quiet, program=program or PROGRAM
+        )
+
+    def command(self, text: str) -> str:
+        """Return a command on one line, gpustack's own as the user calls it.
+
+        A newline that came in with a name must not become a second command.
+        """
+        typed = "\\n".join(text.splitlines())
+        return f"{self.program}{typed[len(PROGRAM) :]}" if typed.startswith(f"{PROGRAM} ") else typed
 
     def show(self, text: str) -> str:
         """Return the text as it may be printed here: harmless, on one line, in letters that the output has."""

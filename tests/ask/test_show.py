@@ -33,7 +33,8 @@ def test_every_subject_of_a_table_can_be_shown(subject: str) -> None:
         ("onnxruntime-gpu", "onnxruntime", "onnxruntime.releases"),
         ("flash_attn", "flash-attention", "training.flash_attention"),
         ("nvidia.ko", "nvidia.ko", "driver_branches.flavours"),
-        ("vllm", "vllm", "vllm.releases"),
+        ("vllm", "vllm", "generated/vllm.releases"),
+        ("numba", "numba", "generated/numba.releases"),
         ("tensorrt-llm", "tensorrt-llm", "serving.tensorrt_llm"),
     ],
 )
@@ -44,7 +45,7 @@ def test_names_as_people_type_them_lead_to_the_component(typed: str, component: 
 
 
 def test_parts_about_a_neighbour_are_left_out() -> None:
-    assert {one.part for one in show("xformers", MATRIX).parts if one.table == "training"} == {"xformers", "floors"}
+    assert {one.part for one in show("xformers", MATRIX).parts if one.table == "training"} == {"floors"}
     floors = next(one for one in show("xformers", MATRIX).parts if one.part == "floors")
     assert {row[floors.columns.index("component")] for row in floors.rows} == {"xformers"}
     assert "sglang" not in {one.part for one in show("tgi", MATRIX).parts}
@@ -52,7 +53,7 @@ def test_parts_about_a_neighbour_are_left_out() -> None:
 
 def test_what_goes_with_what_comes_before_messages() -> None:
     tables = [one.table for one in show("pytorch", MATRIX).parts]
-    assert tables[0].startswith("torch")
+    assert tables[0] == "generated/torch"
     first = next(place for place, table in enumerate(tables) if table.startswith("messages_"))
     assert all(table.startswith("messages_") for table in tables[first:])
 
@@ -84,5 +85,5 @@ def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) 
 
 
 def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
-    parts = [one for one in show("xformers", MATRIX).parts if one.table == "wheel_tags"]
-    assert {row[0] for one in parts for row in one.rows} == {"xformers"}
+    parts = [one for one in show("bitsandbytes", MATRIX).parts if one.table == "wheel_tags"]
+    assert {row[0] for one in parts for row in one.rows} == {"bitsandbytes"}

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
 from gpustack.model.facts import Facts, Status, Strength
 from gpustack.model.plain import plain, render
+from gpustack.model.report import Kept, Severity
 from gpustack.report.summary import reasons
 from gpustack.snapshots import read as reread
 from tests.build import MATRIX, driver, healthy, merged, nvml, on, report, seen, torch
@@ -121,3 +123,62 @@ def test_a_snapshot_keeps_how_its_facts_were_learnt() -> None:
     again = reread(render(facts))
     assert again == facts
     assert plain(again) == plain(facts)
+
+
+CUDNN = (
+    "torch==2.9.0+cu128\nRuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 10, 2)"
+    " but found runtime version (8, 9, 7)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "component", "held"),
+    [
+        (CUDNN, "pytorch", {"cudnn": "9.10.2"}),
+        (CUDNN, "cudnn", {"version": "8.9.7"}),
+        ("AssertionError: Torch not compiled with CUDA enabled", "pytorch", {"accelerator": "cpu"}),
+        ("AssertionError: Torch not compiled with XPU enabled", "pytorch", None),
+        (
+            "ImportError: /v/lib/python3.11/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2E",
+            "torch-extensions",
+            {"path": "/v/lib/python3.11/site-packages/flash_attn_2_cuda.so", "missing": ("_ZN3c105ErrorC2E",)},
+        ),
+        (
+            "The detected CUDA version (12.6) mismatches the version that was used to compile PyTorch (11.8).",
+            "cuda-toolkit",
+            {"version": "12.6", "in_use": True},
+        ),
+        (
+            "The detected CUDA version (12.6) mismatches the version that was used to compile PyTorch (11.8).",
+            "pytorch",
+            {"cuda": "11.8", "accelerator": "cuda"},
+        ),
+        ("Failed to initialize NVML: Driver/library version mismatch", "nvml", {"code": 18}),
+    ],
+)
+def test_a_message_is_a_fact_of_the_machine(text: str, component: str, held: dict[str, object] | None) -> None:
+    found = read(text).find(component)
+    if held is None:
+        assert found is None
+        return
+    assert found is not None
+    copy = found.instances[0]
+    named = {"version": copy.version, "path": copy.path, **copy.facts}
+    assert {name: named.get(name) for name in held} == held
+    assert {copy.strengths[name] for name in held} == {Strength.MESSAGE}
+
+
+def test_a_pasted_line_breaks_the_requirement_that_a_machine_breaks_and_is_its_finding() -> None:
+    judged = judge(read(CUDNN), MATRIX)
+    (edge,) = (one for one in judged.contracts if (one.from_, one.to) == ("pytorch", "cudnn"))
+    assert (edge.needs, edge.found, edge.status) == ("cuDNN >=9.10,<10", "cuDNN 8.9.7", Kept.BROKEN)
+    assert edge.finding in {one.key for one in judged.findings}
+    newer = judge(read(CUDNN.replace("(8, 9, 7)", "(9, 11, 0)")), MATRIX)
+    assert Kept.BROKEN not in {one.status for one in newer.contracts if one.to == "cudnn"}
+
+
+def test_a_build_that_complains_of_itself_is_the_finding_of_a_build_that_was_probed() -> None:
+    said = "NVIDIA GeForce RTX 4090\nTorch not compiled with CUDA enabled\n"
+    (finding,) = judge(read(said, SMI), MATRIX).findings
+    assert (finding.id, finding.instance, finding.severity) == ("cpu-only-build", "pytorch", Severity.ERROR)
+    assert ground(finding, "message").value == "Torch not compiled with CUDA enabled"

@@ -22,7 +22,7 @@ def wrong(row: Pattern, implied: Implied) -> str | None:
     captured = {*row.compiled().groupindex, *row.values}
     asked = {
         name
-        for text in (implied.copy, implied.value)
+        for text in (implied.copy, implied.path, implied.value)
         for names in GROUP.findall(str(text))
         for name in names.split("|")
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.messages import heard, said
 from gpustack.diagnose.machine.values import flag
-from gpustack.model.command import sh
+from gpustack.model.command import sh, step
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
@@ -38,7 +38,7 @@ ENGINES = {
 AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
 COMMANDS = {
     "podman": sh("podman run --device nvidia.com/gpu=all …"),
-    "kubernetes": sh("kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1"),
+    "kubernetes": step("ask for the GPU in the container of the pod: `resources: {limits: {nvidia.com/gpu: 1}}`"),
     "apptainer": sh("apptainer exec --nv …"),
 }
 

@@ -258,7 +258,7 @@ def _package(copy: Instance, facts: Facts, matrix: Matrix) -> Extension:
 
 def _said(copy: Instance) -> bool:
     """Return whether only a message speaks of it, which may be about another library than torch."""
-    return Strength.MESSAGE in copy.strengths.values()
+    return bool({Strength.MESSAGE, Strength.STATED} & {*copy.strengths.values()})
 
 
 def _symbols(copy: Instance) -> tuple[str, ...]:

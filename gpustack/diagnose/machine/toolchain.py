@@ -9,7 +9,7 @@ from gpustack.diagnose.machine.inventory import capabilities, gpus
 from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import Command, either, sh
+from gpustack.model.command import Command, either, sh, step
 from gpustack.model.report import Because, Fix
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 TOOLKIT = "cuda-toolkit"
-# What a message calls the version of the toolkit, by how it came to speak of it.
-NAMES = ("cuda", "cuda2", "cuda3", "cuda4", "cuda5", "cuda6", "image", "home", "package")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +37,8 @@ class Toolkit:
 
 
 def toolchain_toolkits(facts: Facts) -> tuple[Toolkit, ...]:
-    """Return the toolkits that are mentioned: the one that a build used, nvcc, those that lie here, those told."""
-    return (*_in_messages(facts, "toolkit-used"), *_seen(facts), *_in_messages(facts, "toolkit-named"), *_told(facts))
+    """Return the toolkits that are mentioned: the one that builds use, those that lie here, those told."""
+    return (*_seen(facts), *_told(facts))
 
 
 def used(facts: Facts) -> Toolkit | None:
@@ -77,14 +75,6 @@ def _told(facts: Facts) -> Iterator[Toolkit]:
             yield Toolkit(version=copy.version, cuda=cuda, because=ground, sure=flag(copy.facts, "by_name") is True)
 
 
-def _in_messages(facts: Facts, kind: str) -> Iterator[Toolkit]:
-    for message in said(facts, kind):
-        version = next((message.values[name] for name in NAMES if message.values.get(name)), "").replace("-", ".")
-        cuda = parsed(version)
-        if cuda:
-            yield Toolkit(version=version, cuda=cuda, because=because_said(message))
-
-
 SOURCE = "Build it from source with CUDA switched on."
 
 
@@ -105,7 +95,7 @@ class Program:
 OPENCV = Program(
     name="OpenCV",
     text="Its wheels have no CUDA, whatever they are called: build it from source.",
-    commands=(sh("# cmake -D WITH_CUDA=ON -D OPENCV_DNN_CUDA=ON, in the source of opencv and opencv_contrib"),),
+    commands=(step("in the source of opencv with opencv_contrib: `cmake -D WITH_CUDA=ON -D OPENCV_DNN_CUDA=ON`"),),
     verify=sh('python -c "import cv2; print(cv2.cuda.getCudaEnabledDeviceCount())"'),
 )
 # Source: each project's page on how it is installed or built (read 2026-11-21).
@@ -153,7 +143,7 @@ PROGRAMS = {
     "dgl": Program(
         name="DGL",
         text="On the package index DGL is for the CPU alone: its page gives the command for your torch and CUDA.",
-        commands=(sh("# take the command of https://www.dgl.ai/pages/start.html"),),
+        commands=(step("take the command of its page (https://www.dgl.ai/pages/start.html)"),),
     ),
     "lightgbm": Program(
         name="LightGBM",
@@ -168,7 +158,7 @@ PROGRAMS = {
     "sherpa-onnx": Program(
         name="sherpa-onnx",
         text="On the package index sherpa-onnx is for the CPU alone: its page gives the wheel with CUDA.",
-        commands=(sh("# take the command of https://k2-fsa.github.io/sherpa/onnx/python/install.html"),),
+        commands=(step("take the command of its page (https://k2-fsa.github.io/sherpa/onnx/python/install.html)"),),
     ),
     "opencv": OPENCV,
     "dnn module": OPENCV,
@@ -178,7 +168,7 @@ PROGRAMS = {
 
 def called(program: str) -> Program:
     """Return the program that a message calls so; of an unknown one only that it must be rebuilt."""
-    unknown = Program(name=program or "The program", commands=(sh("# build it from source, as its own page says"),))
+    unknown = Program(name=program or "The program", commands=(step("build it from source, as its own page says"),))
     return PROGRAMS.get(program.lower(), unknown)
 
 

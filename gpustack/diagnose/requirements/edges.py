@@ -42,10 +42,13 @@ def asked(copy: Instance) -> bool:
     return flag(copy.facts, GIVEN) is True
 
 
+LOADED = "loaded"  # the copy of a library that a message names as the one that a program loaded
+
+
 def spoken(facts: Facts, component: str) -> Iterator[str]:
     """Return the versions that somebody says are in use, of a component of which many copies may lie about."""
     for copy in copies(facts, component):
-        if copy.version and STARTS.match(copy.version) and asked(copy):
+        if copy.version and STARTS.match(copy.version) and (asked(copy) or copy.key == LOADED):
             yield copy.version
 
 

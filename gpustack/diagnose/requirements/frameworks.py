@@ -193,7 +193,9 @@ def _cudnn_fit(build: Build, found: str, matrix: Matrix) -> Fit | None:
 
 def _cudnn(build: Build, matrix: Matrix) -> tuple[str | None, Row | None]:
     """Return the cuDNN that a build was made with, or the range that it takes, and the row that says so."""
-    version = build.copy.version or ""
+    version, own = build.copy.version or "", numbers(text(build.copy.facts, "cudnn"))
+    if build.component == "pytorch" and len(own) > 1:
+        return f">={own[0]}.{own[1]},<{own[0] + 1}", None  # what it says itself goes before a row
     if build.component == "pytorch":
         made = torch.build_of(matrix, version, build.copy.build or "")
         return (made.libraries.get("cudnn"), made.row) if made else (None, None)

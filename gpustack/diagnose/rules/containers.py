@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.nodes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import ADDRESS, NAME, either, sh
+from gpustack.model.command import ADDRESS, NAME, either, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
-    from gpustack.model.report import Row
 
 
 @rule("container-no-gpus-flag", layer=Layer.CONTAINER, component="nvidia-container-toolkit", severity=Severity.ERROR)
@@ -37,22 +36,30 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     Kubernetes: a request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit. AMD's GPUs need no
     toolkit: give the container /dev/kfd and /dev/dri, and the group that owns them.
     """
-    if containers.without_gpu(facts):
-        yield _flag_said(facts, matrix)
-        return
-    yield from _of_amd(facts)
+    in_text = containers.without_gpu(facts)
+    if not in_text:
+        yield from _of_amd(facts)
     module = told(facts, "nvidia.ko")
     driven = flag(module, "loaded") or any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
-    if not driven or not left_out(facts):
+    if not in_text and not (driven and left_out(facts)):
         return
+    asked, driver = containers.asked_for_gpu(facts), naming.driver_name(facts, matrix)
+    seen = (("linux-kernel", "container"), ("nvidia.ko", "loaded"), ("nvidia.ko", "nodes"))
+    nobody = ": neither --gpus nor a reservation of devices asks for one"
+    how = nobody if asked is False else " (no --gpus): the driver is not in it"
     yield container_no_gpus_flag.finding(
-        severity=Severity.ERROR if for_cuda(facts) else Severity.INFO,
-        title="This container was started without the GPU that its machine has",
-        because=(
-            because(facts, "linux-kernel", "container"),
-            because(facts, "nvidia.ko", "loaded"),
-            because(facts, "nvidia.ko", "nodes"),
-        ),
+        severity=Severity.ERROR if in_text or for_cuda(facts) else Severity.INFO,
+        title=f"This container was started without a GPU{how}"
+        if in_text
+        else "This container was started without the GPU that its machine has",
+        detail="The driver's programs and libraries (nvidia-smi, libcuda) come into a container from the machine, and "
+        f"only when a GPU is asked for.{f' The machine has {driver}.' if driver else ''}" * in_text,
+        confidence=Confidence.LIKELY
+        if in_text and asked is not False and not heard(facts, "ngc-no-gpu")
+        else Confidence.CERTAIN,
+        because=grounds(facts, containers.TOLD, "docker-run", *containers.NOT_FOUND, *containers.NOT_WORKING)
+        if in_text
+        else tuple(because(facts, *names) for names in seen),
         fix=_flag_fix(facts),
     )
 
@@ -79,22 +86,6 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
             commands=(sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),),
             verify=sh("rocminfo"),
         ),
-    )
-
-
-def _flag_said(facts: Facts, matrix: Matrix) -> Finding:
-    """Return the finding on what programs said in a container."""
-    outright = heard(facts, "ngc-no-gpu") or containers.asked_for_gpu(facts) is False
-    driver = naming.driver_name(facts, matrix)
-    return container_no_gpus_flag.finding(
-        title="This container was started without a GPU: neither --gpus nor a reservation of devices asks for one"
-        if containers.asked_for_gpu(facts) is False
-        else "This container was started without a GPU (no --gpus): the driver is not in it",
-        detail="The driver's programs and libraries (nvidia-smi, libcuda) come into a container from the machine, and "
-        f"only when a GPU is asked for.{f' The machine has {driver}.' if driver else ''}",
-        confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
-        because=grounds(facts, containers.TOLD, "docker-run", *containers.NOT_FOUND, *containers.NOT_WORKING),
-        fix=_flag_fix(facts),
     )
 
 
@@ -128,50 +119,54 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     NVML then says "Unknown Error". Start the container again; to keep it from coming back, pass the devices by CDI or
     by --device.
     """
+    in_text = _lost_in_text(facts)
+    lost = [path for path, by_mode in refused(facts) if not by_mode]
+    if not in_text and (not facts.host.container or not lost or withheld(facts)):
+        return
+    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
+    sure = not in_text or heard(facts, RELOAD, "cgroup-devices")
+    nvml = " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN)
+    yield container_cgroup_lost_devices.finding(
+        title=f"The container's cgroup has lost the GPU's device nodes{nvml}"
+        if in_text
+        else f"The container's device rules refuse {', '.join(lost)}, whose modes allow it",
+        detail="The container worked until systemd rewrote its device rules (systemctl daemon-reload, or an update "
+        "that does the same): nodes that systemd does not know are refused since. The machine itself is well."
+        * in_text,
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
+        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
+        if in_text
+        else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
+        fix=Fix(
+            text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
+            "(--device /dev/nvidia0 …), or make the links in /dev/char "
+            "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
+            commands=(sh("docker run --device nvidia.com/gpu=all …"),),
+            verify=sh("nvidia-smi"),
+        ),
+    )
+
+
+def _lost_in_text(facts: Facts) -> bool:
+    """Return whether a text has NVML's Unknown Error, or says that a container lost its GPU when units reloaded."""
     reloaded = heard(facts, BLAMED) and heard(facts, *WITH) and not heard(facts, *TOOLKIT)
     reloaded = reloaded or (heard(facts, "node-not-permitted") and heard(facts, "restart-helps-said"))
-    if heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded:
-        yield _cgroup_said(facts)
-        return
-    lost = [path for path, by_mode in refused(facts) if not by_mode]
-    if not facts.host.container or not lost or withheld(facts):
-        return
-    yield container_cgroup_lost_devices.finding(
-        title=f"The container's device rules refuse {', '.join(lost)}, whose modes allow it",
-        because=(because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
-        fix=_cgroup_fix(),
-    )
-
-
-def _cgroup_said(facts: Facts) -> Finding:
-    """Return the finding on NVML's Unknown Error: what it mostly means, and in a container almost always."""
-    sure = heard(facts, RELOAD, "cgroup-devices")
-    inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
-    return container_cgroup_lost_devices.finding(
-        title="The container's cgroup has lost the GPU's device nodes"
-        + " (Failed to initialize NVML: Unknown Error)" * heard(facts, UNKNOWN),
-        detail="The container worked until systemd rewrote its device rules (systemctl daemon-reload, or an update "
-        "that does the same): nodes that systemd was not told of are refused since. The machine itself is well.",
-        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
-        because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works"),
-        fix=_cgroup_fix(),
-    )
-
-
-def _cgroup_fix() -> Fix:
-    return Fix(
-        text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
-        "(--device /dev/nvidia0 …), or make the links in /dev/char "
-        "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
-        commands=(sh("docker run --device nvidia.com/gpu=all …"),),
-        verify=sh("nvidia-smi"),
-    )
+    return heard(facts, UNKNOWN) or (heard(facts, LOST) and heard(facts, RELOAD, *WITH)) or reloaded
 
 
 RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
 NO_LIBRARY = "toolkit-needs-nvml"
+GPU_UNSEEN = "gpu-unused-said"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
-SNAP_FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
+SNAP_FAILS = (
+    NO_LIBRARY,
+    *TOOLKIT,
+    "toolkit-driver-not-loaded",
+    "no-device",
+    "cuda-available-false",
+    *NOT_FOUND,
+    GPU_UNSEEN,
+)
 
 
 @rule("docker-snap", layer=Layer.CONTAINER, component="docker", severity=Severity.ERROR, from_messages=True)
@@ -211,9 +206,9 @@ def _snap_fix(*, named: bool) -> Fix:
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         commands=(
             sh("sudo snap save docker"),
-            sh("# sudo snap remove docker, when images and volumes are saved or not needed"),
-            sh(
-                "# install docker-ce from Docker's repository, and nvidia-container-toolkit: {page}",
+            step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
+            step(
+                "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
                 page=ADDRESS(CONTAINERS),
             ),
             sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),
@@ -305,42 +300,30 @@ def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Fi
     with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
     belongs to the machine, not to the image. Bring it up to date there, or take an image for an older CUDA.
     """
-    refused = image_requirements.refused(facts, matrix)
-    if refused:
-        yield _unmet(refused, facts, matrix)
+    own = image_requirements.refused(facts, matrix)
+    said_so = heard(facts, *REQUIRES_SAID)
+    if not (own or said_so or _refused(facts, matrix)):
         return
-    if not heard(facts, *REQUIRES_SAID) and not _refused(facts, matrix):
-        return
-    cuda = CudaVersion.parse(_cuda(facts))
+    cuda = CudaVersion.parse(image_requirements.cuda(own) if own else _cuda(facts))
+    asked = (
+        f"a driver of CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({(own or '')[:60]})"
+    )
+    wanted = asked if own else _wanted(facts)
+    needs = naming.native_driver(cuda, facts, matrix) if cuda else wanted
+    names, variable = naming.gpu_names(facts), image_requirements.NAME
+    image = Because(component="image", fact=f"variables.{variable}", value=own, source="--container-env")
     driver = naming.driver_name(facts, matrix) or "an older driver"
     yield container_requires_newer_driver.finding(
-        title=f"The image asks for {_wanted(facts)}, and the machine has {driver}",
-        detail=f"It needs {_needs(cuda, facts, matrix)}." + _gpus(facts),
+        title=f"The image asks for {wanted}, and the machine has {driver}",
+        detail=(f"{variable}: none of its alternatives holds here." if own else f"It needs {needs}.")
+        + (f" GPU: {names}." if names else ""),
         because=(
-            *grounds(facts, *REQUIRES_SAID, ENVIRONMENT, TOLD),
+            *((image,) if own else grounds(facts, *REQUIRES_SAID, ENVIRONMENT, TOLD)),
             *naming.of_driver(facts),
-            *naming.known(facts, ("cuda-toolkit", "version")),
+            *(() if own else naming.known(facts, ("cuda-toolkit", "version"))),
         ),
-        row=_row(cuda, matrix),
-        fix=_requires_fix(cuda, facts, matrix),
-    )
-
-
-def _unmet(wanted: str, facts: Facts, matrix: Matrix) -> Finding:
-    """Return the finding that an image's own requirement is not met by this machine."""
-    cuda = CudaVersion.parse(image_requirements.cuda(wanted))
-    asked = f"a driver of CUDA {cuda} or newer (cuda>={cuda})" if cuda else f"another driver or GPU ({wanted[:60]})"
-    return container_requires_newer_driver.finding(
-        title=f"The image asks for {asked}, and the machine has {naming.driver_name(facts, matrix)}",
-        detail=f"{image_requirements.NAME}: none of its alternatives holds here." + _gpus(facts),
-        because=(
-            Because(
-                component="image", fact=f"variables.{image_requirements.NAME}", value=wanted, source="--container-env"
-            ),
-            *naming.of_driver(facts),
-        ),
-        row=_row(cuda, matrix),
-        fix=_requires_fix(cuda, facts, matrix),
+        row=next((one.row for one in toolkits.releases(matrix) if one.cuda == cuda), None),
+        fix=_requires_fix(needs if cuda or said_so else "the driver that the image asks for", facts, matrix),
     )
 
 
@@ -367,25 +350,9 @@ def _wanted(facts: Facts) -> str:
     )
 
 
-def _needs(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> str:
-    return naming.native_driver(cuda, facts, matrix) if cuda else _wanted(facts)
-
-
-def _gpus(facts: Facts) -> str:
-    names = naming.gpu_names(facts)
-    return f" GPU: {names}." if names else ""
-
-
-def _row(cuda: CudaVersion | None, matrix: Matrix) -> Row | None:
-    return next((one.row for one in toolkits.releases(matrix) if one.cuda == cuda), None)
-
-
-def _requires_fix(cuda: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
+def _requires_fix(needs: str, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
-    needs = (
-        _needs(cuda, facts, matrix) if cuda or heard(facts, *REQUIRES_SAID) else "the driver that the image asks for"
-    )
     return Fix(
         text=f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
         "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
@@ -404,38 +371,16 @@ SHM_WORDS_MIB = {"K": 1 / 1024, "M": 1, "G": 1024}
 SMALL = 256  # MiB: Docker gives 64, and NCCL alone wants some tens for each pair of GPUs
 
 
-def finding(facts: Facts) -> Finding | None:
-    """Return the finding, or None where no program said it."""
-    if not heard(facts, *SHM_WORDS_SAID) and not (_small(facts) and heard(facts, *MAYBE)):
-        return None
-    size, unit = value(facts, "shm-size", "size", "size2", "size3"), value(facts, "shm-size", "unit", "unit2", "unit3")
-    return container_shm_too_small.finding(
-        title="Shared memory (/dev/shm) is too small: NCCL or a data loader found no room in it",
-        detail=f"It has {size} {unit}B. " * bool(size and unit)
-        + "A container gets 64 MiB of it unless told otherwise; each GPU's process wants some, and so do data loaders.",
-        confidence=Confidence.CERTAIN if heard(facts, "shm-full") else Confidence.LIKELY,
-        because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run"),
-        fix=Fix(
-            text="Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
-            "emptyDir of medium Memory on /dev/shm.",
-            commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
-            verify=sh("df -h /dev/shm"),
-        ),
-    )
-
-
 def _small(facts: Facts) -> bool:
     """Return whether the shared memory is said to be about what a container gets unless told otherwise."""
-    for one in said(facts, "shm-size"):
-        size = next((one.values[name] for name in ("size", "size2", "size3") if one.values.get(name)), "")
-        unit = next((one.values[name] for name in ("unit", "unit2", "unit3") if one.values.get(name)), "")
-        if (
-            NUMBER.fullmatch(size)
-            and unit.upper() in SHM_WORDS_MIB
-            and float(size) * SHM_WORDS_MIB[unit.upper()] <= SMALL
-        ):
-            return True
-    return False
+    size, unit = _size(facts)
+    return bool(NUMBER.fullmatch(size)) and unit in SHM_WORDS_MIB and float(size) * SHM_WORDS_MIB[unit] <= SMALL
+
+
+def _size(facts: Facts) -> tuple[str, str]:
+    """Return the size of the shared memory and its unit, as a text has them; both empty where it has none."""
+    size, unit = (value(facts, "shm-size", name, f"{name}2", f"{name}3") or "" for name in ("size", "unit"))
+    return size, unit.upper()
 
 
 SHM_MIB = 1 << 20
@@ -453,24 +398,37 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     through it, and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus
     error. Start the container with more of it, or with that of the machine.
     """
-    told_ = finding(facts)
-    if told_:
-        yield told_
+    in_text = heard(facts, *SHM_WORDS_SAID) or (_small(facts) and heard(facts, *MAYBE))
+    held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
+    several = many >= SEVERAL
+    short = (
+        held is not None and held < LEAST and bool(facts.host.container and many and (several or any(builds(facts))))
+    )
+    if not in_text and not short:
         return
-    size = number(told(facts, "limits"), "shm_bytes")
-    if not facts.host.container or size is None or size >= LEAST or not gpus(facts):
-        return
-    several = len(gpus(facts)) >= SEVERAL
-    if not several and not any(builds(facts)):
-        return
+    who = f"NCCL on {many} GPUs" if several else "data loaders with many workers"
+    size, unit = _size(facts)
     yield container_shm_too_small.finding(
-        severity=Severity.WARNING if several else Severity.INFO,
-        title=f"Shared memory in this container (/dev/shm) has {size // SHM_MIB} MiB, too little for "
-        + (f"NCCL on {len(gpus(facts))} GPUs" if several else "data loaders with many workers"),
-        confidence=Confidence.LIKELY if several else Confidence.POSSIBLE,
-        because=(because(facts, "limits", "shm_bytes"),),
+        severity=Severity.ERROR if in_text else Severity.WARNING if several else Severity.INFO,
+        title="Shared memory (/dev/shm) is too small: NCCL or a data loader found no room in it"
+        if in_text
+        else f"Shared memory in this container (/dev/shm) has {(held or 0) // SHM_MIB} MiB, too little for {who}",
+        detail=(
+            f"It has {size} {unit}B. " * bool(size and unit) + "A container gets 64 MiB of it unless told otherwise; "
+            "each GPU's process wants some, and so do data loaders."
+        )
+        * in_text,
+        confidence=Confidence.CERTAIN
+        if heard(facts, "shm-full")
+        else Confidence.LIKELY
+        if in_text or several
+        else Confidence.POSSIBLE,
+        because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run")
+        if in_text
+        else (because(facts, "limits", "shm_bytes"),),
         fix=Fix(
-            text="Start the container with more shared memory, or with that of the machine.",
+            text="Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
+            "emptyDir of medium Memory on /dev/shm.",
             commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
             verify=sh("df -h /dev/shm"),
         ),

@@ -26,7 +26,7 @@ from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh
+from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -67,7 +67,7 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
                 text="Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
                 commands=(
                     sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                    sh("# sudo mv {file} {off}, where no package has it", file=PATH(where), off=PATH(f"{where}.off")),
+                    step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
                 ),
                 needs_root=True,
                 verify=verify,

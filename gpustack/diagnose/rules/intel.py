@@ -11,7 +11,7 @@ from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import PATH, sh
+from gpustack.model.command import PATH, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -28,7 +28,7 @@ WEAK = ("xpu-no-devices", "ze-no-devices", "sycl-no-devices", "sycl-no-gpu-liste
 OPENCL = ("intel-opencl-icd", "intel-opencl")  # the OpenCL half of the runtime, in packages of its own
 HALVES = re.compile(r"level[-_]zero|libze[-_]?intel|libze1")
 INSTALL = {
-    "apt": sh("sudo apt-get install libze1 libze-intel-gpu1  # older releases: level-zero intel-level-zero-gpu"),
+    "apt": sh("sudo apt-get install libze1 libze-intel-gpu1"),
     "dnf": sh("sudo dnf install oneapi-level-zero intel-compute-runtime"),
     "zypper": sh("sudo zypper install level-zero intel-compute-runtime"),
     "pacman": sh("sudo pacman -S level-zero-loader intel-compute-runtime"),
@@ -105,7 +105,7 @@ def _looked_for(facts: Facts, component: str) -> Because:
 def _install(facts: Facts) -> Fix:
     return Fix(
         text="Install the GPU half of Level Zero.",
-        commands=(INSTALL.get(fixes.manager(facts) or "") or sh("# install level-zero and Intel's compute runtime"),),
+        commands=(INSTALL.get(fixes.manager(facts) or "") or step("install level-zero and Intel's compute runtime"),),
         needs_root=True,
         verify=sh("sycl-ls"),
     )

@@ -28,7 +28,7 @@ from gpustack.diagnose.machine.values import (
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.matrix.subjects import gpus as products
-from gpustack.model.command import BRANCH, GPU, PCI, Command, sh
+from gpustack.model.command import BRANCH, GPU, PCI, Command, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
@@ -210,51 +210,6 @@ WAYS = ("acs-redirect", "io-page-fault", "iommu-passthrough", "iommu-on", "acs-o
 DIRECT = ("peer-copy-wrong", "direct-only-said")  # copies fail on the straight way alone
 
 
-def told_peers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where IOMMU or ACS is on and work of several GPUs fails, or the library itself warns."""
-    several = heard(facts, "gpus-talk") or len(gpus(facts)) >= SEVERAL
-    fails = (heard(facts, "gpus-fail-together") and several) or heard(facts, "peer-copy-wrong")
-    warned = heard(facts, "iommu-passthrough")
-    turned_away = heard(facts, "io-page-fault") and several
-    slower = _slower(facts)
-    booted = fails and _booted_without(facts)
-    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, *DIRECT))):
-        return
-    acs = heard(facts, "acs-redirect", "acs-on")
-    way = "ACS redirection (PCI Express access control)" if acs else "the IOMMU"
-    yield iommu_acs_p2p.finding(
-        severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
-        title=f"Copies between GPUs (P2P) {f'are slower than without it ({slower})' if slower else 'go wrong'}: "
-        f"{way} stands between them"
-        if fails or turned_away or slower
-        else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
-        detail=machine(
-            facts,
-            matrix,
-            "With IOMMU or ACS in the way, P2P copies hang, crawl or arrive as zeros.",
-            "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." if booted else "",
-        ),
-        because=(
-            *grounds(facts, *WAYS, HELPS, *DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
-            *grounds(facts, "gpus-fail-together", most=2),
-            *more(facts),
-        ),
-        fix=fixes.rebuild(
-            facts,
-            "Set the IOMMU to pass-through (iommu=pt) or switch it off (intel_iommu=off, amd_iommu=off), and switch "
-            "ACS off in the firmware or on the bridges (setpci); not where virtual machines get GPUs. Until then set "
-            "NCCL_P2P_DISABLE=1.",
-            sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
-            sh("sudo lspci -vvv | grep -i acsctl"),
-        ),
-        confidence=Confidence.CERTAIN
-        if warned or turned_away
-        else Confidence.LIKELY
-        if slower or booted or heard(facts, *WAYS)
-        else Confidence.POSSIBLE,
-    )
-
-
 def _booted_without(facts: Facts) -> bool:
     """Return whether AMD GPUs were booted with a command line that says nothing of the IOMMU's mode."""
     words = at(told(facts, "linux-kernel"), "cmdline")
@@ -299,7 +254,7 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     zeros. As long as nothing fails it is only slower, and on purpose where virtual machines are served. Else switch ACS
     off in the firmware, and set the IOMMU to pass-through (iommu=pt).
     """
-    yield from told_peers(facts, matrix)
+    yield from _peers_in_text(facts, matrix)
     iommu = told(facts, "iommu")
     cards = [text(one, "pci") or "" for one in items(iommu, "gpus")]
     bridges = [text(one, "pci") or "" for one in items(iommu, "bridges") if REDIRECTS & {*texts(one, "acs")}]
@@ -321,11 +276,55 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail="; ".join(ways),
         confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
         because=tuple(grounds),
-        fix=fixes.rebuild(
+        fix=_apart(facts),
+    )
+
+
+def _apart(facts: Facts) -> Fix:
+    return fixes.rebuild(
+        facts,
+        "Set the IOMMU to pass-through (iommu=pt) or switch it off (intel_iommu=off, amd_iommu=off), and switch ACS "
+        "off in the firmware or on the bridges (setpci); not where virtual machines get GPUs. Until then set "
+        "NCCL_P2P_DISABLE=1.",
+        step("add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then `sudo update-grub`"),
+        sh("sudo lspci -vvv | grep -i acsctl"),
+    )
+
+
+def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where IOMMU or ACS is on and work of several GPUs fails, or the library itself warns."""
+    several = heard(facts, "gpus-talk") or len(gpus(facts)) >= SEVERAL
+    fails = (heard(facts, "gpus-fail-together") and several) or heard(facts, "peer-copy-wrong")
+    warned, slower = heard(facts, "iommu-passthrough"), _slower(facts)
+    turned_away = heard(facts, "io-page-fault") and several
+    booted = fails and _booted_without(facts)
+    if not (warned or turned_away or slower or booted or (fails and heard(facts, *WAYS, HELPS, *DIRECT))):
+        return
+    way = "ACS redirection (PCI Express access control)" if heard(facts, "acs-redirect", "acs-on") else "the IOMMU"
+    what = f"are slower than without it ({slower})" if slower else "go wrong"
+    likely = slower or booted or heard(facts, *WAYS)
+    yield iommu_acs_p2p.finding(
+        severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
+        title=f"Copies between GPUs (P2P) {what}: {way} stands between them"
+        if fails or turned_away or slower
+        else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
+        detail=machine(
             facts,
-            "Switch ACS off in the firmware, and set the IOMMU to pass-through (not where virtual machines get GPUs).",
-            sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
+            matrix,
+            "With IOMMU or ACS in the way, P2P copies hang, crawl or arrive as zeros.",
+            "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
         ),
+        because=(
+            *grounds(facts, *WAYS, HELPS, *DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
+            *grounds(facts, "gpus-fail-together", most=2),
+            *more(facts),
+        ),
+        fix=_apart(facts),
+        confidence=Confidence.CERTAIN
+        if warned or turned_away
+        else Confidence.LIKELY
+        if likely
+        else Confidence.POSSIBLE,
     )
 
 

@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.inventory import PASSED_ON, gpus, loaded_release,
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import GPU, PCI, PID, Command, sh
+from gpustack.model.command import GPU, PCI, PID, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -94,7 +94,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
                 "exchanged.",
                 commands=(
                     sh("amd-smi list"),
-                    sh("# sudo amd-smi reset --gpureset --gpu INDEX, that of the list"),
+                    step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
                     sh("amd-smi bad-pages"),
                 ),
                 needs_root=True,
@@ -289,7 +289,7 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
     held = f" and still holds {used} MiB" if used else ""
     end = [sh("kill {heirs}", heirs=tuple(map(PID, heirs)))] if heirs else []
     if parent and parent != INIT:
-        end.append(sh("kill -CHLD {parent}  # asks its parent to collect it", parent=PID(parent)))
+        end.append(sh("kill -CHLD {parent}", parent=PID(parent)))
     left = f" Of its group, these still hold a GPU's node open: {', '.join(map(str, heirs))}." if heirs else ""
     return gpu_process_stuck.finding(
         instance=str(processes.pid(copy)),
@@ -324,7 +324,7 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
             commands=(
                 sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
                 LOG,
-                sh("# sudo reboot, if it stays"),
+                step("if it stays: `sudo reboot`"),
             ),
             needs_root=True,
             needs_reboot=True,

@@ -12,7 +12,7 @@ from gpustack.diagnose.machine.frameworks import because_package, because_torch,
 from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
-from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts
+from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges, training
 from gpustack.matrix.subjects.ranges import numbers
@@ -269,7 +269,7 @@ def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
     commands = [sh("python -m pip install {pinned}", pinned=pinned)]
     if near:
         digits = NUMBER(f"{near.major}{near.minor}")
-        commands.append(sh("export BNB_CUDA_VERSION={digits}  # a near version that it has", digits=digits))
+        commands.append(sh("export BNB_CUDA_VERSION={digits}", digits=digits))
     return Fix(
         text=f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
         f"for a CUDA that this one has.{span}",
@@ -314,6 +314,7 @@ def _of(build: Build, facts: Facts) -> Finding | None:
     wrong = [name for name, version in named.items() if version and numbers(version)[:3] != numbers(jaxlib)[:3]]
     if build.component != "jax" or not jaxlib or not wrong or build.ran_on_gpu:
         return None
+    extra = re.search(r"cuda1\d", wrong[0])
     return jax_plugin_mismatch.finding(
         instance=build.mark,
         title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must be of one version",
@@ -323,35 +324,28 @@ def _of(build: Build, facts: Facts) -> Finding | None:
             because_of(facts, "jax", build.copy, "jaxlib"),
             because_of(facts, "jax", build.copy, "plugins"),
         ),
-        fix=_jax_fix(jaxlib, build.copy.build, build.python, fixes.verify(build)),
+        fix=_jax_fix(jaxlib, build.copy.build or (extra[0] if extra else None), build.python, fixes.verify(build)),
     )
 
 
 def _heard(facts: Facts) -> Finding:
-    """Return what JAX says itself, where the packages were not listed."""
-    jaxlib = value(facts, "jax-plugin-version", "jaxlib") or value(facts, "jaxlib-version", "jaxlib")
-    jaxlib = jaxlib or installed(facts, "jaxlib")
-    plugin = value(facts, "jax-plugin-version", "plugin") or "the CUDA plugin"
-    found = value(facts, "jax-plugin-version", "found")
-    jax, needs = value(facts, "jaxlib-version", "jax"), value(facts, "jaxlib-version", "needs")
-    if found:
-        title = f"jaxlib is {jaxlib}, {plugin} is {found}: they must be of one version"
-    elif jax or needs:
-        title = f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"
-    elif lacks := value(facts, "jaxlib-too-old", "name"):
-        title = f"The CUDA plugin of JAX is newer than jaxlib {jaxlib or ''}".strip() + f", which has no {lacks} yet"
-    elif call := value(facts, "jax-plugin-interface", "call"):
-        module = value(facts, "jax-plugin-interface", "module")
-        title = f"{f'The plugin {module}' if module else 'The CUDA plugin'} of JAX is of another release than jaxlib"
-        title = f"{title} {jaxlib or ''}".strip() + f": {call} differs"
-    else:
-        title = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
-    major = next((part for part in ("cuda13", "cuda12", "cuda11") if part in plugin), None)
+    """Return what JAX says itself, where the versions of the packages do not say it."""
+    jaxlib = text(told(facts, "jax"), "jaxlib") or installed(facts, "jaxlib") or ""
+    needs, jax = value(facts, "jaxlib-version", "needs"), value(facts, "jaxlib-version", "jax")
+    lacks, call = value(facts, "jaxlib-too-old", "name"), value(facts, "jax-plugin-interface", "call")
+    module = value(facts, "jax-plugin-interface", "module")
+    plugin = f"The plugin {module}" if module else "The CUDA plugin"
+    two = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
+    titles = (
+        (jax or needs, f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"),
+        (lacks, f"The CUDA plugin of JAX is newer than jaxlib {jaxlib}".strip() + f", which has no {lacks} yet"),
+        (call, f"{plugin} of JAX is of another release than jaxlib {jaxlib}".strip() + f": {call} differs"),
+    )
     return jax_plugin_mismatch.finding(
-        title=title,
-        detail=_said(facts) if found or jax or needs else "",
+        title=next((title for known, title in titles if known), two),
+        detail=_said(facts) if jax or needs else "",
         because=(*grounds(facts, *KINDS), *because_package(facts, "jaxlib"), *because_package(facts, "jax")),
-        fix=_jax_fix(None if jax or needs else jaxlib, major, SOME_PYTHON, VERIFY),
+        fix=_jax_fix(None if jax or needs else jaxlib or None, None, SOME_PYTHON, VERIFY),
     )
 
 

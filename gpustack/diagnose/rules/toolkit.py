@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
-from gpustack.diagnose.machine.completing import platform
-from gpustack.diagnose.machine.frameworks import dotted
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
@@ -19,7 +18,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
-from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh
+from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
@@ -93,11 +92,9 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
     mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
-    wanted = _said(facts, "torch") or (str(mine.cuda) if mine and mine.cuda else None)
+    wanted = str(mine.cuda) if mine and mine.cuda else None
     toolkit = used(facts)
-    found = _said(facts, "found") or next(
-        (one.version for one in toolchain_toolkits(facts) if one.version != wanted), None
-    )
+    found = next((one.version for one in toolchain_toolkits(facts) if one.version != wanted), None)
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
         title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
@@ -123,11 +120,6 @@ def _unbuilt(facts: Facts) -> bool:
     return heard(facts, NVCC_FAILED) and toolkit.cuda.major != mine.cuda.major and not heard(facts, *OTHERWISE)
 
 
-def _said(facts: Facts, name: str) -> str | None:
-    found = next((one for kind in NVCC_SAID if (one := value(facts, kind, name))), None)
-    return dotted(found) or found
-
-
 ON_WINDOWS = r"set CUDA_PATH=C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v{cuda}"
 
 
@@ -136,8 +128,9 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
     commands = [sh(use, cuda=DOTTED(wanted))] if wanted and is_version(wanted) else []
     cuda = parsed(found)
     tag = _tag(facts, matrix, cuda) if cuda else None
-    if tag:
-        commands.append(fixes.install_torch(SOME_PYTHON, None, tag))
+    release = fixes.newest_with(tag, facts, matrix) if tag else None
+    if tag and release:
+        commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return Fix(
         text=f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
@@ -220,12 +213,16 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _compiler(facts: Facts, matrix: Matrix) -> Compiler:
     name = _name(facts)
-    cuda = value(facts, "torch-compiler-bounds", "cuda") or (toolkit.version if (toolkit := used(facts)) else None)
+    cuda = toolkit.version if (toolkit := used(facts)) else None
     row = toolkits.compilers_of(matrix, cuda) if cuda and VERSION.match(cuda) else None
     known = (row.clang_max if name == CLANG else row.gcc_max if name == "GCC" else None) if row else None
-    found = value(facts, "torch-compiler-bounds", "found") or version(facts, name.lower())
-    found = found or value(facts, COMPILER_HEADER, "gcc")
-    return Compiler(name=name, found=found, newest=_limit(facts) or known, cuda=cuda, row=row.row if row else None)
+    return Compiler(
+        name=name,
+        found=version(facts, name.lower()),
+        newest=_limit(facts) or known,
+        cuda=cuda,
+        row=row.row if row else None,
+    )
 
 
 def _name(facts: Facts) -> str:
@@ -295,8 +292,8 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
         return Fix(
             text=f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
             commands=(
-                sh(
-                    "# name the older {name} to nvcc: -ccbin, NVCC_CCBIN, CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
+                step(
+                    "name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
                 ),
             ),
             verify=sh("nvcc --version"),
@@ -367,7 +364,7 @@ def _target_fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:
 
 def _newer(one: Target) -> tuple[Command, ...]:
     if not one.first:
-        return (sh("# install a newer CUDA toolkit"),)
+        return (step("install a newer CUDA toolkit"),)
     home = PATH(f"/usr/local/cuda-{one.first}")
     return (sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home),)
 

@@ -34,26 +34,42 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     NVML and nvidia-smi work without it, so the driver looks well. It is loaded by the first CUDA program of root, or at
     the start of the machine; in a container its device node must be passed in. Load it and make its node.
     """
-    yield from _missing_told(facts, matrix)
-    yield from _missing_seen(facts)
-
-
-def _missing_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text says that the module or its node is missing, or lists modules without it."""
-    missing = said(facts, "uvm-missing")
-    left_out = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or _made_by_root(facts))
-    if heard(facts, "cuda-available-true") or not (missing or left_out) or (left_out and works(facts) and not missing):
+    out, no_node = _out(facts)
+    reported = said(facts, "uvm-missing")
+    implied = heard(facts, *MISSING_FAILS) and (_listed_without(facts) or _made_by_root(facts)) and not works(facts)
+    in_text = (bool(reported) or implied) and not heard(facts, "cuda-available-true")
+    node = any(NODE in one.line for one in reported) if in_text else not out
+    if not (in_text or out or no_node):
         return
-    node = any("/dev/nvidia-uvm" in one.line for one in missing)
     yield nvidia_uvm_missing.finding(
         title=f"{NODE}, the node of nvidia_uvm, is not there, and CUDA cannot start without it"
         if node
         else "nvidia_uvm (nvidia-uvm) is not loaded, and CUDA cannot start without it",
-        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks well."),
-        because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts)),
-        fix=_missing_fix(facts),
-        confidence=Confidence.CERTAIN if missing else Confidence.LIKELY,
+        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks well.")
+        if in_text
+        else "",
+        because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts))
+        if in_text
+        else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
+        fix=Fix(
+            text=f"{fixes.place(facts)}Load nvidia_uvm and make its device node, now and at each start (a line "
+            "nvidia-uvm in /etc/modules-load.d/); for a container, pass the node in.",
+            commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
+            needs_root=True,
+            verify=sh("gpustack doctor"),
+        ),
+        confidence=Confidence.LIKELY if in_text and not reported else Confidence.CERTAIN,
     )
+
+
+def _out(facts: Facts) -> tuple[bool, bool]:
+    """Return whether, on a machine where CUDA does not start, the module is not in memory, and its node is missing."""
+    if not nvidia_here(facts) or starts(facts) is not False or not flag(told(facts, "nvidia.ko"), "loaded"):
+        return False, False
+    uvm = told(facts, MODULE)
+    nodes = [node for node in items(uvm, "nodes") if text(node, "path") == NODE]
+    out = status(facts, MODULE) is Status.ABSENT or flag(uvm, "loaded") is False
+    return out, any(flag(node, "exists") is False for node in nodes)
 
 
 def _made_by_root(facts: Facts) -> bool:
@@ -68,36 +84,6 @@ def _listed_without(facts: Facts) -> bool:
         return True
     listed = from_text(facts) and flag(told(facts, "nvidia.ko"), "loaded") and facts.find("nvidia-drm.ko") is not None
     return bool(listed) and facts.find(MODULE) is None
-
-
-def _missing_fix(facts: Facts) -> Fix:
-    return Fix(
-        text=f"{fixes.place(facts)}Load nvidia_uvm and make its device node, now and at each start (a line nvidia-uvm "
-        "in /etc/modules-load.d/); for a container, pass the node in.",
-        commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
-        needs_root=True,
-        verify=sh("gpustack doctor"),
-    )
-
-
-def _missing_seen(facts: Facts) -> Iterator[Finding]:
-    """Return the finding for a machine that was looked at."""
-    uvm = told(facts, MODULE)
-    nodes = [node for node in items(uvm, "nodes") if text(node, "path") == NODE]
-    out = status(facts, MODULE) is Status.ABSENT or flag(uvm, "loaded") is False
-    no_node = any(flag(node, "exists") is False for node in nodes)
-    if not nvidia_here(facts) or starts(facts) is not False or not flag(told(facts, "nvidia.ko"), "loaded"):
-        return
-    if out or no_node:
-        yield nvidia_uvm_missing.finding(
-            title="nvidia-uvm is not loaded, and CUDA cannot start without it" if out else f"{NODE} does not exist",
-            because=(
-                because(facts, MODULE, "loaded"),
-                because(facts, MODULE, "nodes"),
-                because(facts, "libcuda", "cu_init"),
-            ),
-            fix=_missing_fix(facts),
-        )
 
 
 UNKNOWN = 999
@@ -116,70 +102,57 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     the GPU and load the module again. To keep it from coming back, let the driver save its memory before it sleeps
     (NVreg_PreserveVideoMemoryAllocations=1 and the nvidia-suspend services).
     """
-    yield from _stale_told(facts, matrix)
-    yield from _stale_seen(facts, matrix)
-
-
-def _stale_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where CUDA fails after the machine slept, or cannot say why it does not start."""
     slept = heard(facts, "suspended")
+    in_text = _fails_in_text(facts, matrix, slept=slept)
+    if not in_text and not _stale(facts):
+        return
+    row = matrix.cuda_codes.get(UNKNOWN)
+    unknown = not in_text or heard(facts, "cuinit-999", "cuda-unknown-error")
+    how = "unknown error, 999" if unknown else "it fails"
+    stale = "stale" if slept else "probably stale after a suspend"
+    what = "after the machine slept (suspend)" if slept else "and the driver lists the GPU"
+    awake = "" if slept else "If the machine did not sleep: is nvidia_uvm loaded, and is /dev/nvidia-uvm there?"
+    seen = (("libcuda", "cu_init"), ("nvml", "code"), (MODULE, "loaded"))
+    yield uvm_stale_after_suspend.finding(
+        title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {stale}",
+        detail=machine(
+            facts, matrix, "nvidia_uvm keeps a state across suspend and resume that the GPU has lost.", awake
+        )
+        if in_text
+        else "",
+        because=(*grounds(facts, *STALE_FAILS), *grounds(facts, "suspended", most=2), *more(facts))
+        if in_text
+        else tuple(because(facts, *names) for names in seen),
+        row=row.row if row else None,
+        fix=Fix(
+            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. To "
+            "keep it away, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
+            "nvidia-resume.service.",
+            commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
+            needs_root=True,
+            verify=sh("gpustack doctor"),
+        ),
+        confidence=Confidence.POSSIBLE if in_text and not slept else Confidence.LIKELY,
+    )
+
+
+def _fails_in_text(facts: Facts, matrix: Matrix, *, slept: bool) -> bool:
+    """Return whether CUDA fails after the machine slept, or cannot say why it does not start."""
     fails = heard(facts, *STALE_FAILS) if slept else heard(facts, "cuinit-999")
     elsewhere = on_windows(facts) or (facts.host.container is not None and not slept)
     old = not slept and (heard(facts, *OLD) or _too_old(facts, matrix))
-    if not fails or old or elsewhere or not (from_text(facts) or nvidia_here(facts)):
-        return
-    row = matrix.cuda_codes.get(UNKNOWN)
-    how = "unknown error, 999" if heard(facts, "cuinit-999", "cuda-unknown-error") else "it fails"
-    how_stale = "stale" if slept else "probably stale after a suspend"
-    what = "after the machine slept (suspend)" if slept else "and the driver lists the GPU"
-    yield uvm_stale_after_suspend.finding(
-        title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {how_stale}",
-        detail=machine(
-            facts,
-            matrix,
-            "nvidia_uvm keeps a state across suspend and resume that the GPU has lost.",
-            "" if slept else "If the machine did not sleep: is nvidia_uvm loaded, and is /dev/nvidia-uvm there?",
-        ),
-        because=(*grounds(facts, *STALE_FAILS), *grounds(facts, "suspended", most=2), *more(facts)),
-        row=row.row if row else None,
-        fix=_stale_fix(facts),
-        confidence=Confidence.LIKELY if slept else Confidence.POSSIBLE,
-    )
+    return fails and not old and not elsewhere and (from_text(facts) or nvidia_here(facts))
+
+
+def _stale(facts: Facts) -> bool:
+    """Return whether CUDA knows no reason on a machine where module and NVML are well."""
+    known = number(told(facts, "libcuda"), "cu_init") == UNKNOWN and number(told(facts, "nvml"), "code") == 0
+    return known and flag(told(facts, MODULE), "loaded") is True and nvidia_here(facts)
 
 
 def _too_old(facts: Facts, matrix: Matrix) -> bool:
     """Return whether the driver is too old for a build that is here, which says enough."""
     return any(driver_fit(one.cuda, facts, matrix).kept is Kept.BROKEN for one in builds(facts) if one.cuda)
-
-
-def _stale_fix(facts: Facts) -> Fix:
-    return Fix(
-        text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. To "
-        "keep it away, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and nvidia-resume.service.",
-        commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
-        needs_root=True,
-        verify=sh("gpustack doctor"),
-    )
-
-
-def _stale_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding for a machine that was looked at."""
-    uvm = flag(told(facts, "nvidia-uvm.ko"), "loaded")
-    code = number(told(facts, "libcuda"), "cu_init")
-    if code != UNKNOWN or not uvm or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
-        return
-    row = matrix.cuda_codes.get(UNKNOWN)
-    yield uvm_stale_after_suspend.finding(
-        title="CUDA says unknown error (999) while NVML is well: nvidia-uvm is probably stale",
-        because=(
-            because(facts, "libcuda", "cu_init"),
-            because(facts, "nvml", "code"),
-            because(facts, "nvidia-uvm.ko", "loaded"),
-        ),
-        row=row.row if row else None,
-        fix=_stale_fix(facts),
-        confidence=Confidence.LIKELY,
-    )
 
 
 # The first branch whose open module has HMM. Source: NVIDIA technical blog, "Simplifying GPU Application Development

@@ -13,9 +13,9 @@ from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import GPU, NOTHING, VARIABLE, Command, Word, sh
+from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,49 +35,42 @@ def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     GPU. Make instances, or switch MIG off.
     """
     if mig.none(facts):
-        yield _said(facts)
+        names = naming.gpu_names(facts)
+        yield _undivided(
+            None,
+            f"MIG is on{f' for {names}' if names else ''}, and there is no MIG instance for programs to use",
+            (*grounds(facts, mig.NONE, mig.ON, *mig.NO_GPU), *naming.of_driver(facts)),
+            Confidence.CERTAIN if heard(facts, mig.NONE) else Confidence.LIKELY,
+        )
         return
     for gpu in () if from_text(facts) else gpus(facts):
         held = gpu.copy.facts
         none = at(held, "mig", "instances") is not None and not items(held, "mig", "instances")
-        if not flag(held, "mig", "enabled") or not none or number(held, "mig", "instances"):
-            continue
-        yield mig_enabled_no_instance.finding(
-            instance=gpu.mark,
-            title=f"MIG is on for {gpu.name} at {gpu.mark}, and it is divided into no instance",
-            because=(
-                because_of(facts, "gpu", gpu.copy, "mig", "enabled"),
-                because_of(facts, "gpu", gpu.copy, "mig", "instances"),
-            ),
-            fix=Fix(
-                text=ADVICE,
-                commands=_commands(sh("-i {gpu}", gpu=GPU(gpu.mark))),
-                needs_root=True,
-                verify=sh("nvidia-smi -L"),
-            ),
-        )
+        if flag(held, "mig", "enabled") and none and not number(held, "mig", "instances"):
+            yield _undivided(
+                gpu.mark,
+                f"MIG is on for {gpu.name} at {gpu.mark}, and it is divided into no instance",
+                tuple(because_of(facts, "gpu", gpu.copy, "mig", name) for name in ("enabled", "instances")),
+            )
 
 
-def _commands(which: Word | Command = NOTHING) -> tuple[Command, ...]:
-    """Return the two ways out for one GPU, or for all."""
-    return (
-        sh("sudo nvidia-smi mig {which} -lgip", which=which),
-        sh("# sudo nvidia-smi mig {which} -cgi PROFILE -C", which=which),
-        sh("# or: sudo nvidia-smi {which} -mig 0", which=which),
-    )
-
-
-def _said(facts: Facts) -> Finding:
-    """Return the finding on what programs and people said."""
-    names = naming.gpu_names(facts)
+def _undivided(
+    mark: str | None, title: str, because: tuple[Because, ...], confidence: Confidence = Confidence.CERTAIN
+) -> Finding:
+    which = sh("-i {gpu}", gpu=GPU(mark)) if mark else NOTHING
     return mig_enabled_no_instance.finding(
-        title=f"MIG is on{f' for {names}' if names else ''}, and there is no MIG instance for programs to use",
+        instance=mark,
+        title=title,
         detail="With MIG on, CUDA offers only the instances that a GPU was divided into.",
-        confidence=Confidence.CERTAIN if heard(facts, mig.NONE) else Confidence.LIKELY,
-        because=(*grounds(facts, mig.NONE, mig.ON, *mig.NO_GPU), *naming.of_driver(facts)),
+        because=because,
+        confidence=confidence,
         fix=Fix(
             text=ADVICE,
-            commands=_commands(),
+            commands=(
+                sh("sudo nvidia-smi mig {which} -lgip", which=which),
+                step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
+                step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
+            ),
             needs_root=True,
             verify=sh("nvidia-smi -L"),
         ),

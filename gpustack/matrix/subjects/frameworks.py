@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, version_of
-from gpustack.model.reading import key, whole
+from gpustack.model.reading import key, made, whole
 from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
+
+PLUGIN = "jax-cuda{}-plugin"
 
 
 def _spans(said: Mapping[str, str]) -> Mapping[str, VersionRange]:
@@ -180,6 +184,17 @@ class WheelSpan(Stated):
         return f"{name} {which} is made for CUDA {self.cuda}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CondaBuilds(Stated):
+    """The CUDA versions for which conda-forge builds one release of PyTorch for Linux."""
+
+    torch: str
+    cudas: tuple[CudaVersion, ...] = field(metadata=key("cuda"))
+
+    def __str__(self) -> str:
+        return f"conda-forge builds torch {self.torch} for CUDA {', '.join(map(str, self.cudas))}"
+
+
 def jax_releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
     """Return the releases of JAX that are known, oldest first."""
     return matrix.rows("jax", "releases", JaxRelease)
@@ -189,20 +204,49 @@ def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
     """Return the release of exactly this version, or None: one between two rows may differ from both."""
     wanted = version_of(version.partition("+")[0])
     known = jax_releases(matrix) if wanted is not None else ()
-    return next((one for one in known if version_of(one.version) == wanted), None)
+    by_hand = next((one for one in known if version_of(one.version) == wanted), None)
+    return by_hand or _jax_by_plugins(matrix, version)
+
+
+def _jax_by_plugins(matrix: Matrix, version: str) -> JaxRelease | None:
+    """Return a release of which only the plugins' wheels were read: their CUDA majors and their Pythons."""
+    there = {cuda: generated.release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
+    plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
+    if not plugins:
+        return None
+    first = next(iter(plugins.values()))
+    held = {"jax": first.version, "cuda": [*plugins], "requires_python": first.python.text}
+    return made({**first.stated, **held, "glibc": first.glibc.get("linux-x86_64")}, JaxRelease)
 
 
 def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
     """Return what a version of JAX needs in its build for a CUDA major, or None."""
     release = jax_of(matrix, version)
     builds = (one for one in matrix.rows("jax", "builds", JaxBuild) if one.cuda == cuda)
-    return next((one for one in builds if release and one.version == release.version), None)
+    by_hand = next((one for one in builds if release and one.version == release.version), None)
+    plugin = jax_plugin(matrix, version, cuda) if release and not by_hand else None
+    cudnn = plugin.requires.get("cudnn") if plugin else None
+    if plugin is None or cudnn is None:
+        return by_hand
+    return made({**plugin.stated, "jax": version, "cuda": cuda, "cudnn": cudnn.text}, JaxBuild)
 
 
 def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
     """Return what the plugin of a release for a CUDA major requires, or None where no row states it."""
+    known = generated.release_of(matrix, PLUGIN.format(cuda), version)
+    if known and known.requires:
+        parts = {part: known.pin(part, extra="with-cuda") for part in known.names}
+        requires = {_part(name): span.text for name, span in parts.items() if span and name.startswith("nvidia-")}
+        held = {"plugin": known.name, "versions": f"=={known.version}", "requires": requires}
+        return made({**known.stated, **held}, Plugin)
     plugins = (one for one in matrix.rows("jax", "plugins", Plugin) if one.plugin == f"jax-cuda{cuda}-plugin")
     return next((one for one in plugins if one.versions.holds(version)), None)
+
+
+def _part(distribution: str) -> str:
+    """Return a distribution as rows name the part of CUDA: nvidia-cuda-runtime-cu12 is cudart."""
+    name = re.sub(r"^nvidia-(?:cuda-)?|-cu\d+$", "", distribution)
+    return "cudart" if name == "runtime" else name
 
 
 def jax_known(matrix: Matrix) -> tuple[Known, ...]:
@@ -265,3 +309,9 @@ def onnxruntime_feeds(matrix: Matrix, version: str) -> tuple[Feed, ...]:
     """Return the builds of this onnxruntime-gpu for another CUDA."""
     feeds = matrix.rows("onnxruntime", "feeds", Feed)
     return tuple(one for one in feeds if one.version == minor(version) and one.only.holds(version))
+
+
+def on_conda_forge(matrix: Matrix, version: str, cuda: CudaVersion) -> bool:
+    """Return whether conda-forge is known to build this release for this CUDA."""
+    rows = matrix.rows("torch_wheels", "conda", CondaBuilds)
+    return any(one.torch == version and cuda in one.cudas for one in rows)

@@ -72,18 +72,20 @@ class Implied:
 
     def filled(self, values: Mapping[str, str], matrix: Matrix) -> Iterator[tuple[str, str, str, JsonValue]]:
         """Yield component, copy, path and value, where all that they name was captured and the value is of its type."""
-        copy, value = _filled(self.copy, values), self.value
+        copy, path, value = _filled(self.copy, values), _filled(self.path, values), self.value
+        if path is None:
+            return
         if self.path == STATUS:
             yield self.component, copy or "", STATUS, value
             return
-        fact = schema(matrix).at(self.component, *self.path.replace(EACH, f".{EACH}").split("."))
+        fact = schema(matrix).at(self.component, *path.replace(EACH, f".{EACH}").split("."))
         if isinstance(value, str):
             text = _filled(value, values)
-            parts = MEMBER.findall(text or "") if self.path.endswith(EACH) else [text] if text else []
+            parts = MEMBER.findall(text or "") if path.endswith(EACH) else [text] if text else []
             read = tuple(one for part in parts if fact and (one := fact.kind.parse(part)) is not None)
-            value = (read or None) if self.path.endswith(EACH) else next(iter(read), None)
+            value = (read or None) if path.endswith(EACH) else next(iter(read), None)
         if copy is not None and value is not None:
-            yield self.component, copy, self.path.removesuffix(EACH), value
+            yield self.component, copy, path.removesuffix(EACH), value
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str | None:
