@@ -54,6 +54,14 @@ DISTRIBUTIONS = {
 AND_CUDA = (2, 14)  # the first TensorFlow with the extra
 
 
+def named(subject: Subject, spec: str) -> str:
+    """Return a subject as it is typed, with its build."""
+    if subject.component == "jax":
+        return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
+    local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
+    return f"{subject.name}{spec}{local}"
+
+
 def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
     if subject.component == "nvidia-driver":

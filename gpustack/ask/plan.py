@@ -76,19 +76,11 @@ def as_it_is(search: Search) -> tuple[Alternative, ...]:
     return (_made(Change.NONE, "nothing needs to change", search.at, spec, search),)
 
 
-def named(subject: Subject, spec: str) -> str:
-    """Return a subject as it is typed, with its build."""
-    if subject.component == "jax":
-        return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
-    local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
-    return f"{subject.name}{spec}{local}"
-
-
 def _made(kind: Change, change: str, judged: Judged, spec: str, search: Search) -> Alternative:
     return Alternative(
         change=change,
         kind=kind,
-        subject=named(judged.subject, spec),
+        subject=commands.named(judged.subject, spec),
         verdict=judged.verdict,
         commands=commands.install(judged.subject, spec, search.facts, search.matrix),
     )
@@ -199,8 +191,7 @@ def _compats(search: Search) -> Iterator[Alternative]:
 
 def _may_forward(search: Search) -> bool:
     """Return whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
-    name = text(told(search.facts, "gpu"), "name")
-    kind = gpus.class_of(search.matrix, name) if name else None
+    kind = gpus.class_of(search.matrix, text(told(search.facts, "gpu"), "name") or "")
     if kind:
         return kind in FORWARD
     made_for = {one.capability for one in gpus.product_lines(search.matrix) if one.kind in FORWARD}
@@ -211,8 +202,7 @@ def _wanted_cuda(search: Search) -> CudaVersion | None:
     """Return the CUDA version that the subject needs of a driver, where that is what does not fit."""
     for one in search.at.contracts:
         if one.kind == "cuda" and one.to == "nvidia-driver" and one.status in {Kept.BROKEN, Kept.LIMITED}:
-            parts = one.needs.partition("CUDA ")[2]
-            return CudaVersion.parse(parts)
+            return CudaVersion.parse(one.needs.partition("CUDA ")[2])
     return None
 
 
@@ -304,7 +294,7 @@ def _with_driver(search: Search) -> Iterator[Alternative]:
         there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
         found = next((other for other in (*_wheels(there), *_versions(there))), None)
         if found:
-            installs = commands.driver(str(one), search.facts, search.matrix)
+            typed = (*commands.driver(str(one), search.facts, search.matrix), *found.commands)
             change = f"{found.change}, and another driver: {one} or newer"
-            yield replace(found, kind=Change.DRIVER, change=change, commands=(*installs, *found.commands))
+            yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
             return

@@ -10,7 +10,7 @@ import typer
 
 from gpustack.cli.examining import read, taken
 from gpustack.cli.helping import systems, words
-from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 
 if TYPE_CHECKING:
@@ -55,15 +55,24 @@ def show(
         typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.", autocompletion=systems),
     ],
     *,
-    written: Formats = "text",
+    everything: Annotated[bool, typer.Option("--all", help="All of it, not one screen of the newest rows.")] = False,
+    written: Tables = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show all that the matrix states of a component, with its sources."""
+    """Show what the matrix states of a component, the newest first; --all shows every row, -v its source."""
+    from gpustack.ask.showing import brief
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
-    _leave(tables(subject, Matrix()), written, output, verbose=verbose)
+    found = tables(subject, Matrix())
+    if written == "csv":
+        from gpustack.report import renderer
+
+        write(renderer("matrix-csv")(found), output)
+        return
+    whole = everything or verbose or written != "text"
+    _leave(found if whole else brief(found), written, output, verbose=verbose)
 
 
 def _question(name: str) -> Callable[..., None]:

@@ -13,6 +13,7 @@ import typer
 from gpustack.errors import OutputError, UsageError
 
 Format: TypeAlias = Literal["text", "json"]
+Tabled: TypeAlias = Literal["text", "json", "csv"]
 Drawn: TypeAlias = Literal["text", "json", "html"]
 Threshold: TypeAlias = Literal["error", "warning", "unknown", "never"]
 
@@ -74,6 +75,7 @@ Pythons = Annotated[
     ),
 ]
 Formats = Annotated[Format, typer.Option("--format", help="How the result is written.")]
+Tables = Annotated[Tabled, typer.Option("--format", help="How the result is written.")]
 Drawings = Annotated[Drawn, typer.Option("--format", help="How the result is written.")]
 Output = Annotated[
     Path | None,

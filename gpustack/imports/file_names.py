@@ -100,6 +100,8 @@ ASKED_FOR = re.compile(
 NO_PACKAGE = frozenset({"python", "cuda", "cudatoolkit", "pytorch-cuda", "cuda-toolkit"})
 # An extra that names the CUDA of JAX's plugin: jax[cuda12], jax[cuda12_pip].
 JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
+# A library of the driver whose name has its release.
+LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
 # What decides in conda of which kind PyTorch is.
 KIND = re.compile(
@@ -137,6 +139,11 @@ def read(origin: str, text: str, into: Gathered) -> None:
     if asked and into.knows("pytorch") and not into.fact("pytorch", "accelerator") and not into.fact("pytorch", "cuda"):
         into.tell("pytorch", origin, cuda=_asked(asked), accelerator="cuda")
     _of_conda(origin, text, into)
+    releases = {one["release"] for one in islice(LIBRARY.finditer(text), MOST)}
+    if len(releases) == 1 and not into.fact(
+        "nvidia-driver", "package_version"
+    ):  # of several, nobody says which is in use
+        into.tell("nvidia-driver", origin, package_version=releases.pop())
     jax = JAX.search(text)
     if jax and not FAILED.search(text) and into.version("jax"):
         into.tell("jax", origin, build=f"cuda{jax['major']}")

@@ -58,10 +58,13 @@ class Matrix:
         held = {words: one.type for one in self.rows("memory", "memory", Memory) for words in one.match}
         return dict(sorted(held.items(), key=lambda one: -len(one[0])))
 
+    @cached_property
+    def _memories(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        return tuple((re.compile(rf"\b{re.escape(words)}\b"), kind) for words, kind in self.memories.items())
+
     def memory_of(self, product: str) -> str | None:
         """Return the kind of memory of a product by its name, or None where the matrix does not know it."""
-        fitting = (kind for words, kind in self.memories.items() if re.search(rf"\b{re.escape(words)}\b", product))
-        return next(fitting, None)
+        return next((kind for words, kind in self._memories if words.search(product)), None)
 
     @cached_property
     def families(self) -> Mapping[int, cuda_toolkits.Floor]:

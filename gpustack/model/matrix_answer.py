@@ -186,7 +186,10 @@ class MatrixAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixPart:
-    """One part of a table: its columns, and its rows as texts, each with the source and the day it was checked."""
+    """One part of a table: its columns, and its rows as texts, each with the source and the day it was checked.
+
+    ``left`` is how many rows were left out, where only the newest are shown.
+    """
 
     table: str
     part: str
@@ -195,15 +198,17 @@ class MatrixPart:
     rows: tuple[tuple[str, ...], ...]
     sources: tuple[str, ...]
     checked: tuple[str, ...]
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixTables:
-    """Everything that the matrix states of one component."""
+    """What the matrix states of one component; ``left`` are the parts that were left out of a short answer."""
 
     subject: str
     component: str
     parts: tuple[MatrixPart, ...]
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 
@@ -130,14 +132,21 @@ def tag(name: str, inside: str, class_: str = "") -> str:
 
 
 def document(title: str, inside: str, *styles: str) -> str:
-    """Return a whole page around HTML that is made already, in the styles of ``styles/`` of these names."""
-    style = "".join(
-        f"\n{Path(__file__).with_name('styles').joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles)
-    )
+    """Return a whole page around HTML that is made already, in the styles of ``styles/`` of these names.
+
+    The page loads nothing, and the one script in it, named by its hash, puts a button beside each command to copy it.
+    """
+    folder = Path(__file__).with_name("styles")
+    style = "".join(f"\n{folder.joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles))
+    script = folder.joinpath("copy.js").read_text("utf-8")
+    known = b64encode(sha256(script.encode()).digest()).decode()
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        'img-src data:">'
+        f"img-src data:; script-src 'sha256-{known}'\">"
         f"<title>{safe(title)}</title><style>{style}</style>"
     )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body><main>\n{inside}\n</main></body></html>\n'
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n'
+        f"<body><main>\n{inside}\n</main><script>{script}</script></body></html>\n"
+    )

@@ -278,17 +278,23 @@ def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]
         yield from (f"- {one.title} [{one.key}]" for one in follow)
 
 
+def worth(because: Because) -> str:
+    """Return the value of a fact in words that people use: a packed number of CUDA as its version."""
+    cuda = CudaVersion.decode(because.value) if because.fact == "driver_cuda" else None
+    return f"up to CUDA {cuda}" if cuda else value(because.value)
+
+
 def fact(because: Because) -> str:
     """Return a fact in words, without where it was learnt; a line that a program printed as it was printed."""
-    cuda = CudaVersion.decode(because.value) if because.fact == "driver_cuda" else None
-    held = f"up to CUDA {cuda}" if cuda else value(because.value)
-    return f'"{held}"' if because.component == "message" else f"{because.component} {because.fact}: {held}"
+    if because.component == "message":
+        return f'"{worth(because)}"'
+    return f"{because.component} {because.fact}: {worth(because)}"
 
 
 def ground(because: Because) -> str:
     """Return a fact that something rests on, in words."""
     source = f", from {because.source}" if because.source else ""
-    return f"{because.component} {because.fact}: {value(because.value)}{source}"
+    return f"{because.component} {because.fact}: {worth(because)}{source}"
 
 
 def value(held: JsonValue) -> str:

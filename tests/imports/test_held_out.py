@@ -12,6 +12,7 @@ import pytest
 from tests.build import MATRIX
 from tools import cases
 from tools.cases import threads
+from tools.cases.__main__ import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,11 +102,15 @@ def test_what_is_measured_is_what_the_doctor_says(folders: Path) -> None:
     assert figures.alarms == ("t3",)
 
 
-def test_the_held_out_half_is_of_other_repositories_and_gives_no_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_held_out_half_is_of_other_repositories_and_ranked_far_above_the_most_frequent_causes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = cases.every(held_out=True)
     assert not {one.repository for one in held} & {one.repository for one in cases.every()}
     figures = threads.measure(held, MATRIX)
-    with capsys.disabled():
-        sys.stdout.write(f"\nheld out: {figures}\n")
     assert figures.sick + figures.healthy == len(held)
     assert figures.three >= 3 * figures.frequent
+    assert figures.mute <= figures.sick / 10
+    monkeypatch.setattr(sys, "argv", ["cases", "measure"])
+    main()
+    assert capsys.readouterr().out == f"held out: {figures}\n"

@@ -12,7 +12,7 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.model.facts import Strength
-from gpustack.model.report import Confidence
+from gpustack.model.report import Confidence, Severity
 from tests.imports.reading import MATRIX, read
 
 if sys.version_info >= (3, 11):
@@ -183,3 +183,54 @@ def test_a_thing_and_its_state_are_read_from_words(sentence: str, kind: str) -> 
 )
 def test_what_is_denied_supposed_or_past_is_no_state(sentence: str, kind: str) -> None:
     assert kind not in {one.kind for one in read(sentence).messages}
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "more GPU memory than is free",
+        ),
+        ("ResourceExhaustedError: OOM when allocating tensor with shape[256,3,1024]", "more GPU memory than is free"),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x512 and 768x10)", "shapes do not fit"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "failed an assertion"),
+        ("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!", "devices"),
+    ],
+)
+def test_an_error_of_the_users_own_program_is_named_and_no_fault_of_the_stack(line: str, what: str) -> None:
+    report = judge(read(line), MATRIX)
+    assert not report.verdict.root_causes
+    (found,) = (one for one in report.findings if one.id == "application-fault")
+    assert what in found.title
+    assert found.severity is Severity.INFO
+
+
+INTEL = "01:00.0 VGA compatible controller [0300]: Intel Corporation DG2 [Arc A770] [8086:56a0] (rev 08)"
+BLACKWELL = (
+    "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GB202 [GeForce RTX 5090] [10de:2b85] (rev a1)\n"
+    "$ nvidia-smi\nNo devices were found"
+)
+NVCC = "Cuda compilation tools, release 11.8, V11.8.89"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("Name:    gfx1010", ">>> torch.cuda.get_arch_list()\n['gfx900', 'gfx1030']"), "rocm-gfx-unsupported"),
+        (("Name:    gfx1030", ">>> torch.cuda.get_arch_list()\n['gfx900', 'gfx1030']"), None),
+        ((INTEL, "torch==2.9.0+cu130", ">>> torch.xpu.is_available()\nFalse"), "cpu-only-build"),
+        ((BLACKWELL, "$ modinfo nvidia | grep license\nlicense:        NVIDIA"), "closed-module-unsupported-gpu"),
+        ((BLACKWELL, "$ modinfo nvidia | grep license\nlicense:        Dual MIT/GPL"), "gpu-not-listed"),
+        (
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024",
+                "libnvidia-ml.so.1 -> libnvidia-ml.so.550.120",
+            ),
+            "driver-library-mismatch",
+        ),
+        ((NVCC, "torch==2.4.1+cu121", "The detected CUDA version mismatches"), "nvcc-torch-mismatch"),
+    ],
+)
+def test_facts_of_different_texts_are_joined(texts: tuple[str, ...], expected: str | None) -> None:
+    assert root(*texts)[0] == expected

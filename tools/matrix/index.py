@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 CHUNK = 1 << 18  # bytes of one range
+LARGE = 1 << 24  # the same where a whole library is read
 
 
 class NotReadError(Exception):
@@ -73,7 +74,7 @@ class Index:
             return archive.read(name).decode("utf-8")
 
     @contextmanager
-    def opened(self, wheel: Link) -> Iterator[zipfile.ZipFile]:
+    def opened(self, wheel: Link, chunk: int = CHUNK) -> Iterator[zipfile.ZipFile]:
         """Yield a wheel as an archive of which only the ranges that are read are fetched.
 
         Raises NotReadError where the index gives no ranges.
@@ -84,7 +85,7 @@ class Index:
             return
         try:
             with (
-                LazyZipOverHTTP(wheel.url_without_fragment, self.session, CHUNK) as ranges,
+                LazyZipOverHTTP(wheel.url_without_fragment, self.session, chunk) as ranges,
                 zipfile.ZipFile(cast("IO[bytes]", ranges)) as archive,
             ):
                 yield archive

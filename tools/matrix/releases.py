@@ -130,6 +130,13 @@ def _releases(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Li
     return {version: held for version, held in found.items() if _day(held) is None or str(_day(held)) >= one.since}
 
 
+def is_linux_wheel(name: str, version: str) -> bool:
+    """Return whether a file is the wheel of this release for Linux x86-64."""
+    return (
+        name.endswith(".whl") and str(_version(name)) == version and bool(re.search(r"linux.*_x86_64|none-any", name))
+    )
+
+
 def _version(name: str) -> Version | None:
     try:
         if name.endswith(".whl"):

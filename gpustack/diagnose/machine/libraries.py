@@ -118,7 +118,7 @@ def own_version(build: Build, one: Used, component: str, wheel: str, facts: Fact
 def used(build: Build, library: str, component: str, facts: Facts) -> Used | None:
     """Return the copy of a library (libcudnn) that a framework uses; None where nothing says which."""
     candidates = _candidates(build, library)
-    if not candidates and not build.exercise:
+    if not candidates and not table(build.exercise, "loaded"):
         return None
     real = [text(one, "real") or text(one, "path") or "" for one in candidates]
     seen = [path for path in texts(build.exercise, "loaded", library) if _is_main(path, library)]

@@ -27,11 +27,15 @@ class Check(NamedTuple):
     each: int
     well: Well | None
     bounds: tuple[Path, ...] = ()
+    same: Path | None = None
 
     def passes(self, held: JsonValue, known: dict[object, Found]) -> bool:
         """Return whether a subject surely keeps the row: its fact is missing or good, in every member of a list."""
         if self.bounds:
             return self.within(held)
+        if self.same:
+            value, other = single(held, self.duty.path), single(held, self.same)
+            return value is None or other is None or value is other
         if self.well is None:
             return False
         if not self.each:
@@ -81,7 +85,8 @@ def checks(states: tuple[State, ...], limits: tuple[Limit, ...]) -> tuple[Check,
 
 
 def _of_state(duty: State) -> Check:
-    return _check(duty, _good_state(duty))
+    plain = not duty.equal_in and not duty.path.listed
+    return _check(duty, _good_state(duty))._replace(same=duty.equal if plain else None)
 
 
 def _of_limit(duty: Limit) -> Check:

@@ -94,7 +94,7 @@ def _flag_fix(facts: Facts) -> Fix:
     named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
     kind = named or facts.host.container or ""
     return Fix(
-        text="Start the container with the GPU (docker run --gpus all; compose: deploy.resources.reservations).",
+        text=f"Start the container with the GPU: {containers.WAYS.get(kind) or containers.WAYS['docker']}.",
         commands=(containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),),
         verify=sh("nvidia-smi"),
     )

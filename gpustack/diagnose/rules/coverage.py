@@ -27,7 +27,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh, step
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import Layer, Status, once
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield _bad_finding(one, versions, facts)
 
 
+@once
 def versions_of(facts: Facts) -> Mapping[str, str]:
     """Return the version in use of each component and package, where one is known."""
     packages = table(told(facts, "packages"), "distributions")

@@ -47,6 +47,7 @@ def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     opencl = _opencl_alone(facts)
     here = bool(copies(facts, "intel-gpu") or on_bus(facts, "intel") or opencl) or heard(facts, "sycl-opencl-gpu")
     weak = heard(facts, *WEAK) and not heard(facts, "sycl-listed") and not heard(facts, "oneapi-library")
+    weak = weak and text(told(facts, "pytorch"), "accelerator") not in {"cuda", "cpu"}  # it has no code to ask with
     only_opencl = heard(facts, "sycl-opencl-gpu") and not heard(facts, "sycl-listed", "oneapi-library")
     if not heard(facts, MISSING, NONE, EMPTY, DEAD) and not ((weak and here) or only_opencl):
         return

@@ -378,14 +378,27 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
     )
 
 
+# What a program says of its own work, by the kind of message.
+OWN_FAULTS = {
+    "program-out-of-memory": "The program needs more GPU memory than is free; driver and framework are not at fault",
+    "program-shapes": "The program combines tensors whose shapes do not fit; driver and framework are not at fault",
+    "program-assert": "A kernel of the program failed an assertion (an index or value out of range)",
+    "program-devices": "The program mixes tensors on different devices; driver and framework are not at fault",
+}
+
+
 @rule("application-fault", layer=Layer.APPLICATION, component="kernel-log", severity=Severity.INFO)
 def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program on a GPU failed by its own doing; the stack is well.
 
     The driver writes an Xid for faults of programs too: an address that is not mapped (31), an illegal instruction or
-    index (13), and what follows when such a program ends (43, 45). Neither GPU nor driver is at fault. Run the program
-    under compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
+    index (13), and what follows when such a program ends (43, 45). Too little free memory, tensors that do not fit and
+    assertions are the program's own as well. Neither GPU nor driver is at fault. Run the program under
+    compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
     """
+    for kind, what in OWN_FAULTS.items():
+        if heard(facts, kind):
+            yield application_fault.finding(instance=kind, title=what, because=grounds(facts, kind, most=2))
     for event in faults_of_programs(facts):
         known = matrix.xids.get(event.code)
         name = f" ({known.name})" if known else ""
@@ -413,7 +426,8 @@ def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     with a screen on the GPU nothing needs doing.
     """
     off = [gpu for gpu in gpus(facts) if flag(gpu.copy.facts, "persistence") is False]
-    calls = [(one.id, call) for one in facts.components for call in one.calls if call.name.startswith(STARTS)]
+    asked = facts.components if off else ()
+    calls = [(one.id, call) for one in asked for call in one.calls if call.name.startswith(STARTS)]
     slow = [(component, call) for component, call in calls if call.seconds >= SLOW]
     if not off or not slow:
         return

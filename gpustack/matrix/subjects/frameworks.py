@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,8 +14,6 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, Dr
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-
-PLUGIN = "jax-cuda{}-plugin"
 
 
 def _spans(said: Mapping[str, str]) -> Mapping[str, VersionRange]:
@@ -205,18 +202,8 @@ def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
     wanted = version_of(version.partition("+")[0])
     known = jax_releases(matrix) if wanted is not None else ()
     by_hand = next((one for one in known if version_of(one.version) == wanted), None)
-    return by_hand or _jax_by_plugins(matrix, version)
-
-
-def _jax_by_plugins(matrix: Matrix, version: str) -> JaxRelease | None:
-    """Return a release of which only the plugins' wheels were read: their CUDA majors and their Pythons."""
-    there = {cuda: generated.release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
-    plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
-    if not plugins:
-        return None
-    first = next(iter(plugins.values()))
-    held = {"jax": first.version, "cuda": [*plugins], "requires_python": first.python.text}
-    return made({**first.stated, **held, "glibc": first.glibc.get("linux-x86_64")}, JaxRelease)
+    made_of = None if by_hand else generated.jax_row(matrix, version)
+    return made(made_of, JaxRelease) if made_of else by_hand
 
 
 def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
@@ -225,28 +212,18 @@ def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
     builds = (one for one in matrix.rows("jax", "builds", JaxBuild) if one.cuda == cuda)
     by_hand = next((one for one in builds if release and one.version == release.version), None)
     plugin = jax_plugin(matrix, version, cuda) if release and not by_hand else None
-    cudnn = plugin.requires.get("cudnn") if plugin else None
-    if plugin is None or cudnn is None:
+    if plugin is None or (cudnn := plugin.requires.get("cudnn")) is None:
         return by_hand
     return made({**plugin.stated, "jax": version, "cuda": cuda, "cudnn": cudnn.text}, JaxBuild)
 
 
 def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
     """Return what the plugin of a release for a CUDA major requires, or None where no row states it."""
-    known = generated.release_of(matrix, PLUGIN.format(cuda), version)
-    if known and known.requires:
-        parts = {part: known.pin(part, extra="with-cuda") for part in known.names}
-        requires = {_part(name): span.text for name, span in parts.items() if span and name.startswith("nvidia-")}
-        held = {"plugin": known.name, "versions": f"=={known.version}", "requires": requires}
-        return made({**known.stated, **held}, Plugin)
+    row = generated.plugin_row(matrix, version, cuda)
+    if row:
+        return made(row, Plugin)
     plugins = (one for one in matrix.rows("jax", "plugins", Plugin) if one.plugin == f"jax-cuda{cuda}-plugin")
     return next((one for one in plugins if one.versions.holds(version)), None)
-
-
-def _part(distribution: str) -> str:
-    """Return a distribution as rows name the part of CUDA: nvidia-cuda-runtime-cu12 is cudart."""
-    name = re.sub(r"^nvidia-(?:cuda-)?|-cu\d+$", "", distribution)
-    return "cudart" if name == "runtime" else name
 
 
 def jax_known(matrix: Matrix) -> tuple[Known, ...]:
@@ -302,7 +279,9 @@ def onnxruntime_releases(matrix: Matrix) -> tuple[OrtRelease, ...]:
 
 def onnxruntime_of(matrix: Matrix, version: str) -> OrtRelease | None:
     """Return what an onnxruntime-gpu (1.22.0) from the package index needs, or None."""
-    return next((one for one in onnxruntime_releases(matrix) if one.version == minor(version)), None)
+    patches = matrix.rows("onnxruntime", "patches", OrtRelease)
+    rows = {one.version: one for one in (*onnxruntime_releases(matrix), *patches)}
+    return rows.get(version.partition("+")[0]) or rows.get(minor(version))
 
 
 def onnxruntime_feeds(matrix: Matrix, version: str) -> tuple[Feed, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 EVERY = "any"
+PLUGIN = "jax-cuda{}-plugin"
 NAME = re.compile(r"[a-z0-9-]+")
 PYTHONS = tuple(f"3.{number}" for number in range(6, 16))
 # The distributions that a component is, where they are called otherwise; the first is the one that people name.
@@ -126,6 +127,32 @@ def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Relea
         found = release_of(matrix, name, version)
         if found:
             yield found
+
+
+def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
+    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None where none was read."""
+    there = {cuda: release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
+    plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
+    if (first := next(iter(plugins.values()), None)) is None:
+        return None
+    held = {"jax": first.version, "cuda": [*plugins], "requires_python": first.python.text}
+    return {**first.stated, **held, "glibc": first.glibc.get("linux-x86_64")}
+
+
+def plugin_row(matrix: Matrix, version: str, cuda: int) -> Mapping[str, object] | None:
+    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None where it was not read."""
+    known = release_of(matrix, PLUGIN.format(cuda), version)
+    if known is None or not known.requires:
+        return None
+    parts = {name: known.pin(name, extra="with-cuda") for name in known.names if name.startswith("nvidia-")}
+    requires = {_part(name): span.text for name, span in parts.items() if span}
+    return {**known.stated, "plugin": known.name, "versions": f"=={known.version}", "requires": requires}
+
+
+def _part(distribution: str) -> str:
+    """Return a distribution as rows name the part of CUDA: nvidia-cuda-runtime-cu12 is cudart."""
+    name = re.sub(r"^nvidia-(?:cuda-)?|-cu\d+$", "", distribution)
+    return "cudart" if name == "runtime" else name
 
 
 def _versions(python: str) -> Mapping[str, str]:
