@@ -127,4 +127,4 @@ run beside-check $g check; head -30 "$OUT/beside-check.txt"
 kill $other; wait $other 2>/dev/null
 echo "=== stress on all cards"; run stress $g stress --seconds 10; cat "$OUT/stress.txt"; tail -2 "$OUT/stress.err"
 echo "=== Ctrl-C in the middle of a load"; timeout -s INT 12 python3 -m gpustack stress --seconds 60 >"$OUT/interrupted.txt" 2>/dev/null; echo "rc $?"; head -8 "$OUT/interrupted.txt"; nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l
-echo "=== pytest -m gpu"; timeout 150 python3 -m pytest -q -p no:cacheprovider -o addopts="--import-mode=importlib" -o filterwarnings= -W ignore -m gpu tests/gpu tests/bench/test_on_gpu.py 2>&1 | tail -12
+echo "=== pytest -m gpu"; timeout 120 python3 -m pytest -q -p no:cacheprovider -o addopts="--import-mode=importlib" -o filterwarnings= -W ignore -m gpu tests/bench/test_on_gpu.py 2>&1 | tail -12
