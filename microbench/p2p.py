@@ -3,6 +3,7 @@
 id              unit   formula
 p2p.bandwidth   GB/s   bytes that the first GPU's copy engine writes into the second GPU's memory / seconds
 p2p.latency     ns     seconds of a chain of reads of the second GPU's memory by one thread of the first / reads
+p2p.all_to_all  GB/s   bytes that each GPU's copy engine writes to all others / seconds, at once: the sum of all GPUs
 
 Each pair is measured in both directions. Beside the copies that the first GPU writes, the method tells those that it
 reads (read_gb_s) and, once for each pair, both directions at once from one common start, each written by the GPU whose
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import random
 import struct
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import c_uint32
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from gpustack.bench.lab import Job, Lab
 
-SIZE = 512 << 20
+SIZE, SHARE = 512 << 20, 256 << 20
+STEP, LARGEST_PART = 1 << 16, 4  # what a site gives room for is a quarter of what is free
 RING = 2 << 20
 LINE = 128
 WORD = 8
@@ -100,6 +102,61 @@ def latency(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
         yield [lab.job(label, READS, run, check, bytes=RING, kernels=lab.how("pcie"), peer_access="enabled")]
 
 
+@contextmanager
+def all_to_all(lab: Lab, company: Sequence[int]) -> Iterator[list[Job]]:
+    """Give the copies from each GPU to every other, all at once."""
+    sites, refused = lab.several.everybody(company)
+    if refused:
+        lab.skip(f"no peer access: {refused}", PEERS)
+    count = len(sites)
+    size = min(SHARE, *(site.room() * LARGEST_PART // (2 * count) for site in sites)) // STEP * STEP
+    if not size:
+        lab.skip("one of the GPUs has next to no free memory", "nvidia-smi")
+    with ExitStack() as stack:
+        held = [
+            (
+                stack.enter_context(site.memory(size)),
+                [stack.enter_context(site.memory(size)) for _ in range(count - 1)],
+            )
+            for site in sites
+        ]
+        scratch, sent = stack.enter_context(lab.memory(size)), []
+        pair = lab.several.pair(company[0])
+        for source, _ in held:
+            lab.fill(scratch)
+            sent.append(lab.sums(scratch))
+            pair.write(source, scratch)
+            lab.settle()
+        copies = lab.several.crowd(sites, held)
+
+        def check() -> str | None:
+            for site, (_, targets) in zip(sites, held, strict=True):
+                for target in targets:
+                    site.clear(target)
+            copies.run()
+            lab.settle()
+            for place, (site, (_, targets)) in enumerate(zip(sites, held, strict=True)):
+                for step, target in enumerate(targets, 1):
+                    pair.write(scratch, target)
+                    lab.settle()
+                    if lab.sums(scratch) != sent[place - step]:
+                        return f"GPU {site.ordinal} did not get what GPU {sites[place - step].ordinal} sent"
+            return None
+
+        yield [
+            lab.job(
+                "copy engine of each GPU, writing to the others in turn",
+                copies.moved,
+                copies.run,
+                check,
+                sampler=copies,
+                bytes=size,
+                traffic="written to other GPUs",
+                peer_access="enabled",
+            )
+        ]
+
+
 def _ring(lines: int) -> tuple[bytes, int]:
     """Give words, the first of each line being the place of the next, in one random ring; and where the reads end."""
     order = list(range(1, lines))
@@ -119,6 +176,14 @@ BENCHES = {
         "scope": "pair",
         "budget": 0.6,
         "prepare": bandwidth,
+    },
+    "p2p.all_to_all": {
+        "title": "each GPU to every other, all at once",
+        "unit": "GB/s",
+        "limit": "p2p.every",
+        "scope": "all",
+        "budget": 0.4,
+        "prepare": all_to_all,
     },
     "p2p.latency": {
         "title": "one read of another GPU's memory",

@@ -5,12 +5,14 @@ pcie.h2d.pinned     GB/s   bytes copied from the host to the GPU / seconds
 pcie.d2h.pinned     GB/s   bytes copied from the GPU to the host / seconds
 pcie.h2d.all        GB/s   as pcie.h2d.pinned, to all GPUs at the same time, each from memory near to it: their sum
 pcie.d2h.all        GB/s   as pcie.d2h.pinned, from all GPUs at the same time: their sum
+pcie.h2d.far        GB/s   as pcie.h2d.pinned, of memory on the NUMA node that is furthest from the GPU
+pcie.d2h.far        GB/s   as pcie.d2h.pinned, of memory there
 pcie.bidir.pinned   GB/s   the two directions' bytes / seconds, both at once, added up
 pcie.h2d.pageable   GB/s   as pcie.h2d.pinned, of memory that is not pinned: the host's processor copies it too
 pcie.d2h.pageable   GB/s   as pcie.d2h.pinned, of memory that is not pinned
 pcie.latency        ns     seconds of a chain of reads of pinned host memory by one thread / reads
 
-One buffer of 256 MiB is copied again and again (in both directions, one each); a train of copies lies behind the gate,
+One buffer of 128 MiB is copied again and again (in both directions, one each); a train of copies lies behind the gate,
 so the engine never waits for the host. The checksum of what arrived is compared with that of what was sent.
 In both directions at once, one start is common to both; each is timed while the other goes on, and the figure is their
 sum, with each direction's beside it. Copies of memory that is not pinned have no gate, since the host has a part in
@@ -24,6 +26,7 @@ import ctypes
 import random
 import struct
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from gpustack.bench.lab import Job, Lab
     from gpustack.bench.numa import Pageable
 
-SIZE = 256 << 20
+SIZE = 128 << 20
 RING = 2 << 20
 LINE = 128
 WORD = 8
@@ -79,6 +82,20 @@ def to_host(lab: Lab) -> Iterator[list[Job]]:
             return None if lab.sums(back) == sent else "the host did not get what the GPU sent"
 
         yield [lab.job("copy engine", size, run, check, bytes=size, traffic="written to the host", numa=lab.place)]
+
+
+@contextmanager
+def from_far(lab: Lab) -> Iterator[list[Job]]:
+    """Give the copy to the GPU from memory on the NUMA node that is furthest from it."""
+    with lab.several.far() as place, to_device(lab) as jobs:
+        yield [replace(job, method={**job.method, "numa": place}) for job in jobs]
+
+
+@contextmanager
+def to_far(lab: Lab) -> Iterator[list[Job]]:
+    """Give the copy from the GPU to memory on the NUMA node that is furthest from it."""
+    with lab.several.far() as place, to_host(lab) as jobs:
+        yield [replace(job, method={**job.method, "numa": place}) for job in jobs]
 
 
 @contextmanager
@@ -209,69 +226,21 @@ def _ring(lines: int) -> tuple[bytes, int]:
     return struct.pack(f"{len(words)}Q", *words), [0, *order][READS % lines] * step
 
 
+def _row(title: str, limit: str, prepare: object, **more: object) -> dict[str, object]:
+    unit = "ns" if limit == "pcie.latency" else "GB/s"
+    return {"title": title, "unit": unit, "limit": limit, "prepare": prepare, "alone": "scope" not in more, **more}
+
+
+LATER = {"budget": BUDGET, "quick": False}
 BENCHES = {
-    "pcie.h2d.pinned": {
-        "title": "host to GPU, pinned",
-        "unit": "GB/s",
-        "limit": "pcie.h2d",
-        "alone": True,
-        "prepare": to_device,
-    },
-    "pcie.d2h.pinned": {
-        "title": "GPU to host, pinned",
-        "unit": "GB/s",
-        "limit": "pcie.d2h",
-        "alone": True,
-        "prepare": to_host,
-    },
-    "pcie.h2d.all": {
-        "title": "host to all GPUs at once, pinned",
-        "unit": "GB/s",
-        "limit": "pcie.h2d",
-        "scope": "abreast",
-        "prepare": to_device,
-    },
-    "pcie.d2h.all": {
-        "title": "all GPUs to host at once, pinned",
-        "unit": "GB/s",
-        "limit": "pcie.d2h",
-        "scope": "abreast",
-        "prepare": to_host,
-    },
-    "pcie.bidir.pinned": {
-        "title": "both directions at once, pinned",
-        "unit": "GB/s",
-        "limit": "pcie.bidir",
-        "budget": LONG,
-        "alone": True,
-        "prepare": both,
-        "quick": False,
-    },
-    "pcie.h2d.pageable": {
-        "title": "host to GPU, not pinned",
-        "unit": "GB/s",
-        "limit": "pcie.pageable",
-        "budget": BUDGET,
-        "alone": True,
-        "prepare": from_pageable,
-        "quick": False,
-    },
-    "pcie.d2h.pageable": {
-        "title": "GPU to host, not pinned",
-        "unit": "GB/s",
-        "limit": "pcie.pageable",
-        "budget": BUDGET,
-        "alone": True,
-        "prepare": to_pageable,
-        "quick": False,
-    },
-    "pcie.latency": {
-        "title": "one read of the host's memory",
-        "unit": "ns",
-        "limit": "pcie.latency",
-        "budget": BUDGET,
-        "alone": True,
-        "prepare": latency,
-        "quick": False,
-    },
+    "pcie.h2d.pinned": _row("host to GPU, pinned", "pcie.h2d", to_device),
+    "pcie.d2h.pinned": _row("GPU to host, pinned", "pcie.d2h", to_host),
+    "pcie.h2d.all": _row("host to all GPUs at once, pinned", "pcie.h2d", to_device, scope="abreast"),
+    "pcie.d2h.all": _row("all GPUs to host at once, pinned", "pcie.d2h", to_host, scope="abreast"),
+    "pcie.bidir.pinned": _row("both directions at once, pinned", "pcie.bidir", both, budget=LONG, quick=False),
+    "pcie.h2d.far": _row("host to GPU, pinned, from the far NUMA node", "pcie.far", from_far, **LATER),
+    "pcie.d2h.far": _row("GPU to host, pinned, to the far NUMA node", "pcie.far", to_far, **LATER),
+    "pcie.h2d.pageable": _row("host to GPU, not pinned", "pcie.pageable", from_pageable, **LATER),
+    "pcie.d2h.pageable": _row("GPU to host, not pinned", "pcie.pageable", to_pageable, **LATER),
+    "pcie.latency": _row("one read of the host's memory", "pcie.latency", latency, **LATER),
 }

@@ -12,8 +12,17 @@ flags=(-O3 -std=c++17 "-arch=$arch" -isystem "$folder/nvml/include")
 driver=$(dirname "$(ldconfig -p | awk '/libnvidia-ml.so.1 /{print $NF; exit}')")
 link=(-L"$driver" -l:libnvidia-ml.so.1)
 cublas=(-lcublas)
+if [ -z "${WHEELS:-}" ] && ! echo '#include <cublas_v2.h>' | "$nvcc" -x cu -E - >/dev/null 2>&1; then
+    # The toolkit lacks cuBLAS: that of NVIDIA's wheels in the Python on PATH, whose folder has include and lib.
+    WHEELS=$(python3 -c 'import glob, sys
+for entry in sys.path:
+    for name in ("cu13", "cublas"):
+        for found in glob.glob(f"{entry}/nvidia/{name}/include/cublas_v2.h"):
+            sys.exit(print(found.rpartition("/include/")[0]))')
+fi
 if [ -n "${WHEELS:-}" ]; then # the folder of NVIDIA's wheels that has include and lib, where the toolkit lacks cuBLAS
-    cublas=("-I$WHEELS/include" "-L$WHEELS/lib" -Xlinker "-rpath=$WHEELS/lib" -l:libcublas.so.13)
+    name=$(basename "$(find "$WHEELS/lib" -name 'libcublas.so.*' | sort | tail -1)")
+    cublas=("-I$WHEELS/include" "-L$WHEELS/lib" -Xlinker "-rpath=$WHEELS/lib" "-l:${name:-libcublas.so.13}")
 fi
 
 try() { # NAME COMMAND...: the log is kept, and what cannot be built is said

@@ -58,6 +58,8 @@ LINES = (
     ),
     *(Line(ours=f"gemm.{dtype}", peers=(f"torch: {dtype}",)) for dtype in ("bf16", "fp8", "int8")),
     Line(ours="gemm.tf32 sustained", peers=("gpu-burn: rate",)),
+    Line(ours="pcie.h2d.all", peers=("nvbandwidth: host_to_all_memcpy_ce",)),
+    Line(ours="pcie.d2h.all", peers=("nvbandwidth: all_to_host_memcpy_ce",)),
     Line(
         ours="p2p.bandwidth",
         peers=("nvbandwidth: device_to_device_memcpy_read_ce", "nvbandwidth: device_to_device_memcpy_write_ce"),

@@ -6,6 +6,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Mapping
+from typing import Any
 
 UNITS = {"MB": 1e-3, "GB": 1.0, "TB": 1e3, "MiB": 2**20 / 1e9, "GiB": 2**30 / 1e9, "TiB": 2**40 / 1e9}
 # KiB of the sets that count: of smaller ones some blocks read the same line at the same time, which is then served once
@@ -19,15 +20,25 @@ class OutputError(Exception):
 
 
 def nvbandwidth(text: str) -> dict[str, float]:
-    """Give the GB/s of each test case that passed; a device's own copy counts both ways, read and written."""
+    """Give the GB/s of each test case that passed: of the first GPU or pair, and of a case of all GPUs their sum.
+
+    A device's own copy counts both ways, read and written.
+    """
     try:
         cases = json.loads(text[text.index("{") :])["nvbandwidth"]["testcases"]
     except (ValueError, KeyError, TypeError) as error:
         raise OutputError(f"nvbandwidth gave no test cases: {text.strip()[:200]}") from error
-    figures = {case["name"]: float(case["sum"]) for case in cases if case["status"] == "Passed"}
+    figures = {case["name"]: _first(case) for case in cases if case["status"] == "Passed"}
     if "device_local_copy" in figures:
         figures["device_local_copy"] *= 2
     return _some(figures, "nvbandwidth passed no test case")
+
+
+def _first(case: Mapping[str, Any]) -> float:
+    """Return the first figure of a case's matrix; its sum for what all GPUs do at once, or where there is no other."""
+    cells = [str(cell) for row in case.get("bandwidth_matrix", ()) for cell in row]
+    known = [float(cell) for cell in cells if re.fullmatch(r"[\d.]+", cell)]
+    return float(case["sum"]) if "_all_" in f"_{case['name']}_" or len(known) < 2 else known[0]  # noqa: PLR2004
 
 
 def babelstream(text: str) -> dict[str, float]:

@@ -20,7 +20,10 @@ CASES = (
     *("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_local_copy"),
     *("host_to_device_bidirectional_memcpy_ce", "device_to_host_bidirectional_memcpy_ce"),
 )
-PAIRS = ("device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")
+PAIRS = (
+    *("device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce"),
+    *("host_to_all_memcpy_ce", "all_to_host_memcpy_ce"),
+)
 DOUBLES = 1 << 28  # elements of each array of BabelStream: 2 GiB
 # Shapes of ours, those that mamf-finder's own pages name as the best ones of an H100, and whole waves of 132 tiles; the
 # small ones were its best in a first sweep on an H200.

@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import count, cycle
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,10 @@ MARGIN = 16  # one part in so many of what is free is left to others
 LONG = 0.2
 FOUND = struct.Struct("3Q")
 NONE = (1 << 64) - 1
-UNIT, THREADS = 16, 256
+UNIT, THREADS, WRITER = 16, 256, "write_plain_1"
+STEADY, REST = 0.75, 0.1  # of the time without rest; seconds between two load steps
+# What is written over the memory in turn: the first word, and what is added from word to word.
+PATTERNS = ((0, 0), (0xFFFFFFFF, 0), (0x55555555, 0), (0xAAAAAAAA, 0), (0x9E3779B9, 0x85EBCA6B))
 UNWRITTEN = 0xFF  # not a number in these types: so a store that never came does not leave the last round's result
 READINGS = 2  # kept of each round, so that those of a day still fit
 
@@ -141,6 +144,18 @@ class Ring:
             bits, words, first = FOUND.unpack(self.lab.bytes_of(found, 0, FOUND.size))
         return bits, words, None if first == NONE else first * UNIT
 
+    def pattern(self, number: int) -> int:
+        """Write a pattern over the whole memory, and return how many units of 16 bytes do not hold it."""
+        seed, factor = (ctypes.c_uint32(word) for word in PATTERNS[number % len(PATTERNS)])
+        units, blocks = ctypes.c_uint64(self.memory.size // UNIT), 8 * self.lab.multiprocessors
+        with self.lab.memory(8) as count:
+            self.lab.clear(count)
+            given: list[Argument] = [self.memory, units, seed, factor]
+            self.lab.launcher("hbm", WRITER, blocks, THREADS, given)()
+            self.lab.launcher("hbm", "wrong", blocks, THREADS, [*given, count])()
+            (wrong,) = struct.unpack("Q", self.lab.bytes_of(count, 0, 8))
+        return int(wrong)
+
 
 def burn(desk: Desk, seconds: float) -> None:
     """Load the GPU for so many seconds, and say how each round went; raises where it cannot, or where all is wrong."""
@@ -153,22 +168,27 @@ def burn(desk: Desk, seconds: float) -> None:
         sizes = {"memory": ring.memory.size, "result": ring.load.size}
         facts = {**job.method, **sizes, "dtype": dtype, "amount": job.amount, "way": job.label}
         begun, spent = time.monotonic(), 0.0
-        while spent < seconds:
-            told = {**_told(desk, ring, runs, begun + seconds), "changed": ring.sums() != sums}
+        for number in count():
+            if spent >= seconds:
+                break
+            steps = begun + STEADY * seconds
+            told = {**_told(desk, ring, runs, begun + seconds, steps), "changed": ring.sums() != sums}
+            told["pattern"] = ring.pattern(number)
             spent = time.monotonic() - begun
             desk.outlet.say("state", {**facts, **told, "spent": spent})
 
 
-def _told(desk: Desk, ring: Ring, runs: int, until: float) -> dict[str, Any]:
+def _told(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> dict[str, Any]:
     """Go one round, and give what the card did meanwhile and what was wrong."""
     begun, before = time.monotonic(), desk.watch.counters()
     desk.watch.forget(begun)
-    trains = _round(desk, ring, runs, until)
+    trains, rests = _round(desk, ring, runs, until, steps)
     seen, clocks = desk.watch.window(begun, time.monotonic()), [train.clock_mhz for _, train in trains]
     held = [clock for clock in clocks if clock]
     products = sum(count for count, _ in trains)
     return {
         "products": products,
+        "steps": rests,
         "each": median(train.seconds for _, train in trains),
         "clock": median(held) if held else None,
         "wrong": ring.compare(products),
@@ -200,17 +220,24 @@ def _ring(lab: Lab, jobs: list[Job], stack: ExitStack) -> tuple[Job, Ring]:
     raise ArithmeticError(wrong or "there is no product to load the GPU with")
 
 
-def _round(desk: Desk, ring: Ring, runs: int, until: float) -> list[tuple[int, Train]]:
-    """Fill the ring once, or as far as the time goes; give the trains with the products in each."""
+def _round(desk: Desk, ring: Ring, runs: int, until: float, steps: float) -> tuple[list[tuple[int, Train]], int]:
+    """Fill the ring once, or as far as the time goes; give the trains with the products in each, and the load steps.
+
+    From ``steps`` on the load comes in steps, from rest to full and back: power supplies and regulators fail there.
+    """
     ring.lab.clear(ring.memory, byte=UNWRITTEN)
     taken: list[tuple[int, Train]] = []
+    rests = 0
     for at in range(0, len(ring.runs), runs):
         some = ring.runs[at : at + runs]
         taken.append((len(some), desk.timer.train(_in_turn(some), len(some))))
         desk.outlet.part((at + len(some)) / len(ring.runs))
         if time.monotonic() >= until:
             break
-    return taken
+        if time.monotonic() >= steps:
+            time.sleep(REST)
+            rests += 1
+    return taken, rests
 
 
 def _in_turn(runs: Sequence[Callable[[], None]]) -> Callable[[], None]:

@@ -125,6 +125,11 @@ class Card:
         """The handle of the stream, for a library of NVIDIA's."""
         return int(self._stream.handle)
 
+    @property
+    def pci(self) -> str:
+        """Its PCI address."""
+        return str(_row(self._device, "")["pci"])
+
     def free(self) -> tuple[int, int]:
         """Return the bytes of device memory that are free, and of all."""
         free, total = _must(*driver.cuMemGetInfo())

@@ -27,6 +27,7 @@ USUAL_PAYLOAD = 256
 DIRECTIONS = frozenset({"pcie.h2d", "pcie.d2h", "pcie.bidir"})
 WITHOUT = {
     "pcie.pageable": "none: the host's processor copies, and its memory is the limit",
+    "pcie.far": "none: the way from one processor of the host to the other decides",
     "pcie.latency": "none: the way through the host decides",
     "none": "none: the host's processor and the driver decide",
 }
@@ -44,6 +45,7 @@ BETWEEN_WITHOUT = {
     "multicast": "none: the switch adds up on the way, since NCCL_NVLS_ENABLE was set",
 }
 UNKNOWN = "none: NVML tells of no NVLinks from each of these GPUs to all others, and NCCL chooses the way"
+EVERY = "p2p.every"
 LARGE = 1 << 30  # bytes: below that the start of a sum counts, and a part of the limit means nothing
 
 
@@ -178,16 +180,28 @@ def limit(kind: str, method: Mapping[str, Any], link: Link, payload: int | None)
         if kind.endswith(f".{name}") or method.get(name):
             return kind, Ceiling(best=None, held=None, source=why)
     family, known = kind.partition(".")[0], ends(method)
+    if kind == EVERY:
+        return kind, _of_all(known)
     if (straight := _straight(known)) is not None:
         return f"{family}.nvlink", _counted(straight, straight, known[0].mb_s, "straight from one to the other")
     if known and all(end.up and end.mb_s for end in known) and not any(end.straight for end in known):
         most, up = min(end.links for end in known), min(end.up for end in known)
         small = family == "nccl" and method.get("bytes", 0) < LARGE
         each = min(end.mb_s or 0 for end in known)
-        return f"{family}.{'small' if small else 'nvlink'}", _counted(most, up, each, "of a GPU")
+        name = "nvlink" if kind in {"p2p.copy", "nccl.sum"} else kind.partition(".")[2]
+        return f"{family}.{'small' if small else name}", _counted(most, up, each, "of a GPU")
     if family == "nccl":
         return kind, Ceiling(best=None, held=None, source=UNKNOWN)
     return "p2p.pcie", pcie(link, payload, overhead=WRITE_OVERHEAD)
+
+
+def _of_all(known: Sequence[End]) -> Ceiling:
+    """Return the limit of all GPUs writing to all others at once: everybody's links, those to a switch or to others."""
+    if not known or not all(end.up and end.mb_s for end in known):
+        return Ceiling(best=None, held=None, source=UNKNOWN)
+    used = [sum(end.straight.values()) or end.links for end in known]
+    up = sum(min(end.up, links) for end, links in zip(known, used, strict=True))
+    return _counted(sum(used), up, known[0].mb_s, f"of {len(known)} GPUs")
 
 
 def _straight(known: Sequence[End]) -> int | None:

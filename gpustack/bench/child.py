@@ -94,8 +94,7 @@ def main(asked: Mapping[str, Any]) -> None:
     outlet = Outlet()
     with ExitStack() as stack:
         desk = opened(asked, outlet, stack)
-        given = {**asked, **order()} if desk and asked.get("names", ()) is None else asked
-        if desk and (last(asked["stress"], desk) if "stress" in asked else run(given, desk)):
+        if desk and (last(asked["stress"], desk) if "stress" in asked else run(asked, desk)):
             outlet.say("done", None)
         os._exit(0)  # the context is not taken apart piece by piece, which would take longer than some benchmarks
 
@@ -156,6 +155,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
 def run(asked: Mapping[str, Any], desk: Desk) -> bool:
     """Run every benchmark that was asked for; tell whether the context is still good."""
     say = desk.outlet.say
+    asked = {**asked, **order()} if asked["names"] is None else asked
     benches = suite.picked(asked["names"], asked["company"])
     for bench, turn in zip(benches, asked.get("turns") or [False] * len(benches), strict=True):
         together = bench.scope == "abreast"

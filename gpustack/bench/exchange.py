@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.bench.sites import Site, follow, move
 from gpustack.bench.timing import Train, fitting, pilot
@@ -23,6 +23,7 @@ WAIT = 5.0
 NUMBER = 4  # bytes
 GATHERING_TRAIN, SHORT = 0.05, 0.01
 GATHERING_BESIDE = 7  # samples of the sizes beside the largest
+Work: TypeAlias = "Callable[[int, Sequence[tuple[int, int, int]]], None]"  # of a Ring: numbers, and everybody's way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +146,11 @@ class Gathering:
                 (stack.enter_context(site.memory(size)), stack.enter_context(site.memory(size))) for site in self.sites
             ]
 
-    def add(self, size: int, buffers: Sequence[tuple[Memory, Memory]]) -> None:
-        """Enqueue the sum of the first so many bytes, on the stream of each GPU, the first being that of the card."""
+    def run(self, work: Work, size: int, buffers: Sequence[tuple[Memory, Memory]]) -> None:
+        """Enqueue a work on the first so many bytes, on the stream of each GPU, the first being that of the card."""
         streams = [self.card.stream, *(site.stream for site in self.sites[1:])]
         ways = [(a.address, b.address, stream) for (a, b), stream in zip(buffers, streams, strict=True)]
-        self.ring.add(size // NUMBER, ways)
+        work(size // NUMBER, ways)
 
     def fetch(self, to: Memory, source: Memory) -> None:
         """Copy between two GPUs, one of them the first, and wait for it."""
@@ -162,14 +163,14 @@ class Gathering:
         for site in self.sites[1:]:
             site.settle()
 
-    def sampler(self, sizes: Sequence[int], buffers: Sequence[tuple[Memory, Memory]]) -> Sizes:
-        """Return what takes samples of the sums of so many bytes each; the last is the one that counts."""
-        return Sizes(self, sizes, buffers)
+    def sampler(
+        self, work: Work, share: float, sizes: Sequence[int], buffers: Sequence[tuple[Memory, Memory]]
+    ) -> Sizes:
+        """Return what takes samples of a work on so many bytes each; the last is the one that counts.
 
-    @property
-    def share(self) -> float:
-        """What the bus moves for each byte of the sum, as nccl-tests counts it: 2 (n - 1) / n."""
-        return 2 * (len(self.sites) - 1) / len(self.sites)
+        ``share`` is what the bus moves for each byte, as nccl-tests counts it.
+        """
+        return Sizes(self, work, share, sizes, buffers)
 
 
 @contextmanager
@@ -186,10 +187,17 @@ def joined(card: Card, others: Sequence[int], library: Nccl) -> Iterator[Gatheri
 class Sizes:
     """Takes samples of the largest size; before the first, some of all others."""
 
-    def __init__(self, gathering: Gathering, sizes: Sequence[int], buffers: Sequence[tuple[Memory, Memory]]) -> None:
-        """Add up so many bytes each, in these buffers."""
+    def __init__(
+        self,
+        gathering: Gathering,
+        work: Work,
+        share: float,
+        sizes: Sequence[int],
+        buffers: Sequence[tuple[Memory, Memory]],
+    ) -> None:
+        """Do the work on so many bytes each, in these buffers."""
         self.runs = 1
-        self._gathering, self._buffers = gathering, buffers
+        self._gathering, self._buffers, self._work, self._share = gathering, buffers, work, share
         self._less, self._most = sizes[:-1], sizes[-1]
         self._seen: dict[int, list[float]] = {size: [] for size in sizes}
         self._counts: dict[int, int] = {}
@@ -207,7 +215,7 @@ class Sizes:
 
     def told(self) -> Mapping[str, object]:
         """Return the middle of each size: microseconds of one sum, and the bandwidth of the bus in GB/s."""
-        share = self._gathering.share
+        share = self._share
         rows = [(size, median(seconds)) for size, seconds in self._seen.items()]
         return {
             "sizes": [
@@ -218,8 +226,59 @@ class Sizes:
 
     def _pilot(self, timer: Timer, size: int) -> int:
         seconds = GATHERING_TRAIN if size == self._most else SHORT
-        runs = pilot(timer, lambda: self._gathering.add(size, self._buffers), seconds)
+        runs = pilot(timer, lambda: self._gathering.run(self._work, size, self._buffers), seconds)
         return fitting(seconds, self._train(timer, size, runs).seconds)
 
     def _train(self, timer: Timer, size: int, runs: int | None = None) -> Train:
-        return timer.train(lambda: self._gathering.add(size, self._buffers), runs or self._counts[size])
+        return timer.train(lambda: self._gathering.run(self._work, size, self._buffers), runs or self._counts[size])
+
+
+class Everybody:
+    """Takes samples of the copies from each GPU to every other, all at once from one common start."""
+
+    runs = 1
+
+    def __init__(self, card: Card, sites: Sequence[Site], held: Sequence[tuple[Memory, Sequence[Memory]]]) -> None:
+        """Copy each GPU's first memory into one of each other's; the first GPU is that of the card."""
+        self._card, self._sites, self._held = card, sites, held
+        self._start, self._last = card.event(), card.event()
+        self._sides, self._ends = [card.another() for _ in sites], [card.event() for _ in sites]
+        self._rates: list[list[float]] = []
+        self.moved = len(sites) * (len(sites) - 1) * held[0][0].size
+
+    def run(self) -> None:
+        """Enqueue all copies, each GPU's in turn to the others, the next one first."""
+        card, count = self._card, len(self._sites)
+        card.record(self._start)
+        for site in self._sites:
+            site.after(int(self._start.handle))
+        for step in range(1, count):
+            for place, site in enumerate(self._sites):
+                site.copy(self._held[(place + step) % count][1][step - 1], self._held[place][0])
+        for site, side, end in zip(self._sites, self._sides, self._ends, strict=True):
+            done = site.record()
+            follow(int(side.handle), done)
+            side.record(end)
+            follow(card.stream, done)
+
+    def take(self, timer: Timer) -> Train:
+        """Return one sample: the seconds in which all is moved, each GPU at its own rate."""
+        train = timer.train(self.run, 1)
+        for end in self._ends:
+            self._card.wait(end, WAIT)
+        each = self.moved / len(self._sites)
+        self._rates.append([each / max(self._card.seconds(self._start, end), 1e-9) for end in self._ends])
+        return Train(self.moved / sum(self._rates[-1]), train.clock_mhz)
+
+    def told(self) -> Mapping[str, object]:
+        """Return the middle of what each GPU sent a second."""
+        rates = [median(each) / 1e9 for each in zip(*self._rates, strict=True)]
+        named = zip(self._sites, rates, strict=True)
+        return {"cards": [{"gpu": site.ordinal, "gb_s": round(rate, 2)} for site, rate in named]}
+
+
+def everybody(card: Card, others: Sequence[int]) -> tuple[list[Site], str | None]:
+    """Return this GPU and others, each reaching every other's memory, or why one of them may not."""
+    sites = [Site(gpu) for gpu in (card.ordinal, *others)]
+    reasons = (one.reach(other) for one in sites for other in sites if one is not other)
+    return sites, next(filter(None, reasons), None)

@@ -61,14 +61,51 @@ def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator
         _memory(prefer, None)
 
 
+@contextmanager
+def far(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator[str]:
+    """Take new memory from the node that is furthest from a GPU's; raises RefusedError where there is none to see."""
+    own = _number(Path(root, "bus/pci/devices", pci, "numa_node"))
+    if own is None or own < 0:
+        raise RefusedError(f"the kernel tells no node of {pci}")
+    node = furthest(own, root)
+    if node is None:
+        raise RefusedError(f"there is memory on node {own} alone")
+    prefer = policy or prefer_node
+    try:
+        prefer(node)
+    except (OSError, AttributeError, IndexError) as error:
+        raise RefusedError(_reason(error)) from error
+    try:
+        yield f"NUMA: memory from node {node}, the GPU is on node {own}"
+    finally:
+        _memory(prefer, own)
+
+
+def furthest(own: int, root: str = "/sys") -> int | None:
+    """Return the node with memory that is furthest from a node, by the kernel's distances; None where there is none."""
+    nodes = Path(root, "devices/system/node")
+    try:
+        told = (nodes / f"node{own}/distance").read_text("ascii").split()
+        away = dict(zip(sorted(_listed((nodes / "online").read_text("ascii"))), map(int, told), strict=True))
+        kept = _listed((nodes / "has_memory").read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+    others = {node: distance for node, distance in away.items() if node in kept and node != own}
+    return max(others, key=lambda node: others[node]) if others else None
+
+
+def _listed(text: str) -> set[int]:
+    """Return the numbers of a list of the kernel's: 0-1,3."""
+    ends = [[int(end) for end in part.split("-")] for part in text.strip().split(",") if part]
+    return {number for each in ends for number in range(each[0], each[-1] + 1)}
+
+
 def processors(node: int, root: str = "/sys") -> set[int]:
     """Return the processors of a node; none where nobody tells."""
     try:
-        text = Path(root, f"devices/system/node/node{node}/cpulist").read_text("ascii").strip()
-        ends = [[int(end) for end in part.split("-")] for part in text.split(",") if part]
+        return _listed(Path(root, f"devices/system/node/node{node}/cpulist").read_text("ascii"))
     except (OSError, ValueError):
         return set()
-    return {processor for each in ends for processor in range(each[0], each[-1] + 1)}
 
 
 def prefer_node(node: int | None) -> None:

@@ -56,6 +56,17 @@ def listed(said: Mapping[str, Any]) -> list[int]:
     return [int(row["index"]) for row in said["devices"]]
 
 
+def among_us(said: Mapping[str, Any], ours: frozenset[str]) -> dict[str, Any]:
+    """Return what a child measured without the company of its siblings: what we run on a card is no stranger."""
+    made = dict(said)
+    for end in ("before", "after"):
+        held = said.get(end)
+        if isinstance(held, Mapping) and isinstance(held.get("others"), list):
+            others = [one for one in held["others"] if str(one).partition(" ")[0] not in ours]
+            made[end] = {**held, "others": others}
+    return made
+
+
 def measured(said: Mapping[str, Any], bench: Bench, seen: Opened, architecture: Architecture | None) -> Result:
     """Return the result of one benchmark; samples that are none make it a failed one."""
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench import results, siblings
+from gpustack.bench import results, setting, siblings, suite
 from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.versions import ComputeCapability
@@ -23,54 +23,10 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.bench import Device, Result
 
-AGAIN = "gpustack bench 'pcie.*.all' 'p2p.*' 'nccl.*'"
-SHOWN = "CUDA_VISIBLE_DEVICES"
 PATIENCE = 20.0  # a library of half a gigabyte may come from a slow disk
 ANSWERS = frozenset({"measured", "skipped", "failed"})
 FEWEST = 2  # GPUs, for what goes on between them
 MANY = 2  # GPUs in the short suite: with more of them, pairs are for the long one
-QUICK_ALONE = frozenset({"pcie.h2d.pinned", "pcie.d2h.pinned"})  # of these all together tell enough of a sound card
-
-
-def rounds(gpus: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return all pairs of these GPUs in as few rounds as can be, in each of which a GPU is in one pair at most."""
-    ring: list[int | None] = [*gpus, *([None] if len(gpus) % 2 else [])]
-    found = []
-    for _ in range(len(ring) - 1):
-        half = len(ring) // 2
-        pairs = zip(ring[:half], reversed(ring[half:]), strict=True)
-        found.append([(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None])
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return found
-
-
-def tasks(benches: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
-    """Return what each GPU's child does, in its order.
-
-    First what is its own, then what all do abreast, what has the host to itself, the pairs round by round, and what the
-    first child does for all.
-    """
-    ones = [bench for bench in benches if bench.scope == "one"]
-    own = [bench for bench in ones if not bench.alone] + [bench for bench in benches if bench.scope == "abreast"]
-    own += [bench for bench in ones if bench.alone]
-    works = {gpu: [replace(bench, company=()) for bench in own] for gpu in gpus}
-    for bench in benches:
-        if bench.scope == "pair":
-            for one, other in (pair for each in rounds(gpus) for pair in each):
-                works[one].append(replace(bench, company=(other,)))
-                works[other].append(replace(bench, company=(one,)))
-    works[gpus[0]] += [replace(bench, company=tuple(gpus[1:])) for bench in benches if bench.scope == "all"]
-    return {gpu: work for gpu, work in works.items() if work}
-
-
-def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, str]:
-    """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
-    if len(devices) > 1:
-        named = " ".join(f"--gpu {device.index}" for device in devices)
-        return "one GPU was named, and this takes two or more", f"{AGAIN} {named}"
-    if SHOWN in environ:
-        return f"{SHOWN} shows one GPU, and this takes two or more", f"env -u {SHOWN} {AGAIN}"
-    return "CUDA shows one GPU, and this takes two or more", "nvidia-smi topo -m"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +49,17 @@ class Worker:
     def quiet(self) -> bool:
         """Whether it does nothing now: there is no child, or it waits."""
         return self.ear is None or self.ear.waiting
+
+    def take(self) -> list[Bench]:
+        """Return what is left for it, and leave nothing."""
+        left, self.left = self.left, []
+        return left
+
+    def close(self) -> None:
+        """End its child."""
+        if self.ear:
+            self.ear.close()
+            self.ear = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,32 +99,32 @@ class Session:
             self.interrupted = "Ctrl-C"
         finally:
             for worker in self._workers.values():
-                self._close(worker)
+                worker.close()
             self.progress.close()
 
     def _round(self, gpus: tuple[int, ...] | None) -> None:
         """Run all once: the first child says which GPUs there are, where nobody named them."""
         self._workers, self._parts, self._single = {}, {}, False
-        if gpus is None and self.devices:
-            gpus = tuple(device.index for device in self.devices)
-        if gpus is None:
+        if not gpus and not self.devices:
             self._workers = {0: Worker(gpu=0)}
             self._begin(self._workers[0], unnamed=True)
         else:
-            self._share(gpus)
+            self._share(gpus or tuple(device.index for device in self.devices))
         while any(worker.ear for worker in self._workers.values()):
             self._hear()
             self._join()
             self._turns()
-        if self._single:
-            self._lonely(next(iter(self._workers)))
+        for bench in self._benches:
+            if self._single and bench.scope != "one":
+                why, remedy = setting.alone(self.environ, self.devices)
+                self._keep(results.skipped(bench, next(iter(self._workers)), why, remedy))
         for worker in self._workers.values():
             for bench in worker.left:
                 self._keep(results.skipped(bench, worker.gpu, "the time was up before its turn", None))
 
     def _share(self, gpus: Sequence[int]) -> None:
         """Give each GPU its list, and a child if it has none."""
-        works = tasks(self._benches, gpus)
+        works = suite.tasks(self._benches, gpus)
         if len(gpus) < FEWEST:
             works = {gpus[0]: [bench for bench in self._benches if bench.scope == "one"]}
             self._single = True
@@ -175,13 +142,6 @@ class Session:
                 worker.ear.tell(self._list(worker))
             else:
                 self._begin(worker)
-
-    def _lonely(self, gpu: int) -> None:
-        """Say of what takes several GPUs why it was not measured with one."""
-        why, remedy = alone(self.environ, self.devices)
-        for bench in self._benches:
-            if bench.scope != "one":
-                self._keep(results.skipped(bench, gpu, why, remedy))
 
     def _list(self, worker: Worker) -> dict[str, object]:
         turns = [len(self._workers) > 1 and (bench.scope != "one" or bench.alone) for bench in worker.left]
@@ -234,43 +194,34 @@ class Session:
             known = {device.index: device for device in (*worker.seen.devices, *self.devices)}
             self.devices = tuple({**known, worker.gpu: worker.seen.device}.values())
             return
-        if line.kind == "nothing" and isinstance(what, dict):
-            count, highest = what.get("count"), self.asked["highest"]
-            if isinstance(count, int) and isinstance(highest, int) and 0 < count <= highest:
-                raise UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-            if what.get("occupied"):
-                self._close(worker)
-                for bench in self._taken(worker):
-                    self._keep(results.skipped(bench, worker.gpu, str(what.get("reason")), str(what.get("remedy"))))
-                return
-            self._lost(worker, f"{what.get('reason')}; to fix it: {what.get('remedy')}")
-        else:
+        if line.kind != "nothing" or not isinstance(what, dict):
             self._lost(worker, f"the GPU could not be opened: the child {what}")
+            return
+        count, highest, reason = what.get("count"), self.asked["highest"], str(what.get("reason"))
+        if isinstance(count, int) and isinstance(highest, int) and 0 < count <= highest:
+            raise UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
+        if not what.get("occupied"):
+            self._lost(worker, f"{reason}; to fix it: {what.get('remedy')}")
+            return
+        worker.close()
+        for bench in worker.take():
+            self._keep(results.skipped(bench, worker.gpu, reason, str(what.get("remedy"))))
 
     def _lost(self, worker: Worker, why: str) -> None:
         """Have one GPU that cannot be opened fail, which costs no other anything; raises where it is the last hope."""
-        self._close(worker)
+        worker.close()
         others = any(one.ear for one in self._workers.values())
         if not self.results and not others:
             raise NothingSeenError(why)
-        for number, bench in enumerate(self._taken(worker)):
+        for number, bench in enumerate(worker.take()):
             said = results.skipped(bench, worker.gpu, f"GPU {worker.gpu} cannot be used: {why}", None)
             self._keep(said if number else results.failed(bench, worker.gpu, why))
         if not others and all(one.value is None for one in self.results) and not self.devices:
             raise NothingSeenError(why)
 
-    def _taken(self, worker: Worker) -> list[Bench]:
-        left, worker.left = worker.left, []
-        return left
-
-    def _close(self, worker: Worker) -> None:
-        if worker.ear:
-            worker.ear.close()
-            worker.ear = None
-
     def _over(self, worker: Worker, line: Line) -> None:
         """Note how a child ended; each answers for at least one benchmark, so that this ends."""
-        self._close(worker)
+        worker.close()
         died = line.kind == "died"
         how = str(line.what) if died else "the child said that it was done, and was not"
         if worker.left and ((died and worker.began) or not worker.answered):
@@ -285,7 +236,7 @@ class Session:
         elif line.kind == "measured":
             capability = ComputeCapability.parse(seen.device.compute_capability)
             architecture = self.matrix.arch(capability) if capability else None
-            result = results.measured(self._without_us(what), bench, seen, architecture)
+            result = results.measured(results.among_us(what, self._ours()), bench, seen, architecture)
             if bench.scope == "abreast" and result.value is not None:
                 self._parts.setdefault(bench.id, {})[gpu] = result
             else:
@@ -296,15 +247,9 @@ class Session:
         else:
             self._keep(results.failed(bench, gpu, str(what.get("reason"))))
 
-    def _without_us(self, said: dict[str, Any]) -> dict[str, Any]:
-        """Return what a child measured without the company of its siblings: what we run on a card is no stranger."""
-        ours = {number for worker in self._workers.values() if worker.seen for number in worker.seen.own}
-        for end in ("before", "after"):
-            held = said.get(end)
-            if isinstance(held, dict) and isinstance(held.get("others"), list):
-                others = [one for one in held["others"] if str(one).partition(" ")[0] not in ours]
-                said = {**said, end: {**held, "others": others}}
-        return said
+    def _ours(self) -> frozenset[str]:
+        """Return the numbers of our own processes, as NVML has them."""
+        return frozenset(number for one in self._workers.values() if one.seen for number in one.seen.own)
 
     def _join(self) -> None:
         """Make one figure of what all cards did at the same time, once none is to come any more."""
@@ -348,10 +293,7 @@ class Session:
 
     def _wanted(self, worker: Worker, bench: Bench) -> bool:
         """Tell whether it has to be measured: in the short suite a link alone only where it stood out among all."""
-        if self.each or bench.id not in QUICK_ALONE:
-            return True
-        whole = next((one for one in self.results if one.id == bench.id.replace("pinned", "all")), None)
-        return whole is None or worker.gpu in siblings.odd(whole)
+        return self.each or siblings.stands_out(self.results, bench.id, worker.gpu)
 
     def _keep(self, result: Result) -> None:
         self.results.append(result)

@@ -9,18 +9,23 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gpustack.bench import numa
 from gpustack.collect import targets
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from gpustack.bench.card import Card
-    from gpustack.bench.exchange import Gathering, Pair
+    from gpustack.bench.card import Card, Memory
+    from gpustack.bench.exchange import Everybody, Gathering, Pair
+    from gpustack.bench.sites import Site
+    from gpustack.model.bench import Device
 
 PLACES = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
 WHEELS = ("nvidia/cublas/lib", "nvidia/cu13/lib", "nvidia/cu14/lib", "torch/lib")
@@ -29,6 +34,9 @@ NCCL_WHEELS = ("nvidia/nccl/lib", "torch/lib")  # one folder for every major ver
 UNSET = frozenset({"NVIDIA_TF32_OVERRIDE", "CUDA_LAUNCH_BLOCKING"})
 # NVLink multicast belongs to the whole host, and one who fails with it takes it from all: who wants it sets it himself.
 UNLESS_SET = {"NCCL_NVLS_ENABLE": "0"}
+AGAIN = "gpustack bench 'pcie.*.all' 'p2p.*' 'nccl.*'"
+SHOWN = "CUDA_VISIBLE_DEVICES"
+_WORD = 4  # bytes of a number
 _FLOAT32, _SUM = 7, 0  # ncclDataType_t, ncclRedOp_t
 _WIDER = 10000  # from 2.9 on a version is 20900, before that 2804 was 2.8.4
 UNSUFFIXED = 13000  # from CUDA 13 on the wheel is that of 13
@@ -44,6 +52,16 @@ def of_environment(prefixes: Sequence[str], name: str = "cublasLt", wheels: Sequ
         if named:
             return max(named)[1]
     return None
+
+
+def alone(environ: Mapping[str, str], devices: Sequence[Device]) -> tuple[str, str]:
+    """Return why benchmarks that take several GPUs are skipped with one, and what to type to have them."""
+    if len(devices) > 1:
+        named = " ".join(f"--gpu {device.index}" for device in devices)
+        return "one GPU was named, and this takes two or more", f"{AGAIN} {named}"
+    if SHOWN in environ:
+        return f"{SHOWN} shows one GPU, and this takes two or more", f"env -u {SHOWN} {AGAIN}"
+    return "CUDA shows one GPU, and this takes two or more", "nvidia-smi topo -m"
 
 
 def found_here(name: str = "cublasLt") -> str | None:
@@ -136,12 +154,49 @@ class Ring:
 
     def add(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
         """Enqueue the sum of so many numbers of 32 bits; a way is source, target and stream of one GPU."""
-        call = self._library.must
-        number, kind, how = ctypes.c_size_t(count), ctypes.c_int(_FLOAT32), ctypes.c_int(_SUM)
+        self._each("ncclAllReduce", count, (ctypes.c_int(_SUM),), ways)
+
+    def _each(self, name: str, count: int, how: tuple[ctypes.c_int, ...], ways: Sequence[tuple[int, int, int]]) -> None:
+        """Call the same for each GPU, as one group."""
+        call, number, kind = self._library.must, ctypes.c_size_t(count), ctypes.c_int(_FLOAT32)
         call("ncclGroupStart")
         for member, (source, to, stream) in zip(self._members, ways, strict=True):
             where = ctypes.c_void_p(source), ctypes.c_void_p(to)
-            call("ncclAllReduce", *where, number, kind, how, member, ctypes.c_void_p(stream))
+            call(name, *where, number, kind, *how, member, ctypes.c_void_p(stream))
+        call("ncclGroupEnd")
+
+    def gather(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
+        """Enqueue that all get everybody's part: each sends its own of so many numbers, at its place in its source."""
+        each = count // len(ways)
+        self._each("ncclAllGather", each, (), [(a + n * each * _WORD, b, c) for n, (a, b, c) in enumerate(ways)])
+
+    def scatter(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
+        """Enqueue the sum of which each gets its part alone, at its place in its target."""
+        each, how = count // len(ways), (ctypes.c_int(_SUM),)
+        self._each("ncclReduceScatter", each, how, [(a, b + n * each * _WORD, c) for n, (a, b, c) in enumerate(ways)])
+
+    def exchange(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
+        """Enqueue that each sends every other its part of so many numbers, and gets one of each."""
+        each = count // len(ways)
+        pairs = product(range(len(ways)), repeat=2)
+        self._pass([(one, other, other * each, one * each, each) for one, other in pairs], ways)
+
+    def hand_on(self, count: int, ways: Sequence[tuple[int, int, int]]) -> None:
+        """Enqueue that each sends the next one all of its numbers, and the last one the first."""
+        self._pass([(one, (one + 1) % len(ways), 0, 0, count) for one in range(len(ways))], ways)
+
+    def _pass(self, parts: Sequence[tuple[int, int, int, int, int]], ways: Sequence[tuple[int, int, int]]) -> None:
+        """Send parts: from whom, to whom, where in the source, where in the target, and how many numbers."""
+        call, kind = self._library.must, ctypes.c_int(_FLOAT32)
+        call("ncclGroupStart")
+        for one, other, at, to, count in parts:
+            number = ctypes.c_size_t(count)
+            for name, own, peer, address in (
+                ("ncclSend", one, other, ways[one][0] + at * _WORD),
+                ("ncclRecv", other, one, ways[other][1] + to * _WORD),
+            ):
+                stream = ctypes.c_void_p(ways[own][2])
+                call(name, ctypes.c_void_p(address), number, kind, ctypes.c_int(peer), self._members[own], stream)
         call("ncclGroupEnd")
 
     def close(self) -> None:
@@ -164,11 +219,33 @@ class Several:
     library: str | None
     skip: Callable[[str, str], NoReturn]
 
+    @contextmanager
+    def far(self) -> Iterator[str]:
+        """Take the host's memory from the node furthest from this GPU; skips where the kernel tells of none."""
+        with ExitStack() as stack:
+            try:
+                said = stack.enter_context(numa.far(self.card.pci))
+            except numa.RefusedError as error:
+                self.skip(f"no far NUMA node: {error}", "numactl --hardware")
+            yield said
+
     def pair(self, other: int) -> Pair:
         """Return this GPU and another one, each reaching the other's memory where the driver lets it."""
         from gpustack.bench.exchange import paired  # noqa: PLC0415 - it needs the bindings, which may be missing
 
         return paired(self.card, other)
+
+    def everybody(self, others: Sequence[int]) -> tuple[list[Site], str | None]:
+        """Return this GPU and others, each reaching every other's memory, or why one of them may not."""
+        from gpustack.bench.exchange import everybody  # noqa: PLC0415 - it needs the bindings, which may be missing
+
+        return everybody(self.card, others)
+
+    def crowd(self, sites: Sequence[Site], held: Sequence[tuple[Memory, Sequence[Memory]]]) -> Everybody:
+        """Return what takes samples of the copies from each GPU to every other."""
+        from gpustack.bench.exchange import Everybody  # noqa: PLC0415 - it needs the bindings, which may be missing
+
+        return Everybody(self.card, sites, held)
 
     def gathering(self, others: Sequence[int]) -> tuple[AbstractContextManager[Gathering], Mapping[str, Any]]:
         """Return this GPU and others joined by NCCL, and which copy of it that is; skips where it cannot be had."""

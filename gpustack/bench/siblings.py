@@ -35,6 +35,7 @@ TITLES = {
 APART, APART_TIGHT = 0.10, 0.05
 TIGHT = ("hbm.", "pcie.", "p2p.bandwidth")
 FEW = 2
+WHOLE = {"pcie.h2d.pinned": "pcie.h2d.all", "pcie.d2h.pinned": "pcie.d2h.all"}  # by what each GPU does alone
 WIDE = 5 * 1.4826  # median deviations: five standard deviations of a normal distribution
 MOST_NAMED = 4
 GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and is no measure of others
@@ -143,6 +144,12 @@ def _judged(result: Result, others: Sequence[Result]) -> Result:
     why = f"{text}: {differs}" if differs else text
     advice = PAIR if result.gpus else SWAP
     return replace(result, verdict=Mark.LOW, why=(*result.why, why), advice=(*result.advice, advice))
+
+
+def stands_out(results: Sequence[Result], name: str, gpu: int) -> bool:
+    """Tell whether a GPU fell short of the others where all did this at once, or nobody can say."""
+    whole = next((one for one in results if one.id == WHOLE.get(name)), None)
+    return whole is None or gpu in odd(whole)
 
 
 def odd(whole: Result) -> frozenset[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -39,8 +39,7 @@ WAIT = 0.5
 
 def bench(dtype: str = "bf16") -> Bench:
     """Return the load as a benchmark: it is the product of that type, and has its limit."""
-    product = next(one for one in listed() if one.id == f"gemm.{dtype}")
-    return replace(product, id="stress", title=TITLE)
+    return next(replace(one, id="stress", title=TITLE) for one in listed() if one.id == f"gemm.{dtype}")
 
 
 def concluded(
@@ -77,7 +76,9 @@ def _concluded(
     wrong, ecc = _wrong(stress, seen.device), measured.telemetry.ecc.uncorrected if measured.telemetry else None
     mark = Mark.FAILED if wrong or ecc else Mark.LOW if measured.verdict is Mark.LOW else Mark.OK
     kept = tuple(reason for reason in measured.why if not reason.startswith("not steady"))
-    what = wrong or f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all alike"
+    more = f"; {stress.patterns} patterns written over it and read back; {stress.steps} load steps"
+    alike = f"{stress.products} products over {stress.memory_gib:.1f} GiB compared bit by bit: all alike"
+    what = wrong or alike + more * bool(stress.patterns)
     did = tuple(filter(None, (_did(measured.telemetry),)))
     return replace(measured, verdict=mark, why=(what, *kept, *did), stress=stress)
 
@@ -86,8 +87,7 @@ def _summed(states: Sequence[Mapping[str, Any]], asked: float) -> Stress:
     wrong = [tuple(state["wrong"]) for state in states]
     places = [int(first) for _, _, first in wrong if first is not None]
     size = int(states[-1]["memory"])
-    each = int(states[-1]["result"])
-    products = sum(int(state["products"]) for state in states)
+    each, products = int(states[-1]["result"]), sum(int(state["products"]) for state in states)
     return Stress(
         asked=asked,
         seconds=float(states[-1]["spent"]),
@@ -99,17 +99,22 @@ def _summed(states: Sequence[Mapping[str, Any]], asked: float) -> Stress:
         wrong_words=sum(int(words) for _, words, _ in wrong),
         first_wrong=f"byte {places[0]} of the {size} that were filled" if places else None,
         operands_changed=any(bool(state["changed"]) for state in states),
+        patterns=sum("pattern" in state for state in states),
+        wrong_units=sum(int(state.get("pattern", 0)) for state in states),
+        steps=sum(int(state.get("steps", 0)) for state in states),
     )
 
 
 def _wrong(stress: Stress, device: Device) -> str:
     """Say what was wrong, and on which GPU; nothing where nothing was."""
-    if not stress.wrong_bits and not stress.operands_changed:
+    if not stress.wrong_bits and not stress.operands_changed and not stress.wrong_units:
         return ""
     where = f"GPU {device.index} ({', '.join(filter(None, (device.name, device.pci)))})"
     if stress.operands_changed:
         too = f", and {stress.wrong_bits} bits of the results differ" if stress.wrong_bits else ""
         return f"{where} does not keep what is written to its memory: operands or reference changed{too}"
+    if stress.wrong_units:
+        return f"{where} does not keep what is written to its memory: {stress.wrong_units} units of 16 bytes differ"
     many = f"wrong bits: {stress.wrong_bits}, in {stress.wrong_words} words of {stress.products} products"
     return f"{where} computes or keeps wrong; {many}, the first at {stress.first_wrong}"
 
@@ -144,7 +149,7 @@ class Patient:
 def stress(
     seconds: float,
     *,
-    gpus: Sequence[int] = (0,),
+    gpus: Sequence[int] | None = None,
     pythons: Sequence[str] = (),
     cublaslt: str | None = None,
     ticker: Ticker | None = None,
@@ -154,8 +159,8 @@ def stress(
 ) -> BenchReport:
     """Return what a load of so many seconds brought to light on these GPUs (CUDA's numbers), all at the same time.
 
-    What was found by then is kept at Ctrl-C. Raises UsageError for a GPU or a Python that is not there, and
-    NothingSeenError where no GPU can be opened.
+    Where none are named it is all but those on which others compute. What was found by then is kept at Ctrl-C. Raises
+    UsageError for a GPU or a Python that is not there, and NothingSeenError where no GPU can be opened.
     """
     environ, door, matrix = os.environ if environ is None else environ, door or Door(), matrix or Matrix()
     begun = door.now()
@@ -163,16 +168,20 @@ def stress(
         "quick": False,
         "data": "random",
         "stress": seconds,
-        "highest": max(gpus),
+        "highest": max(gpus) if gpus else None,
+        "spare": not gpus,
         "library": cublaslt or setting.library(pythons, environ),
     }
-    ward = Ward(seconds=seconds, ticker=ticker or Ticker(None, seconds))
     until = begun + seconds + ALLOWANCE
-    interrupted = ward.run({gpu: _begun({**asked, "gpu": gpu}, environ, door, until) for gpu in dict.fromkeys(gpus)})
+
+    def begin(gpu: int, names: tuple[str, ...] | None = ()) -> Ear:
+        return _begun({**asked, "gpu": gpu, "names": names}, environ, door, until)
+
+    ward = Ward(seconds=seconds, ticker=ticker or Ticker(None, seconds), begin=begin)
+    interrupted = ward.run({gpu: begin(gpu) for gpu in dict.fromkeys(gpus)} if gpus else {0: begin(0, None)})
     kept = tuple(_result(patient, seconds, matrix) for patient in ward.patients.values())
-    devices = [patient.seen for patient in ward.patients.values() if patient.seen]
-    if not devices:
-        raise _nothing(list(ward.patients.values()), max(gpus))
+    if not (devices := [patient.seen for patient in ward.patients.values() if patient.seen]):
+        raise _nothing(list(ward.patients.values()), max(gpus or (0,)))
     own = {seen.device.index: seen.device for seen in devices}
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
@@ -191,28 +200,33 @@ class Ward:
 
     seconds: float
     ticker: Ticker
+    begin: Callable[[int], Ear]
     patients: dict[int, Patient] = field(default_factory=dict)
     _heard: queue.SimpleQueue[tuple[int, Line | None]] = field(default_factory=queue.SimpleQueue)
+    _threads: list[threading.Thread] = field(default_factory=list)
 
     def run(self, ears: Mapping[int, Ear]) -> str | None:
         """Hear every child to its end, or end them all at Ctrl-C; give what interrupted."""
-        self.patients = {gpu: Patient(gpu=gpu, ear=ear) for gpu, ear in ears.items()}
-        threads = [threading.Thread(target=self._listen, args=(one,), daemon=True) for one in self.patients.values()]
         interrupted = None
         try:
-            for thread in threads:
-                thread.start()
+            for gpu, ear in ears.items():
+                self._admit(gpu, ear)
             while not all(patient.ended for patient in self.patients.values()):
                 self._hear()
         except KeyboardInterrupt:
             interrupted = "Ctrl-C"
-            for ear in ears.values():
-                ear.door.kill(ear.child)
+            for patient in self.patients.values():
+                patient.ear.door.kill(patient.ear.child)
         finally:
             self.ticker.close()
-        for thread in threads:
+        for thread in self._threads:
             thread.join(WAIT)
         return interrupted
+
+    def _admit(self, gpu: int, ear: Ear) -> None:
+        self.patients[gpu] = Patient(gpu=gpu, ear=ear)
+        self._threads.append(threading.Thread(target=self._listen, args=(self.patients[gpu],), daemon=True))
+        self._threads[-1].start()
 
     def _listen(self, patient: Patient) -> None:
         try:
@@ -230,6 +244,10 @@ class Ward:
         patient = self.patients[gpu]
         if line is None:
             patient.ended = True
+        elif line.kind == "listed":
+            for other in results.listed(line.what):
+                if other not in self.patients:
+                    self._admit(other, self.begin(other))
         elif line.kind == "opened":
             patient.seen = _opened(line.what, gpu)
         elif line.kind == "state" and isinstance(line.what, dict):
@@ -241,7 +259,7 @@ class Ward:
 
 def _begun(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, until: float) -> Ear:
     try:
-        return start({**asked, "names": []}, setting.variables(environ), door, PATIENCE, until)
+        return start(asked, setting.variables(environ), door, PATIENCE, until)
     except OSError as error:
         raise NothingSeenError(f"the load could not be started: {error.strerror or error}") from error
 
@@ -259,8 +277,7 @@ def _nothing(patients: Sequence[Patient], highest: int) -> NothingSeenError | Us
     what: Any = line.what if line else None
     if not isinstance(what, dict):
         return NothingSeenError(f"the GPU could not be opened: the child {what or 'was ended'}")
-    count = what.get("count")
-    if isinstance(count, int) and 0 < count <= highest:
+    if isinstance(count := what.get("count"), int) and 0 < count <= highest:
         return UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
     return NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
 
@@ -271,7 +288,7 @@ def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
     what: Any = line.what if line else "the load was ended before its first round was over"
     reason = str(what.get("reason")) if isinstance(what, dict) else str(what)
     if not patient.states or seen is None:
-        if line is None or line.kind == "skipped":
+        if line is None or line.kind == "skipped" or (isinstance(what, dict) and what.get("occupied")):
             remedy = what.get("remedy") if isinstance(what, dict) else None
             return results.skipped(bench(), patient.gpu, reason, remedy)
         return results.failed(bench(), patient.gpu, reason)

@@ -83,6 +83,37 @@ def picked(names: Sequence[str], company: Sequence[Sequence[int]]) -> tuple[Benc
     return tuple(replace(known[name], company=tuple(gpus)) for name, gpus in zip(names, company, strict=True))
 
 
+def rounds(gpus: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return all pairs of these GPUs in as few rounds as can be, in each of which a GPU is in one pair at most."""
+    ring: list[int | None] = [*gpus, *([None] if len(gpus) % 2 else [])]
+    found = []
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        pairs = zip(ring[:half], reversed(ring[half:]), strict=True)
+        found.append([(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None])
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return found
+
+
+def tasks(benches: Sequence[Bench], gpus: Sequence[int]) -> dict[int, list[Bench]]:
+    """Return what each GPU's child does, in its order.
+
+    First what is its own, then what all do abreast, what has the host to itself, the pairs round by round, and what the
+    first child does for all.
+    """
+    ones = [bench for bench in benches if bench.scope == "one"]
+    own = [bench for bench in ones if not bench.alone] + [bench for bench in benches if bench.scope == "abreast"]
+    own += [bench for bench in ones if bench.alone]
+    works = {gpu: [replace(bench, company=()) for bench in own] for gpu in gpus}
+    for bench in benches:
+        if bench.scope == "pair":
+            for one, other in (pair for each in rounds(gpus) for pair in each):
+                works[one].append(replace(bench, company=(other,)))
+                works[other].append(replace(bench, company=(one,)))
+    works[gpus[0]] += [replace(bench, company=tuple(gpus[1:])) for bench in benches if bench.scope == "all"]
+    return {gpu: work for gpu, work in works.items() if work}
+
+
 def loaded(name: str) -> ModuleType:
     """Return a file of ``microbench/`` as a module of its own; raises BrokenError where it is damaged."""
     path = assets.MICROBENCH / f"{name}.py"

@@ -61,7 +61,7 @@ for command in (
     examining.doctor,
     examining.stack,
     examining.snapshot,
-    checking.diff,
+    bundling.diff,
     bundling.report,
     checking.check,
     measuring.bench,

@@ -1,4 +1,4 @@
-"""The command that packs what a vendor's support asks for: report."""
+"""The commands on what was recorded: diff compares two machines, report packs what a vendor's support asks for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import alone, read, taken, without_secrets
-from gpustack.cli.options import Deep, Origins, Pythons, Timeout, writable
+from gpustack.cli.options import Deep, Formats, Origins, Output, Pythons, Redacted, Timeout, Verbose, writable
+from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
 from gpustack.model import writing
 from gpustack.report import renderer
@@ -101,3 +102,26 @@ def _packed(files: Mapping[str, str]) -> bytes:
         for name, text in files.items():
             bundle.writestr(name, text.encode("utf-8", "replace"))
     return packed.getvalue()
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A machine as it was: a snapshot, or what --from reads.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The same later, or another one.")],
+    *,
+    written: Formats = "text",
+    output: Output = None,
+    redacted: Redacted = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say what changed between two recorded machines, and which change matters, by judging both."""
+    from gpustack.compare import compare
+    from gpustack.diagnose.engine import judge
+    from gpustack.matrix import Matrix
+
+    if before == after == "-":
+        raise UsageError("standard input is one machine: name a file for the other")
+    matrix = Matrix()
+    seen = (without_secrets(read([one], matrix), wanted=redacted, here=False) for one in (before, after))
+    then, now = (judge(facts, matrix) for facts in seen)
+    found = compare(then, now, (before, after))
+    write(rendered(found, written, "diff", output, verbose=verbose), output)

@@ -1,4 +1,4 @@
-"""The health check for CI and schedulers, and the difference between two recorded machines: check and diff."""
+"""The health check for CI and schedulers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,16 @@ from gpustack.cli.options import (
     Deep,
     Detail,
     Fail,
-    Formats,
     Origins,
-    Output,
     Outputs,
     Pythons,
     Quiet,
-    Redacted,
     RedactedBy,
     Shapes,
     Timeout,
-    Verbose,
     writable,
 )
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, How, deliver, places, rendered, write
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, How, deliver, places
 from gpustack.collect import isolation
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.model import writing
@@ -149,29 +145,6 @@ def check(
     how = How(redacted=redacted, verbose=verbose, quiet=quiet, fail_on=fail_on, origins=origins or ())
     deliver(wanted, lambda hidden: without_secrets(report, wanted=hidden, here=not origins), how)
     raise typer.Exit(_code(report, fail_on, exit_style))
-
-
-def diff(
-    before: Annotated[str, typer.Argument(metavar="A", help="A machine as it was: a snapshot, or what --from reads.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The same later, or another one.")],
-    *,
-    written: Formats = "text",
-    output: Output = None,
-    redacted: Redacted = False,
-    verbose: Verbose = False,
-) -> None:
-    """Say what changed between two recorded machines, and which change matters, by judging both."""
-    from gpustack.compare import compare
-    from gpustack.diagnose.engine import judge
-    from gpustack.matrix import Matrix
-
-    if before == after == "-":
-        raise UsageError("standard input is one machine: name a file for the other")
-    matrix = Matrix()
-    seen = (without_secrets(read([one], matrix), wanted=redacted, here=False) for one in (before, after))
-    then, now = (judge(facts, matrix) for facts in seen)
-    found = compare(then, now, (before, after))
-    write(rendered(found, written, "diff", output, verbose=verbose), output)
 
 
 def _checked(asked: Asked, named: Path | None) -> CheckReport:

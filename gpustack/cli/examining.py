@@ -1,4 +1,4 @@
-"""The commands that look at a machine: doctor and snapshot."""
+"""The commands that look at a machine: doctor and snapshot, and diff, which compares two that were recorded."""
 
 from __future__ import annotations
 

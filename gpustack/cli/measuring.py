@@ -219,7 +219,7 @@ def stress(
             min=0,
             metavar="N",
             help="A GPU by CUDA's number (repeatable: all at the same time).",
-            show_default="0",
+            show_default="all on which nobody else computes",
         ),
     ] = None,
     pythons: Pythons = None,
@@ -229,14 +229,14 @@ def stress(
     fail_on: Fail = "error",
     verbose: Verbose = False,
 ) -> None:
-    """Load the GPU over most of its free memory and compare every result bit by bit: a wrong bit is a failure."""
+    """Load all GPUs over most of their free memory and compare every result bit by bit: a wrong bit is a failure."""
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 
     writable(output)
     report = burn(
         seconds,
-        gpus=gpus or (0,),
+        gpus=gpus or None,
         pythons=pythons or (),
         ticker=Ticker(sys.stderr, seconds),
     )

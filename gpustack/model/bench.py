@@ -26,10 +26,7 @@ class Mark(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU as CUDA shows it. ``index`` is CUDA's, which is not NVML's; None is what the card did not tell.
-
-    Clocks are the highest that the card allows itself, not those it runs at; ``bus_bits`` is the memory bus.
-    """
+    """One GPU as CUDA shows it, ``index`` too; None is what it did not tell. Clocks are the highest that it allows."""
 
     index: int
     uuid: str
@@ -198,7 +195,8 @@ class Zeros:
 class Stress:
     """What a load over most of the memory brought to light: so many products were compared, so many bits were wrong.
 
-    ``operands_changed`` tells that A, B or the reference did not stay what they were: then it is the memory that errs.
+    ``operands_changed``: A, B or the reference did not stay what they were, so that the memory errs. ``wrong_units`` of
+    16 bytes did not hold one of the ``patterns``; ``steps`` is how often the load went from rest to full.
     """
 
     asked: float
@@ -211,6 +209,9 @@ class Stress:
     wrong_words: int = 0
     first_wrong: str | None = None
     operands_changed: bool = False
+    patterns: int = 0
+    wrong_units: int = 0
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +232,7 @@ class Result:
     A figure that was ``failed`` or ``skipped`` has none of these, and ``remedy`` is the command that would bring it.
     ``advice`` is what to do about the reasons in ``why``. ``gpus`` are those of a figure that takes several: of a pair
     the one whose copy engine or kernel works and the other, ``device`` being the first; of all ``device`` is None.
-    After several runs of the suite, ``runs`` are their medians, ``value`` is the median of those, and ``samples`` are
-    those of all.
+    After several runs, ``runs`` are their medians, ``value`` is the median of those, ``samples`` are those of all.
     """
 
     id: str
@@ -272,14 +272,13 @@ class Result:
 
     def name(self) -> str:
         """Return the id, and the pair where it is one of a pair: p2p.bandwidth 0>1."""
-        pair = f" {self.gpus[0]}>{self.gpus[1]}" if self.gpus and self.device is not None else ""
-        return f"{self.id}{pair}"
+        return f"{self.id} {self.gpus[0]}>{self.gpus[1]}" if self.gpus and self.device is not None else self.id
 
     def place(self) -> str:
         """Return in words on which GPU it was measured: " on GPU 0", " from GPU 0 to GPU 1", or nothing for all."""
-        if self.gpus and self.device is not None:
-            return f" from GPU {self.gpus[0]} to GPU {self.gpus[1]}"
-        return "" if self.device is None else f" on GPU {self.device}"
+        if self.device is None:
+            return ""
+        return f" from GPU {self.gpus[0]} to GPU {self.gpus[1]}" if self.gpus else f" on GPU {self.device}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,6 +192,10 @@ def matrices(pairs: Sequence[Result], page: Page) -> Iterator[Line]:
 def besides(result: Result) -> Iterator[str]:
     """Yield the figures beside that of a pair, or of all GPUs."""
     told = result.method
+    cards = told.get("cards")
+    if isinstance(cards, Sequence) and not isinstance(cards, str):
+        parts = [f"GPU {one['gpu']} {_number(one['gb_s'])}" for one in cards if isinstance(one, Mapping)]
+        yield f"of which {', '.join(parts)} {result.unit}"
     if "both_gb_s" in told:
         yield f"both ways at once: {_number(told['both_gb_s'])} GB/s"
     sizes = told.get("sizes")

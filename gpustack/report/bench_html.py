@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpustack.model.bench import Mark
+from gpustack.model.bench import Mark, Span
 from gpustack.model.difference import Outcome
+from gpustack.report.bench_many import DIGITS, TOLD_BELOW, number, own
 from gpustack.report.page import safe, tag
+from gpustack.report.parts import numbered
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Device, Result, Span
+    from gpustack.model.bench import BenchReport, Device, Result, Telemetry
     from gpustack.model.difference import Change, Comparison
 
 TONE = {Mark.OK: "good", Mark.LOW: "warn", Mark.UNSTEADY: "ask", Mark.FAILED: "bad", Mark.SKIPPED: "none"}
@@ -30,9 +32,9 @@ ROOM = 1.08  # above the greatest value of a range
 def figures(bench: BenchReport) -> str:
     """Return all figures: a card for each GPU, then those of several GPUs."""
     known = {device.index for device in bench.devices}
-    parts = []
-    for device in bench.devices:
-        mine = [one for one in bench.results if one.device == device.index and not one.gpus]
+    each = own(bench)
+    parts = [tag("h3", safe(numbered([device.index for device in each]))) + _across(each)] if len(each) > 1 else []
+    for device, mine in each.items():
         parts += [tag("h3", safe(_card(device))), _table(mine), _did(mine)]
     others = (
         ("Between GPUs", [one for one in bench.results if one.gpus and one.device is not None]),
@@ -43,6 +45,36 @@ def figures(bench: BenchReport) -> str:
         parts += [tag("h3", "Beside the older report"), compared(bench.comparison)]
     about = "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
     return "\n".join(filter(None, (*parts, tag("p", about, "soft about"))))
+
+
+def _across(each: Mapping[Device, Sequence[Result]]) -> str:
+    """Return a row for each figure and a column for each GPU, those that fall short marked."""
+    names = dict.fromkeys(one.id for mine in each.values() for one in mine if one.verdict is not Mark.SKIPPED)
+    known = {(one.id, device.index): one for device, mine in each.items() for one in mine}
+    head = "".join(tag("th", safe(name)) for name in ("", "limit", *(f"GPU {device.index}" for device in each)))
+    rows = (tag("tr", "".join(_cells(name, [known.get((name, device.index)) for device in each]))) for name in names)
+    return tag("div", tag("table", tag("thead", tag("tr", head)) + tag("tbody", "".join(rows)), "rows across"), "card")
+
+
+def _cells(name: str, row: Sequence[Result | None]) -> Iterator[str]:
+    there = [one for one in row if one]
+    limit = next((one.ceiling for one in there if one.ceiling), None)
+    yield tag("td", tag("b", safe(name)))
+    yield tag("td", safe(" ".join(filter(None, (spaced(limit) if limit else "", there[0].unit)))))
+    for one in row:
+        tone = TONE[one.verdict] if one else TONE[Mark.SKIPPED]
+        said = spaced(one.value) if one and one.value is not None else one.verdict.value if one else ""
+        short = one is not None and one.verdict in TOLD_BELOW
+        word = f" {tag('span', one.verdict.value, 'word')}" if one and short else ""
+        yield tag("td", safe(said) + word, f"tone-{tone}" if short else "")
+
+
+def spaced(value: float) -> str:
+    """Return a figure with the digits that a measurement bears, its thousands apart, and never with an exponent."""
+    text = number(value)
+    whole, point, part = text.partition(".")
+    grouped = f"{int(whole):,}".replace(",", " ") if len(whole) > DIGITS and whole.isdigit() else whole
+    return grouped + point + part
 
 
 def compared(comparison: Comparison) -> str:
@@ -60,7 +92,7 @@ def _change(change: Change) -> Iterator[str]:
     yield tag("td", tag("span", change.outcome.value, "word"), f"tone-{OUTCOME[change.outcome]}")
     yield tag("td", safe(f"{change.id}{device}"))
     for name, value in (("then", change.before), ("now", change.after)):
-        yield f'<td data-name="{name}">{safe("none" if value is None else f"{value:.4g} {change.unit}")}</td>'
+        yield f'<td data-name="{name}">{safe("none" if value is None else f"{spaced(value)} {change.unit}")}</td>'
     told = [f"{change.change:+.1%}" if change.change is not None else "", change.note or ""]
     yield tag("td", safe("; ".join(filter(None, told))))
 
@@ -88,8 +120,10 @@ def _table(results: Sequence[Result]) -> str:
 
 
 def _row(result: Result) -> str:
-    limit = "" if result.ceiling is None else f" of {result.ceiling:.4g}"
-    value = "" if result.value is None else f"{result.value:.4g}{limit} {result.unit}"
+    limit = "" if result.ceiling is None else f" of {spaced(result.ceiling)}"
+    value = "" if result.value is None else f"{spaced(result.value)}{limit} {result.unit}"
+    if result.ceiling is None and result.p05 is not None and result.p95 is not None:
+        value += f" ({spaced(result.p05)} to {spaced(result.p95)})"
     ratio = _finite(result.ratio)
     part = "" if ratio is None else f"{ratio:.0%} "
     word = tag("span", result.verdict.value, "word")
@@ -133,9 +167,17 @@ def _did(results: Sequence[Result]) -> str:
 
 def _readings(results: Sequence[Result]) -> Iterator[tuple[str, str, Iterator[tuple[str, Span | None, float | None]]]]:
     told = [(one.name(), one.telemetry) for one in results if one.telemetry]
-    yield "Clock", "MHz", ((name, seen.clocks.sm, seen.clocks.max_sm) for name, seen in told)
+    yield "Clock", "MHz", ((name, _clock(seen), seen.clocks.max_sm) for name, seen in told)
     yield "Power", "W", ((name, seen.power.watts, seen.power.limit) for name, seen in told)
     yield "Temperature", "°C", ((name, seen.temperature.gpu, seen.temperature.slowdown) for name, seen in told)
+
+
+def _clock(seen: Telemetry) -> Span | None:
+    """Return the clocks that NVML read, and the one that was counted on the GPU, which its readings may have missed."""
+    read, held = seen.clocks.sm, seen.clocks.held
+    if read is None or held is None or _finite(held) is None:
+        return read
+    return Span(low=min(read.low, held), median=read.median, high=max(read.high, held))
 
 
 def _panel(name: str, unit: str, readings: Sequence[tuple[str, Span | None, float | None]]) -> str:

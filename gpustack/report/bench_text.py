@@ -12,6 +12,17 @@ from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span
 from gpustack.model.difference import Outcome
 from gpustack.model.report import Severity
 from gpustack.report.bench_charts import besides, drawn, matrices, roofline
+from gpustack.report.bench_many import (
+    ID_COLUMNS,
+    NUMBER_COLUMNS,
+    TOLD_BELOW,
+    UNIT_COLUMNS,
+    VERDICT,
+    gathered,
+    many,
+    number,
+    own,
+)
 from gpustack.report.finding_text import block
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import figures, worst
@@ -28,17 +39,9 @@ STYLES = {
     Outcome.GONE: ("none", "dim"),
     Outcome.NEW: ("none", "dim"),
 }
-VERDICT = {
-    Mark.OK: ("ok", "ok", "good"),
-    Mark.LOW: ("warn", "low", "warning"),
-    Mark.UNSTEADY: ("ask", "unsteady", "unknown"),
-    Mark.FAILED: ("bad", "failed", "error"),
-    Mark.SKIPPED: ("none", "skipped", "dim"),
-}
-TOLD_BELOW = (Mark.LOW, Mark.FAILED)  # what is to be done about these stands in their findings
-ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, BAR_COLUMNS = 18, 7, 8, 16
+BAR_COLUMNS = 16
 MIB_IN_GIB = 1024
-DIGITS, MOST_RATIO = 4, 9.99
+MOST_RATIO = 9.99
 MOST_ROWS = 4  # of pairs: with more of them a matrix tells more
 
 
@@ -81,9 +84,11 @@ def _figure(value: float | None, interval: tuple[float, float] | None) -> str:
 def lines(report: BenchReport, page: Page) -> Iterator[Line]:
     """Yield the lines of the whole report: what came of it, a table for each GPU, what follows, and what it means."""
     yield from _verdict(report, page)
-    for device in report.devices:
-        mine = [one for one in report.results if one.device == device.index and not one.gpus]
-        yield from (Line(), Line(body=write(page, (_card(device), "head")), hang=Text("  ")))
+    each = own(report)
+    if len(each) > 1:
+        yield from many(each, {device: card(device) for device in each}, page)
+    for device, mine in each.items() if len(each) == 1 or page.verbose else ():
+        yield from (Line(), Line(body=write(page, (card(device), "head")), hang=Text("  ")))
         yield from _table(mine, page)
         if found := roofline(mine):
             yield from drawn(found, page)
@@ -95,7 +100,8 @@ def lines(report: BenchReport, page: Page) -> Iterator[Line]:
         yield from _table(other, page)
     if report.comparison:
         yield from compared(report.comparison, page)
-    for first, others in alike(one for one in report.findings if one.severity is not Severity.INFO):
+    grave = [one for one in report.findings if one.severity is not Severity.INFO]
+    for first, others in alike(gathered(grave, report.results)):
         yield Line()
         yield from block(first, others, (), page)
     yield from _foot(report, page)
@@ -122,7 +128,7 @@ def _verdict(report: BenchReport, page: Page) -> Iterator[Line]:
         yield Line(body=write(page, ("! stopped early: ", "warning"), report.interrupted))
 
 
-def _card(device: Device) -> str:
+def card(device: Device) -> str:
     """Return a GPU in a few words."""
     known = (
         f"sm_{device.compute_capability.replace('.', '')}",
@@ -162,6 +168,8 @@ def _bench_text_row(result: Result, page: Page) -> Line:
         return Line(body=write(page, (result.name(), "head"), said, state), hang=Text("  "))
     limit = f" of {ceiling:>{NUMBER_COLUMNS}}" if result.ceiling is not None else " " * (NUMBER_COLUMNS + 4)
     full, rest = bar(result.ratio, page)
+    if result.ceiling is None and result.p05 is not None and result.p95 is not None:
+        full, rest = "", f"{f'{number(result.p05)} to {number(result.p95)}':<{BAR_COLUMNS}}"
     figure = f"{value:>{NUMBER_COLUMNS}}{limit} {result.unit:<{UNIT_COLUMNS}} "
     return Line(
         lead=write(page, (f"{result.name():<{ID_COLUMNS}}", "head")),
@@ -175,14 +183,6 @@ def bar(ratio: float | None, page: Page) -> tuple[str, str]:
         return "", " " * BAR_COLUMNS
     full = round(min(max(ratio, 0.0), 1.0) * BAR_COLUMNS)
     return page.mark("full") * full, page.mark("rest") * (BAR_COLUMNS - full)
-
-
-def number(value: float | None) -> str:
-    """Return a figure with the four digits that a measurement bears."""
-    if value is None:
-        return "none"
-    before = len(f"{abs(value):.0f}") if 1 <= abs(value) < 10**NUMBER_COLUMNS else 0
-    return f"{value:.{max(0, DIGITS - before)}f}" if before else f"{value:.{DIGITS}g}"
 
 
 def _remarks(result: Result, page: Page) -> Iterator[str]:

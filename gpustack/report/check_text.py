@@ -14,7 +14,8 @@ from gpustack.model.matrix_answer import Part
 from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Severity
 from gpustack.report import text
-from gpustack.report.bench_text import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, bar, number
+from gpustack.report.bench_many import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, gathered, many, number, own
+from gpustack.report.bench_text import bar, card
 from gpustack.report.finding_text import block, title
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import cause, figures
@@ -95,14 +96,20 @@ def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
     if bench.interrupted:
         yield Line(body=write(page, ("! stopped early: ", "warning"), bench.interrupted))
     several = len({one.device for one in bench.results if one.verdict is not Mark.SKIPPED}) > 1
+    each, shown = own(bench), set[int | None]()
+    if len(each) > 1 and page.verbose:
+        shown = {device.index for device in each}
+        yield from many(each, {device: card(device) for device in each}, page)
     hidden = {Mark.SKIPPED} if page.verbose else {Mark.SKIPPED, Mark.OK}
-    yield from (_figure(one, page, several=several) for one in bench.results if one.verdict not in hidden)
+    for one in bench.results:
+        if one.verdict not in hidden and (one.gpus or one.device not in shown):
+            yield _figure(one, page, several=several)
     skipped = dict.fromkeys(one.id for one in bench.results if one.verdict is Mark.SKIPPED)
     if skipped and page.verbose:
         said = f"skipped: {', '.join(skipped)}"
         yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
     grave = [one for one in bench.findings if one.severity in {Severity.ERROR, Severity.WARNING}]
-    for first, others in alike(grave):
+    for first, others in alike(gathered(grave, bench.results)):
         if page.verbose:
             yield Line()
             yield from block(first, others, (), page)

@@ -171,7 +171,7 @@ def standing(reported: Reported) -> Standing:
 
 def worst(bench: BenchReport) -> Mark:
     """Return the mark of the worst figure; nothing measured is nothing known."""
-    there = {one.verdict for one in bench.results}
+    there = {Mark.OK if wavers(one) else one.verdict for one in bench.results}
     return next((mark for mark in WORST if mark in there), Mark.SKIPPED)
 
 
@@ -184,14 +184,38 @@ def headline(reported: Reported) -> tuple[str, str]:
     return worst(reported).value, figures(reported)
 
 
+def wavers(result: Result) -> bool:
+    """Tell whether a figure is unsteady that the host decides: it has a range, and says nothing of the GPU."""
+    return result.verdict is Mark.UNSTEADY and result.ceiling is None and result.value is not None
+
+
 def figures(bench: BenchReport) -> str:
-    """Say how many figures there are of each kind."""
-    counts = Counter(one.verdict for one in bench.results)
+    """Say how many figures there are of each kind, and of several GPUs which ones fall short."""
+    held = [one for one in bench.results if not wavers(one)]
+    counts = Counter(one.verdict for one in held)
     there = [mark for mark in WORST if counts[mark]]
-    if not there:
+    if not bench.results:
         return "no figures"
-    said = f"all {there[0].value}" if len(there) == 1 else listed([f"{counts[one]} {one.value}" for one in there])
-    return f"{len(bench.results)} figure{'s' * (len(bench.results) != 1)}: {said}"
+    gpus = sorted({one.device for one in bench.results if one.device is not None and one.value is not None})
+    named = {mark: _named(held, mark) if len(gpus) > 1 else "" for mark in (Mark.FAILED, Mark.LOW)}
+    told = [f"{counts[one]} {one.value}{named.get(one, '')}" for one in there]
+    said = f"all {there[0].value}" if len(there) == 1 and not named.get(there[0]) else listed(told)
+    rest = len(bench.results) - len(held)
+    waver = f"; {rest} var{'y' if rest > 1 else 'ies'} with the host" if rest else ""
+    many = f"{len(gpus)} GPUs, " if len(gpus) > 1 else ""
+    return f"{many}{len(bench.results)} figure{'s' * (len(bench.results) != 1)}: {said}{waver}"
+
+
+def _named(results: Sequence[Result], mark: Mark) -> str:
+    gpus = sorted({one.device for one in results if one.verdict is mark and one.device is not None})
+    return f" ({numbered(gpus)})" if gpus else ""
+
+
+def numbered(gpus: Sequence[int]) -> str:
+    """Return GPUs in words: GPU 2, GPUs 0 to 3, GPUs 0, 2 and 5."""
+    if len(gpus) > 2 and list(gpus) == list(range(gpus[0], gpus[-1] + 1)):  # noqa: PLR2004 - two are named
+        return f"GPUs {gpus[0]} to {gpus[-1]}"
+    return f"GPU{'s' * (len(gpus) > 1)} {listed([str(gpu) for gpu in gpus])}"
 
 
 def remarks(bench: BenchReport) -> tuple[str, ...]:

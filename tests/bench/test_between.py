@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpustack.bench import ceilings, reasons, results, session, setting, siblings, suite
+from gpustack.bench import ceilings, reasons, results, setting, siblings, suite
 from gpustack.bench.case import Case, Weight
 from gpustack.bench.reasons import judge, links
 from gpustack.matrix import Matrix
@@ -162,18 +162,18 @@ def test_copies_through_the_host_are_held_against_no_siblings() -> None:
 
 
 def test_every_pair_is_measured_in_both_directions_and_all_gpus_once() -> None:
-    works = session.tasks([BENCHES["p2p.bandwidth"], BENCHES["nccl.all_reduce"]], [0, 2, 5])
+    works = suite.tasks([BENCHES["p2p.bandwidth"], BENCHES["nccl.all_reduce"]], [0, 2, 5])
     assert {gpu: [(one.id, one.company) for one in tasks] for gpu, tasks in works.items()} == {
         0: [("p2p.bandwidth", (5,)), ("p2p.bandwidth", (2,)), ("nccl.all_reduce", (2, 5))],
         2: [("p2p.bandwidth", (5,)), ("p2p.bandwidth", (0,))],
         5: [("p2p.bandwidth", (2,)), ("p2p.bandwidth", (0,))],
     }
-    assert list(session.tasks([BENCHES["nccl.all_reduce"]], [0, 1])) == [0]
+    assert list(suite.tasks([BENCHES["nccl.all_reduce"]], [0, 1])) == [0]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 16])
 def test_all_pairs_are_met_in_the_fewest_rounds_of_disjoint_pairs(count: int) -> None:
-    found = session.rounds(range(count))
+    found = suite.rounds(range(count))
     assert len(found) == (count - 1 if count % 2 == 0 else count)
     assert all(len({gpu for pair in each for gpu in pair}) == 2 * len(each) for each in found)
     assert sorted(pair for each in found for pair in each) == list(combinations(range(count), 2))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.bench.numa import RefusedError, near, prefer_node, processor, processors
+from gpustack.bench.numa import RefusedError, far, near, prefer_node, processor, processors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NUMA nodes are Linux's")
 PCI = "0000:17:00.0"
@@ -130,3 +130,35 @@ def test_the_processor_is_named_by_the_kernel_or_by_its_kind(tmp_path: Path) -> 
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Stand-in 9000\n")
     assert processor(str(tmp_path)) == "Stand-in 9000"
     assert processor(str(tmp_path / "nowhere")) == platform.machine()
+
+
+def nodes(root: str, has_memory: str = "0-2") -> str:
+    """Write three nodes, of which the last is furthest from the GPU's."""
+    folder = Path(root, "devices/system/node")
+    (folder / "node1/distance").write_text("21 10 32\n")
+    (folder / "online").write_text("0-2\n")
+    (folder / "has_memory").write_text(f"{has_memory}\n")
+    return root
+
+
+def test_far_memory_is_that_of_the_furthest_node_and_then_it_is_near_again(sysfs: Callable[[str, str], str]) -> None:
+    memory = Memory()
+    with far(PCI, nodes(sysfs("1", "0")), memory) as said:
+        assert memory.asked == [2]
+    assert (memory.asked, said) == ([2, 1], "NUMA: memory from node 2, the GPU is on node 1")
+
+
+@pytest.mark.parametrize(
+    ("node", "has_memory", "refusal", "why"),
+    [
+        ("-1", "0-2", None, "the kernel tells no node of"),
+        ("1", "1", None, "there is memory on node 1 alone"),
+        ("1", "nonsense", None, "there is memory on node 1 alone"),
+        ("1", "0-2", "not permitted", "not permitted"),
+    ],
+)
+def test_where_no_far_node_can_be_seen_or_taken_it_says_so(
+    node: str, has_memory: str, refusal: str | None, why: str, sysfs: Callable[[str, str], str]
+) -> None:
+    with pytest.raises(RefusedError, match=why), far(PCI, nodes(sysfs(node, "0"), has_memory), Memory(refusal)):
+        pass

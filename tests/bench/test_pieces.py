@@ -25,6 +25,8 @@ LISTED = (
     "pcie.h2d.all",
     "pcie.d2h.all",
     "pcie.bidir.pinned",
+    "pcie.h2d.far",
+    "pcie.d2h.far",
     "pcie.h2d.pageable",
     "pcie.d2h.pageable",
     "pcie.latency",
@@ -46,8 +48,13 @@ LISTED = (
     "launch.graph",
     "alloc.async",
     "p2p.bandwidth",
+    "p2p.all_to_all",
     "p2p.latency",
     "nccl.all_reduce",
+    "nccl.all_gather",
+    "nccl.reduce_scatter",
+    "nccl.all_to_all",
+    "nccl.send_recv",
 )
 
 
@@ -56,7 +63,7 @@ def test_the_benchmarks_are_those_that_are_promised() -> None:
 
 
 def test_names_and_patterns_choose_in_the_order_of_the_list() -> None:
-    assert [bench.id for bench in suite.chosen(["hbm.c*", "pcie.*"])] == [*LISTED[:8], "hbm.copy"]
+    assert [bench.id for bench in suite.chosen(["hbm.c*", "pcie.*"])] == [*LISTED[:10], "hbm.copy"]
     assert [bench.id for bench in suite.chosen([])] == list(LISTED)
     with pytest.raises(UsageError, match="HBM"):
         suite.chosen(["HBM.read"])

@@ -49,11 +49,28 @@ def by_name(report: BenchReport) -> Mapping[str, Result]:
     return {result.name(): result for result in report.results}
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_each_work_between_all_gpus_has_its_own_limit_and_is_right(count: int, run: Run) -> None:
+    seen = by_name(run("nccl.*", "p2p.all_to_all", FAKE_GPUS=str(count), NVML_FAKE_GPUS=str(count)))
+    assert {one.verdict for one in seen.values()} <= MEASURED, seen
+    assert all(one.gpus == tuple(range(count)) and one.device is None for one in seen.values())
+    whole = seen["p2p.all_to_all"]
+    assert whole.ceiling == pytest.approx(450.0 * count, rel=1e-4)
+    cards = whole.method["cards"]
+    assert isinstance(cards, tuple | list)
+    assert len(cards) == count
+    for name in ("all_gather", "reduce_scatter", "all_to_all", "send_recv"):
+        size: Any = seen[f"nccl.{name}"].method["bytes"]
+        moved = size if name == "send_recv" else size * (count - 1) / count
+        assert seen[f"nccl.{name}"].value == pytest.approx(moved / (1e-5 + moved / 340e9) / 1e9, rel=1e-3)
+
+
 def test_each_pair_and_all_gpus_are_measured_and_checked(run: Run) -> None:
     report = run()
     seen = by_name(report)
     pairs = ["p2p.bandwidth 0>1", "p2p.latency 0>1", "p2p.bandwidth 1>0", "p2p.latency 1>0"]
-    assert sorted(seen) == sorted([*pairs, "nccl.all_reduce"])
+    works = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
+    assert sorted(seen) == sorted([*pairs, "p2p.all_to_all", *(f"nccl.{work}" for work in works)])
     assert {one.verdict for one in report.results} <= MEASURED, report.results
     for name in ("p2p.bandwidth 0>1", "p2p.bandwidth 1>0"):
         copy = seen[name]
@@ -68,7 +85,7 @@ def test_each_pair_and_all_gpus_are_measured_and_checked(run: Run) -> None:
 
 
 def test_the_sum_tells_its_library_its_sizes_and_the_bandwidth_of_the_bus(run: Run, sums: str) -> None:
-    (result,) = run("nccl.*").results
+    (result,) = run("nccl.all_reduce").results
     assert result.method["library"] == os.path.realpath(sums)
     assert result.method["library_version"] == "2.29.7"
     assert result.gpus == (0, 1)
@@ -84,7 +101,12 @@ def test_the_sum_tells_its_library_its_sizes_and_the_bandwidth_of_the_bus(run: R
     [
         ("p2p.bandwidth", {"FAKE_WRONG": "p2p"}, "GPU 1 did not get what GPU 0 sent"),
         ("p2p.latency", {"FAKE_WRONG": "chase"}, "the chain of reads led to place"),
+        ("p2p.all_to_all", {"FAKE_WRONG": "p2p"}, "did not get what GPU 1 sent"),
         ("nccl.all_reduce", {"FAKE_NCCL": "wrong"}, "1 of 245760 sums are wrong on GPU 1"),
+        ("nccl.all_gather", {"FAKE_NCCL": "wrong"}, "GPU 1 did not get what the others sent"),
+        ("nccl.reduce_scatter", {"FAKE_NCCL": "wrong"}, "sums are wrong on GPU"),
+        ("nccl.all_to_all", {"FAKE_NCCL": "wrong"}, "what the GPUs got is not what they sent"),
+        ("nccl.send_recv", {"FAKE_NCCL": "wrong"}, "did not get what GPU"),
         ("nccl.all_reduce", {"FAKE_NCCL": "refused"}, "unhandled system error (the stand-in says so)"),
     ],
 )
@@ -135,7 +157,7 @@ def test_with_one_gpu_they_are_skipped_with_what_would_bring_them(
     run: Run, gpus: tuple[int, ...] | None, fakes: dict[str, str], why: str, remedy: str
 ) -> None:
     report = run(gpus=gpus, **fakes)
-    assert [one.id for one in report.results] == ["p2p.bandwidth", "p2p.latency", "nccl.all_reduce"]
+    assert [one.id for one in report.results] == [one for one in bench.listed() if one.startswith(("p2p.", "nccl."))]
     for one in report.results:
         assert one.verdict is Mark.SKIPPED
         assert why in one.why[0]
@@ -148,7 +170,7 @@ def test_with_one_gpu_they_are_skipped_with_what_would_bring_them(
     [("12040", "/no/libnccl.so.2", "nvidia-nccl-cu12"), ("13000", "/no/x", "nvidia-nccl-cu13")],
 )
 def test_without_nccl_it_is_skipped_with_what_brings_one(run: Run, cuda: str, nccl: str, remedy: str) -> None:
-    (result,) = run("nccl.*", nccl=nccl, FAKE_CUDA=cuda).results
+    (result,) = run("nccl.all_reduce", nccl=nccl, FAKE_CUDA=cuda).results
     assert (result.verdict, result.remedy) == (Mark.SKIPPED, f"pip install {remedy}")
     assert "cannot be loaded" in result.why[0]
 

@@ -66,6 +66,8 @@ def test_a_sound_gpu_passes_with_most_of_its_free_memory_compared(stress: Load) 
     assert seen.memory_gib * 1024 > 2.5  # of the six that there are, operands and workspace take three
     assert seen.compared_gib == pytest.approx(seen.products * 256 * 512 * 2 / 2**30, abs=1e-3)
     assert seen.rounds > 1
+    assert seen.patterns == seen.rounds
+    assert (seen.wrong_units, seen.steps > 0) == (0, True)
     assert 1.0 <= seen.seconds < 5
     assert report.findings == ()
 
@@ -97,6 +99,15 @@ def test_memory_that_does_not_keep_an_operand_is_found(stress: Load) -> None:
     assert result.stress
     assert result.stress.operands_changed
     assert "does not keep what is written to its memory" in result.why[0]
+
+
+@standing_in
+def test_memory_that_does_not_keep_a_pattern_is_found(stress: Load) -> None:
+    (result,) = stress(2.0, FAKE_WRONG="write").results
+    assert result.verdict is Mark.FAILED
+    assert result.stress
+    assert (result.stress.wrong_bits, result.stress.wrong_units > 0) == (0, True)
+    assert "does not keep what is written to its memory: " in result.why[0]
 
 
 @standing_in
@@ -273,3 +284,16 @@ def test_a_log_gets_a_line_every_ten_seconds_and_one_for_each_wrong_round() -> N
     ]
     assert lines[0].endswith("GPU 0: 755.9 TFLOP/s, 1400 MHz, 698 W, 47 °C, no errors")
     assert lines[2].endswith("2 WRONG BITS")
+
+
+def test_all_gpus_are_loaded_by_default_but_those_of_others(driver: Path, nvml: Path, products: str) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    told = {"FAKE_GPUS": "3", "NVML_FAKE_GPUS": "3", "NVML_FAKE_PIDS": str(other.pid), "NVML_FAKE_PIDS_OF": "1"}
+    try:
+        report = bench.stress(1.0, cublaslt=products, environ=surroundings(Path(f"{driver}:{nvml}"), **told))
+    finally:
+        other.communicate(b"\n")
+    seen = {result.device: result for result in report.results}
+    assert sorted(seen, key=str) == [0, 1, 2]
+    assert (seen[1].verdict, str(other.pid) in seen[1].why[0]) == (Mark.SKIPPED, True)
+    assert [seen[gpu].stress is not None for gpu in (0, 2)] == [True, True]

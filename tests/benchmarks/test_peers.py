@@ -30,6 +30,26 @@ def test_nvbandwidth_tells_each_case_and_its_own_copy_counts_both_ways() -> None
     assert figures["device_local_copy"] == pytest.approx(2 * 2092.044, abs=1e-2)
 
 
+def test_of_several_gpus_one_card_is_compared_with_one_and_all_with_all() -> None:
+    def case(name: str, rows: list[list[str]], total: float) -> dict[str, object]:
+        return {"name": name, "status": "Passed", "bandwidth_matrix": rows, "sum": total}
+
+    cases = [
+        case("host_to_device_memcpy_ce", [["55.2", "55.4", "55.3", "55.4"]], 221.3),
+        case("device_to_device_memcpy_write_ce", [["N/A", "396.5"], ["396.2", "N/A"]], 792.7),
+        case("device_local_copy", [["2093.0", "2094.0"]], 4187.0),
+        case("host_to_all_memcpy_ce", [["39.4", "41.4", "40.0", "40.7"]], 161.5),
+        case("all_to_host_memcpy_ce", [["31.9", "32.7"]], 64.6),
+    ]
+    assert outputs.nvbandwidth(json.dumps({"nvbandwidth": {"testcases": cases}})) == {
+        "host_to_device_memcpy_ce": 55.2,
+        "device_to_device_memcpy_write_ce": 396.5,
+        "device_local_copy": 4186.0,
+        "host_to_all_memcpy_ce": 161.5,
+        "all_to_host_memcpy_ce": 64.6,
+    }
+
+
 def test_a_case_that_nvbandwidth_did_not_pass_is_no_figure() -> None:
     text = printed("nvbandwidth").replace('"status" : "Passed"', '"status" : "Waived"', 1)
     assert "host_to_device_memcpy_ce" not in outputs.nvbandwidth(text)

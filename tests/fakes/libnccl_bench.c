@@ -1,7 +1,8 @@
-/* A stand-in libnccl.so.2: sums on the host, over the communicators of one thread in a group of calls.
+/* A stand-in libnccl.so.2: sums and exchanges on the host, over the communicators of one thread
+ * in a group of calls.
  *
- * FAKE_NCCL  wrong: one sum of each is wrong on the last GPU; refused: no communicator comes about; late: it has no version
- * It moves the clock of the stand-in libcuda by 340 GB/s of bus bandwidth and 10 us for each sum.
+ * FAKE_NCCL  wrong: one number of each is wrong on the last GPU; refused: no communicator comes about; late: it has no version
+ * It moves the clock of the stand-in libcuda by 340 GB/s of bus bandwidth and 10 us for each.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,8 +12,11 @@
 enum { MOST = 16, FLOAT32 = 7, SYSTEM_ERROR = 2, BAD_ARGUMENT = 4 };
 typedef struct { int rank, ranks; } Comm;
 static struct { const float *from; float *to; } waiting[MOST];
+static struct { const float *from; size_t count; int own, peer; } sent[MOST * MOST];
+static struct { float *to; size_t count; int own, peer; } due[MOST * MOST];
 static size_t count;
-static int grouped, ranks, alive;
+static int grouped, ranks, alive, kind, sends, receives;
+enum { ADD, GATHER, SCATTER };
 
 static int is(const char *value) {
     const char *text = getenv("FAKE_NCCL");
@@ -36,20 +40,53 @@ int ncclCommInitAll(Comm **comms, int number, const int *gpus) {
     return 0;
 }
 int ncclCommDestroy(Comm *comm) { free(comm); return --alive < 0; }
-int ncclGroupStart(void) { grouped = 1; ranks = 0; return 0; }
+int ncclGroupStart(void) { grouped = 1; ranks = sends = receives = 0; return 0; }
+static int enter(int what, const void *from, void *to, size_t numbers, int type, Comm *comm, void *stream) {
+    if (!grouped || type != FLOAT32 || !stream) return BAD_ARGUMENT;
+    kind = what, waiting[comm->rank].from = from, waiting[comm->rank].to = to, count = numbers, ranks++;
+    return 0;
+}
 int ncclAllReduce(const void *from, void *to, size_t numbers, int type, int how, Comm *comm, void *stream) {
-    if (!grouped || type != FLOAT32 || how || !stream) return BAD_ARGUMENT;
-    waiting[comm->rank].from = from, waiting[comm->rank].to = to, count = numbers, ranks++;
+    return how ? BAD_ARGUMENT : enter(ADD, from, to, numbers, type, comm, stream);
+}
+int ncclReduceScatter(const void *from, void *to, size_t numbers, int type, int how, Comm *comm, void *stream) {
+    return how ? BAD_ARGUMENT : enter(SCATTER, from, to, numbers, type, comm, stream);
+}
+int ncclAllGather(const void *from, void *to, size_t numbers, int type, Comm *comm, void *stream) {
+    return enter(GATHER, from, to, numbers, type, comm, stream);
+}
+int ncclSend(const void *from, size_t numbers, int type, int peer, Comm *comm, void *stream) {
+    if (!grouped || type != FLOAT32 || !stream) return BAD_ARGUMENT;
+    sent[sends].from = from, sent[sends].count = numbers, sent[sends].own = comm->rank, sent[sends++].peer = peer;
+    return 0;
+}
+int ncclRecv(void *to, size_t numbers, int type, int peer, Comm *comm, void *stream) {
+    if (!grouped || type != FLOAT32 || !stream) return BAD_ARGUMENT;
+    due[receives].to = to, due[receives].count = numbers, due[receives].own = comm->rank, due[receives++].peer = peer;
     return 0;
 }
 int ncclGroupEnd(void) {
-    for (size_t i = 0; i < count; i++) {
-        float sum = 0;
-        for (int r = 0; r < ranks; r++) sum += waiting[r].from[i];
-        for (int r = 0; r < ranks; r++) waiting[r].to[i] = sum;
-    }
-    if (is("wrong")) waiting[ranks - 1].to[0] += 1;
+    size_t moved = 0;
+    for (int r = 0; r < receives; r++)
+        for (int s = 0; s < sends; s++)
+            if (sent[s].own == due[r].peer && sent[s].peer == due[r].own && sent[s].count == due[r].count) {
+                memcpy(due[r].to, sent[s].from, sizeof(float) * due[r].count);
+                if (sent[s].own != sent[s].peer && !sent[s].own) moved += due[r].count;
+            }
+    if (receives && is("wrong")) due[receives - 1].to[0] += 1;
+    for (int r = 0; r < ranks; r++)
+        for (size_t i = 0; i < count; i++) {
+            float sum = 0;
+            if (kind == GATHER) {
+                for (int other = 0; other < ranks; other++) waiting[r].to[other * count + i] = waiting[other].from[i];
+                continue;
+            }
+            for (int other = 0; other < ranks; other++) sum += waiting[other].from[(kind == SCATTER ? r * count : 0) + i];
+            waiting[r].to[i] = sum;
+        }
+    if (ranks && is("wrong")) waiting[ranks - 1].to[0] += 1;
     grouped = 0;
-    pass(1e4 + 4.0 * count * 2 * (ranks - 1) / ranks / 340e9 * 1e9);
+    double bytes = 4.0 * count * (ranks - 1);
+    pass(1e4 + (receives ? 4.0 * moved : kind == ADD ? bytes * 2 / ranks : bytes) / 340e9 * 1e9);
     return 0;
 }

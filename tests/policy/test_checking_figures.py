@@ -15,7 +15,7 @@ from gpustack.model.bench import Mark
 from gpustack.model.plain import render
 from gpustack.model.report import Health, Report
 from gpustack.policy import Written, read
-from gpustack.policy.checking import Unmeasured, check, unmeasurable
+from gpustack.policy.checking import Unmeasured, asks_of_each_link, check, unmeasurable
 from gpustack.policy.generate import draft
 from gpustack.snapshots.saved import read as read_bench
 from tests.build import gpu, healthy, report, seen, torch
@@ -202,3 +202,15 @@ def test_any_report_is_classified_and_the_class_goes_with_the_exit_code(
 def test_a_policy_without_a_file_has_no_places() -> None:
     made = check(report(GOOD), None, Written(policy=read("[gpus]\ncount = 1").policy), today=TODAY)
     assert row(made, "gpus.count").place is None
+
+
+def test_a_pattern_speaks_of_each_link_and_not_of_what_all_share() -> None:
+    own = measurements.figure("pcie.h2d.pinned", 55.0, 58.45)
+    whole = replace(measurements.figure("pcie.h2d.all", 161.5, 233.8), device=None, gpus=(0, 1, 2, 3))
+    bench = replace(measurements.good(), results=(own, whole))
+    held = {one.rule: one.ok for one in checked(GOOD, '[bench.least]\n"pcie.*" = 0.8', bench).policy}
+    assert held["bench.least.pcie.*"] is True
+    named = checked(GOOD, '[bench.least]\n"pcie.h2d.all" = 0.8', bench)
+    assert row(named, "bench.least.pcie.h2d.all").ok is False
+    assert asks_of_each_link(read('[bench.least]\n"pcie.*" = 0.8').policy)
+    assert not asks_of_each_link(read('[bench.least]\n"hbm.*" = 0.8').policy)

@@ -180,4 +180,43 @@ def later() -> BenchReport:
     return replace(good(), results=(copy, product), repeat=3, comparison=comparison)
 
 
-ALL = {"bench-good": good, "bench-low": low, "bench-nothing": nothing, "bench-later": later}
+def several() -> BenchReport:
+    """Give four GPUs of one kind, one of which is slow with its reason, and what they share."""
+    devices = tuple(replace(H200, index=gpu, uuid=f"GPU-{gpu}") for gpu in range(4))
+    short = ("52% of the limit, 87% is usual at least", "also at work on this GPU: 4711 python3, 12.0 GiB")
+    names = (("hbm.read", 4633.0, 4814.3), ("l2.read", 10070.0, 10140.0), ("gemm.bf16", 835.0, 1070.5))
+    results = [
+        replace(figure(name, value * (1 - gpu / 1000), limit), device=gpu)
+        for gpu in range(4)
+        for name, value, limit in names
+    ]
+    results[6] = replace(results[6], value=2410.0, ratio=0.5, verdict=Mark.LOW, why=short)
+    results[8] = replace(results[8], value=402.0, ratio=0.4, verdict=Mark.LOW, why=("39% of the limit", short[1]))
+    host = [
+        replace(figure("launch.kernel", 2.4 + gpu / 10, 1.0, "µs", Mark.UNSTEADY), device=gpu, ceiling=None, ratio=None)
+        for gpu in range(4)
+    ]
+    whole = replace(figure("pcie.h2d.all", 161.5, 233.8), device=None, gpus=(0, 1, 2, 3))
+    findings = tuple(
+        Finding(
+            id="bench-low",
+            instance=f"{name} on GPU 2",
+            severity=Severity.WARNING,
+            layer=Layer.HARDWARE,
+            component="gpu",
+            title=f"{name} on GPU 2 is low",
+            detail="; ".join(short),
+            fix=Fix(text="Measure again when they are done.", commands=(sh("nvidia-smi pmon -c 1"),)),
+        )
+        for name in ("hbm.read", "gemm.bf16")
+    )
+    return replace(good(), devices=devices, results=(*results, *host, whole), findings=findings, seconds=8.4)
+
+
+ALL = {
+    "bench-good": good,
+    "bench-low": low,
+    "bench-nothing": nothing,
+    "bench-later": later,
+    "bench-several": several,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpustack.model.bench import BenchReport, Clocks, Device, Power, Result, Span, Telemetry, Temperature
-from gpustack.report.bench_text import bar, number, render
+from gpustack.model.bench import BenchReport, Clocks, Device, Mark, Power, Result, Span, Telemetry, Temperature
+from gpustack.report import bench_html
+from gpustack.report.bench_many import number
+from gpustack.report.bench_text import bar, render
 from gpustack.report.page import Page
 from tests.report import measurements
 from tests.report.snapshots import compare
@@ -23,6 +26,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "bench-low-40-ascii": {"width": 40, "ascii": True},
     "bench-nothing-verbose": {"verbose": True},
     "bench-later-80": {"verbose": True},
+    "bench-several-80": {},
 }
 
 
@@ -102,3 +106,26 @@ def test_any_report_can_be_drawn(report: BenchReport, width: int, *, verbose: bo
     text = render(report, width=width, verbose=verbose)
     assert all(letter == "\n" or letter.isprintable() for letter in text)
     assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+def test_the_page_has_the_gpus_as_columns_and_no_exponents_or_empty_headings() -> None:
+    page = bench_html.figures(measurements.several())
+    assert page.count("<th>GPU ") == 4
+    assert "10 070" in page
+    assert not re.search(r"\de[+-]\d", page)
+    assert re.search(r'<td class="tone-warn">2410 <span class="word">low</span></td>', page)
+    one = replace(measurements.several(), results=measurements.FIGURES)
+    assert bench_html.figures(one).count("<h3>") == 1
+
+
+def test_the_clock_that_a_sentence_speaks_of_is_within_the_chart() -> None:
+    fell = replace(measurements.TELEMETRY, clocks=replace(measurements.TELEMETRY.clocks, held=1601.0))
+    page = bench_html.figures(replace(measurements.good(), results=(replace(measurements.FIGURES[0], telemetry=fell),)))
+    assert "1601 to 1980" in page
+
+
+def test_what_the_host_decides_makes_no_headline_and_shows_its_range() -> None:
+    waver = replace(measurements.figure("launch.kernel", 2.4, 1.0, "µs", Mark.UNSTEADY), ceiling=None, ratio=None)
+    text = render(replace(measurements.good(), results=(measurements.FIGURES[0], waver)))
+    assert text.startswith("✓ 2 figures: all ok; 1 varies with the host.")
+    assert "2.388 to 2.412" in text
