@@ -37,11 +37,13 @@ class PackingHook(BuildHookInterface[BuilderConfig]):
         if self.target_name != "wheel":
             return
         self._made = tempfile.TemporaryDirectory()
-        for table in sorted(root.glob("compat-matrix/*.toml")):
+        for table in sorted(root.glob("compat-matrix/**/*.toml")):
             if not table.name.startswith(".") and str(table.relative_to(root)) not in untracked:
-                made = Path(self._made.name, f"{table.stem}.json")
+                name = table.relative_to(root).with_suffix(".json")
+                made = Path(self._made.name, name)
+                made.parent.mkdir(parents=True, exist_ok=True)
                 made.write_text(json.dumps(tomllib.loads(table.read_text("utf-8"))), "utf-8")
-                build_data["force_include"][str(made)] = f"gpustack/_shipped/compat-matrix/{made.name}"
+                build_data["force_include"][str(made)] = f"gpustack/_shipped/{name}"
         bill = Path(self._made.name, "gpustack-doctor.cdx.json")
         bill.write_text(json.dumps(self._bill_of_materials(), indent=1), "utf-8")
         build_data["sbom_files"].append(str(bill))

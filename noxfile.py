@@ -44,6 +44,7 @@ def tests(session: nox.Session) -> None:
     """Run the tests with branch coverage."""
     session.install("-c", "constraints.txt", "-e", ".[bench,dev]")
     session.run("pytest", "-n", "auto", "--cov", *session.posargs)
+    session.run("python", "-m", "tools.cases", "measure")
 
 
 @nox.session(default=False)

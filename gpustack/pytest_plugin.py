@@ -56,7 +56,7 @@ class Seen:
         return f"{needed} does not work here{self._because(component)}"
 
     def diagnosis(self) -> str:
-        """Return the root causes at length: how we know, and what to type."""
+        """Return the root causes at length: how we know, and the fix."""
         return "\n".join(line for finding in self._roots() for line in _told(finding))
 
     def _unfit(self) -> bool:
@@ -185,5 +185,5 @@ def _told(finding: dict[str, Any]) -> Iterator[str]:
         )
     fix = finding["fix"]
     if fix:
-        yield f"  What to type: {fix['text']}"
+        yield f"  Fix: {fix['text']}"
         yield from (f"      {command}" for command in fix["commands"])

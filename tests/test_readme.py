@@ -39,3 +39,18 @@ def test_links_lead_to_files_that_are_there() -> None:
     local = [link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("https://")]
     assert len(local) >= 3
     assert [link for link in local if not (REPO / link).exists()] == []
+
+
+def test_it_opens_with_a_broken_machine_diagnosed_as_the_program_prints_it_and_is_short() -> None:
+    command = [sys.executable, "-m", "gpustack", "doctor", "--from", "examples/gpu-newer-than-build.json"]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, encoding="utf-8", check=False)
+    shown = re.findall(r"```text\n(.*?)```", README, re.DOTALL)[0]
+    assert README.index("```text") < README.index("## Install")
+    assert shown.splitlines() == done.stdout.splitlines()[:12]
+    assert len(README.splitlines()) <= 120
+
+
+def test_the_guide_leads_to_files_that_are_there() -> None:
+    guide = (REPO / "docs/guide.md").read_text("utf-8")
+    local = [link for link in re.findall(r"\]\(([^)#]+)\)", guide) if not link.startswith("https://")]
+    assert [link for link in local if not (REPO / "docs" / link).exists()] == []

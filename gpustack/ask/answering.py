@@ -10,7 +10,9 @@ from gpustack.ask.installed import install
 from gpustack.ask.plan import Search, alternatives, as_it_is
 from gpustack.ask.subjects import parse, resolve
 from gpustack.ask.why import judge
-from gpustack.diagnose.machine.completing import complete, platform
+from gpustack.ask.words import understood
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects.torch import LINUX
@@ -31,18 +33,18 @@ PLANNED = 4  # releases beside the one that was asked about
 def why(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
     """Return whether the first subject works with the others and with what is given, and what would work instead."""
     asked = search(texts, given, facts, matrix, versions=1)
-    return _answer(texts, asked, given, alternatives(asked))
+    return _answer(asked, given, alternatives(asked))
 
 
 def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
     """Return what satisfies a requirement on the machine that is given, the smallest change first."""
     asked = search(texts, given, facts, matrix, versions=PLANNED)
-    return _answer(texts, asked, given, (*as_it_is(asked), *alternatives(asked)))
+    return _answer(asked, given, (*as_it_is(asked), *alternatives(asked)))
 
 
 def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
     """Return the question as it was understood: the subject judged on what is given, and what else to try."""
-    typed = [parse(text, matrix) for text in texts]
+    typed = [parse(text, matrix) for text in understood(texts, matrix).subjects]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
     machine = apply(given, facts, matrix)
@@ -73,11 +75,11 @@ def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
     return replace(subject, version=newest(subject.version, f"{subject.name}==", facts, matrix))
 
 
-def _answer(texts: Sequence[str], search: Search, given: Given, found: tuple[Alternative, ...]) -> MatrixAnswer:
+def _answer(search: Search, given: Given, found: tuple[Alternative, ...]) -> MatrixAnswer:
     others = tuple(one.words for one in search.others)
     here = () if not search.facts.taken else ("what is on this machine",)
     return MatrixAnswer(
-        subject=texts[0].strip(),
+        subject=search.subject.typed.strip(),
         meant=_meant(search.at.subject, search.subject, platform(search.facts)),
         given=(*given.words, *others, *here),
         verdict=search.at.verdict,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.ask.given import where
+from gpustack.diagnose import driver_packages, fixes, installing
+from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     ADDRESS,
@@ -13,51 +15,63 @@ from gpustack.model.command import (
     DOTTED,
     NAME,
     NOTHING,
+    PYTHON,
     VERSION,
     Command,
     Word,
+    either,
     requirement,
     sh,
+    step,
 )
+from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-# The distribution to install, and its name on conda-forge where it has one there.
+# The distribution to install.
 DISTRIBUTIONS = {
-    "pytorch": ("torch", "pytorch-gpu"),
-    "tensorflow": ("tensorflow[and-cuda]", "tensorflow-gpu"),
-    "onnxruntime": ("onnxruntime-gpu", None),
-    "jax": ("jax", "jax"),
-    "vllm": ("vllm", "vllm"),
-    "sglang": ("sglang", None),
-    "xformers": ("xformers", "xformers"),
-    "flash-attention": ("flash-attn", "flash-attn"),
-    "bitsandbytes": ("bitsandbytes", "bitsandbytes"),
-    "torchvision": ("torchvision", "torchvision"),
-    "torchaudio": ("torchaudio", "torchaudio"),
-    "transformer-engine": ("transformer-engine", None),
-    "tensorrt-llm": ("tensorrt-llm", None),
-    "tensorrt": ("tensorrt", None),
-    "cudnn": ("nvidia-cudnn-cu12", "cudnn"),
-    "nccl": ("nvidia-nccl-cu12", "nccl"),
+    "pytorch": "torch",
+    "tensorflow": "tensorflow[and-cuda]",
+    "onnxruntime": "onnxruntime-gpu",
+    "jax": "jax",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "xformers": "xformers",
+    "flash-attention": "flash-attn",
+    "bitsandbytes": "bitsandbytes",
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+    "transformer-engine": "transformer-engine",
+    "tensorrt-llm": "tensorrt-llm",
+    "tensorrt": "tensorrt",
+    "cudnn": "nvidia-cudnn-cu12",
+    "nccl": "nvidia-nccl-cu12",
 }
 
-JAXLIB = sh('"jaxlib=*=*cuda*"')
 AND_CUDA = (2, 14)  # the first TensorFlow with the extra
 
 
-def install(subject: Subject, spec: str) -> tuple[Command, ...]:
+def named(subject: Subject, spec: str) -> str:
+    """Return a subject as it is typed, with its build."""
+    if subject.component == "jax":
+        return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
+    local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
+    return f"{subject.name}{spec}{local}"
+
+
+def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
     if subject.component == "nvidia-driver":
-        return _anywhere(spec.removeprefix("=="))
+        branch = spec.removeprefix("==").partition(".")[0]
+        return fixes.driver(facts, matrix, branch=int(branch)) if BRANCH.holds(branch) else ()
     if subject.component == "cuda-toolkit":
         return _toolkit(spec.removeprefix("=="))
     if subject.component not in DISTRIBUTIONS:
         return ()
-    name, on_conda = DISTRIBUTIONS[subject.component]
+    name = DISTRIBUTIONS[subject.component]
     if subject.component == "onnxruntime":
         name = subject.name if subject.name in {"onnxruntime", "onnxruntime-gpu"} else name
     if subject.component in {"cudnn", "nccl"} and subject.tag:
@@ -66,32 +80,36 @@ def install(subject: Subject, spec: str) -> tuple[Command, ...]:
         name = "tensorflow"
     if subject.component == "jax" and subject.tag:
         name = f"jax[{subject.tag}]"
-    wanted = requirement(name, spec)
     index: Word | Command = NOTHING
     if subject.component == "pytorch" and subject.tag:
-        index = sh("--index-url {index}/{tag}", index=ADDRESS(fixes.TORCH_INDEX), tag=BUILD_TAG(subject.tag))
-    return (
-        sh("python -m pip install {wanted} {index}", wanted=wanted, index=index),
-        sh("uv pip install {wanted} {index}", wanted=wanted, index=index),
-        *_conda(subject, spec, on_conda),
+        index = installing.index(subject.tag)
+        spec = f"{spec}+{subject.tag}" if spec.startswith("==") and BUILD_TAG.holds(subject.tag) else spec
+    wanted = requirement(name, spec)
+    first, other = ("uv pip", "python -m pip") if _by_uv(facts) else ("python -m pip", "uv pip")
+    typed = (sh(PIP[one], python=PYTHON(where(facts)), wanted=wanted, index=index) for one in (first, other))
+    built = name in installing.FROM_SOURCE
+    return either(
+        *(sh("{install} --no-build-isolation", install=one) if built else one for one in typed),
+        *_conda(subject, matrix),
     )
+
+
+PIP = {
+    "python -m pip": "{python} -m pip install {wanted} {index}",
+    "uv pip": "uv pip install {wanted} {index}",
+}
+
+
+def _by_uv(facts: Facts) -> bool:
+    return installing.manager(facts, where(facts)) == "uv"
 
 
 def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
-    """Return the commands that install the branch of a driver release, by the distribution where it is known."""
-    known = fixes.manager(facts) is not None
-    return fixes.driver(facts, matrix, branch=numbers(release)[0]) if known else _anywhere(release)
-
-
-def _anywhere(release: str) -> tuple[Command, ...]:
-    branch, page = BRANCH(release.partition(".")[0]), ADDRESS(fixes.DRIVERS)
-    return (
-        sh(
-            "sudo apt-get update && sudo apt-get install nvidia-driver-{branch}  # Ubuntu, where it has that branch",
-            branch=branch,
-        ),
-        sh("# elsewhere install branch {branch} as it says there: {page}", branch=branch, page=page),
-    )
+    """Return the commands that install a driver as new as this release: the oldest branch that is still supported."""
+    least = numbers(release)[0]
+    branch = driver_packages.supported(least, fixes.last_branch(facts, matrix), matrix)
+    old = step("branch {branch} is the oldest of these that NVIDIA still supports", branch=BRANCH(branch))
+    return (*fixes.driver(facts, matrix, branch=branch), *((old,) if branch != least else ()))
 
 
 def compat(package: str) -> tuple[Command, ...]:
@@ -103,19 +121,18 @@ def compat(package: str) -> tuple[Command, ...]:
     )
 
 
-def _conda(subject: Subject, spec: str, name: str | None) -> tuple[Command, ...]:
-    if name is None or (subject.component == "pytorch" and not (subject.tag or "").startswith("cu")):
+def _conda(subject: Subject, matrix: Matrix) -> tuple[Command, ...]:
+    """Return how conda-forge's PyTorch is installed, where it was built for this CUDA."""
+    tag = (subject.tag or "").removeprefix("cu")
+    cuda = CudaVersion.parse(f"{tag[:-1]}.{tag[-1:]}") if subject.component == "pytorch" and tag.isdecimal() else None
+    if cuda is None or not frameworks.on_conda_forge(matrix, subject.version or "", cuda):
         return ()
-    version = spec.removeprefix("==").removesuffix(".*")
-    wanted = sh("{name}={version}", name=NAME(name), version=VERSION(version))
-    tag = (subject.tag or "").removeprefix("cuda").removeprefix("cu")
-    cuda = {"pytorch": f"{tag[:2]}.{tag[2:]}", "jax": tag}.get(subject.component) if tag.isdecimal() else None
+    version = VERSION(subject.version)
     return (
         sh(
-            "conda install -c conda-forge {wanted} {build} {cuda}",
-            wanted=wanted if spec.startswith("==") else requirement(name, spec),
-            build=JAXLIB if subject.component == "jax" else NOTHING,
-            cuda=sh("cuda-version={cuda}", cuda=DOTTED(cuda)) if cuda else NOTHING,
+            "conda install -c conda-forge pytorch-gpu={version} cuda-version={cuda}",
+            version=version,
+            cuda=DOTTED(cuda),
         ),
     )
 
@@ -123,6 +140,10 @@ def _conda(subject: Subject, spec: str, name: str | None) -> tuple[Command, ...]
 def _toolkit(version: str) -> tuple[Command, ...]:
     minor = ".".join(version.split(".")[:2])
     return (
-        sh("sudo apt-get install cuda-toolkit-{minor}", minor=DOTTED(minor.replace(".", "-"))),
-        sh("conda install -c conda-forge cuda-toolkit={minor}", minor=DOTTED(minor)),
+        step("set up NVIDIA's repository first ({page})", page=ADDRESS(fixes.TOOLKITS)),
+        *either(
+            sh("sudo apt-get install cuda-toolkit-{minor}", minor=DOTTED(minor.replace(".", "-"))),
+            sh("sudo dnf install cuda-toolkit-{minor}", minor=DOTTED(minor.replace(".", "-"))),
+            sh("conda install -c conda-forge cuda-toolkit={minor}", minor=DOTTED(minor)),
+        ),
     )

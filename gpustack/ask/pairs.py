@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import GPUS, given_parts
 from gpustack.ask.speaking import UNTOUCHED, ends, named, on_cpu
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.extensions import PINS
 from gpustack.diagnose.requirements.python import ON_ARM

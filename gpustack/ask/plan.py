@@ -9,12 +9,13 @@ from gpustack.ask import commands
 from gpustack.ask.given import made, put
 from gpustack.ask.releases import Candidate, candidates
 from gpustack.ask.why import PSEUDO, judge
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities, driver_release, on_windows
 from gpustack.diagnose.machine.values import copies, text, told
 from gpustack.diagnose.requirements.versions import draw
-from gpustack.matrix.subjects import drivers, frameworks, gpus, toolkits, torch
+from gpustack.matrix.subjects import amd_intel, drivers, frameworks, gpus, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
+from gpustack.model.command import DOTTED, sh
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
 from gpustack.model.report import Kept
 from gpustack.model.versions import CudaVersion
@@ -62,8 +63,8 @@ def alternatives(search: Search) -> tuple[Alternative, ...]:
     """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
-    finders = (_wheels, _versions, _compats, _drivers, _gpus)
-    return tuple(one for find in finders for one in find(search))
+    finders = (_wheels, _overrides, _versions, _compats, _drivers, _gpus)
+    return tuple(one for find in finders for one in find(search)) or tuple(_with_driver(search))
 
 
 def as_it_is(search: Search) -> tuple[Alternative, ...]:
@@ -72,24 +73,16 @@ def as_it_is(search: Search) -> tuple[Alternative, ...]:
         return ()
     subject = search.at.subject
     spec = next((one.spec for one in _rows(search) if one.version == subject.version), f"=={subject.version}")
-    return (_made(Change.NONE, "nothing needs to change", search.at, spec),)
+    return (_made(Change.NONE, "nothing needs to change", search.at, spec, search),)
 
 
-def named(subject: Subject, spec: str) -> str:
-    """Return a subject as it is typed, with its build."""
-    if subject.component == "jax":
-        return f"jax[{subject.tag}]{spec}" if subject.tag else f"jax{spec}"
-    local = f"+{subject.tag}" if subject.component == "pytorch" and subject.tag and spec.startswith("==") else ""
-    return f"{subject.name}{spec}{local}"
-
-
-def _made(kind: Change, change: str, judged: Judged, spec: str) -> Alternative:
+def _made(kind: Change, change: str, judged: Judged, spec: str, search: Search) -> Alternative:
     return Alternative(
         change=change,
         kind=kind,
-        subject=named(judged.subject, spec),
+        subject=commands.named(judged.subject, spec),
         verdict=judged.verdict,
-        commands=commands.install(judged.subject, spec),
+        commands=commands.install(judged.subject, spec, search.facts, search.matrix),
     )
 
 
@@ -103,7 +96,7 @@ def _wheels(search: Search) -> Iterator[Alternative]:
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
         change = f"another build of the same release: {one.subject.tag}"
-        yield _made(Change.WHEEL, change, one, f"=={one.subject.version}")
+        yield _made(Change.WHEEL, change, one, f"=={one.subject.version}", search)
 
 
 def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
@@ -138,7 +131,9 @@ def _versions(search: Search) -> Iterator[Alternative]:
             native = native or found.verdict is Compatibility.COMPATIBLE
             subject = found.subject
             build = f", build {subject.tag}" if subject.tag and subject.component in {"pytorch", "jax"} else ""
-            yield _made(Change.VERSION, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec)
+            yield _made(
+                Change.VERSION, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec, search
+            )
 
 
 def _rows(search: Search) -> list[Candidate]:
@@ -196,8 +191,7 @@ def _compats(search: Search) -> Iterator[Alternative]:
 
 def _may_forward(search: Search) -> bool:
     """Return whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
-    name = text(told(search.facts, "gpu"), "name")
-    kind = gpus.class_of(search.matrix, name) if name else None
+    kind = gpus.class_of(search.matrix, text(told(search.facts, "gpu"), "name") or "")
     if kind:
         return kind in FORWARD
     made_for = {one.capability for one in gpus.product_lines(search.matrix) if one.kind in FORWARD}
@@ -208,8 +202,7 @@ def _wanted_cuda(search: Search) -> CudaVersion | None:
     """Return the CUDA version that the subject needs of a driver, where that is what does not fit."""
     for one in search.at.contracts:
         if one.kind == "cuda" and one.to == "nvidia-driver" and one.status in {Kept.BROKEN, Kept.LIMITED}:
-            parts = one.needs.partition("CUDA ")[2]
-            return CudaVersion.parse(parts)
+            return CudaVersion.parse(one.needs.partition("CUDA ")[2])
     return None
 
 
@@ -248,14 +241,15 @@ def _gpu_runs(facts: Facts, matrix: Matrix) -> bool:
 
 
 def _gpus(search: Search) -> Iterator[Alternative]:
-    """Return the oldest GPU architecture that would do, where the GPU is what does not fit."""
+    """Return the next newer GPU architecture that would do; an older one is no way out for who has a newer."""
     wrong = any("gpu" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
     here = capabilities(search.facts)
     if search.subject.component == "gpu" or not wrong or not here:
         return
     for capability, arch in sorted(search.matrix.architectures.items(), key=lambda pair: pair[0]):
+        newer = not arch.embedded and all(capability > one for one in here)
         facts = put(search.facts, made("gpu", None, cc=str(capability)))
-        found = None if arch.embedded or capability in here else search.better(search.subject, facts)
+        found = search.better(search.subject, facts) if newer else None
         if found:
             such = f", such as {arch.gpus[0]}" if arch.gpus else ""
             yield Alternative(
@@ -264,4 +258,43 @@ def _gpus(search: Search) -> Iterator[Alternative]:
                 subject=capability.sm,
                 verdict=found.verdict,
             )
+            return
+
+
+def _overrides(search: Search) -> Iterator[Alternative]:
+    """Return the newest build for ROCm that takes an AMD GPU for its nearest relative, where a variable can say so."""
+    gfx = text(told(search.facts, "amd-gpu"), "gfx")
+    known = amd_intel.override_of(search.matrix, gfx) if gfx else None
+    if known is None or search.subject.component != "pytorch":
+        return
+    major, minor, stepping = known.value.split(".")
+    relative = f"gfx{major}{minor}{int(stepping):x}"
+    facts = put(search.facts, made("amd-gpu", None, name=relative, gfx=relative))
+    there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
+    found = next((one for one in (*as_it_is(there), *_wheels(there), *_versions(there))), None)
+    if found:
+        export = sh("export HSA_OVERRIDE_GFX_VERSION={value}", value=DOTTED(known.value))
+        yield replace(
+            found,
+            kind=Change.WHEEL,
+            change=f"a build for ROCm that takes the GPU for {relative}: {known.outcome}",
+            verdict=Compatibility.LIMITED,
+            commands=(*found.commands, export),
+        )
+
+
+def _with_driver(search: Search) -> Iterator[Alternative]:
+    """Return another build or release together with a newer driver, where neither of them alone would do."""
+    if search.subject.component == "nvidia-driver" or on_windows(search.facts):
+        return
+    for one in _upgrades(search):
+        facts = put(search.facts, made("nvidia-driver", str(one)))
+        if not _gpu_runs(facts, search.matrix):
+            continue
+        there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
+        found = next((other for other in (*_wheels(there), *_versions(there))), None)
+        if found:
+            typed = (*commands.driver(str(one), search.facts, search.matrix), *found.commands)
+            change = f"{found.change}, and another driver: {one} or newer"
+            yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import drivers, frameworks, gpus, libraries, serving, toolkits, torch, training
+from gpustack.matrix.subjects import drivers, frameworks, generated, gpus, libraries, serving, toolkits, torch, training
 from gpustack.matrix.subjects import torch as torch_tables
 from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.ranges import version_of
@@ -28,7 +28,10 @@ class Candidate:
 def candidates(matrix: Matrix, component: str) -> tuple[Candidate, ...]:
     """Return the releases of a component that may be offered, oldest first; none of what has no releases here."""
     find = FIND.get(component)
-    found = {one.version: one for one in (find(matrix) if find else ())}
+    by_hand = {one.version: one for one in (find(matrix) if find else ())}
+    main = generated.DISTRIBUTIONS.get(component, (component,))[0]
+    there = (one for one in generated.releases(matrix, main) if one.wheels and not one.yanked)
+    found = {**{one.version: Candidate(version=one.version, spec=f"=={one.version}") for one in there}, **by_hand}
     return tuple(sorted(found.values(), key=lambda one: version_of(one.version) or version_of("0")))  # type: ignore[arg-type,return-value] # "0" is one
 
 
@@ -43,6 +46,8 @@ def known(matrix: Matrix, component: str, version: str) -> bool:
     """Return whether the matrix states anything of this release."""
     if version_of(version) is None:
         return component == "gpu" and _gpu(matrix, version)
+    if any(generated.of_component(matrix, component, version)):
+        return True
     test = KNOWN.get(component)
     return test(matrix, version) if test else release_named(matrix, component, version) is not None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.subjects import COMPONENTS
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import MatrixPart, MatrixTables
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 HEAD = frozenset({"source", "checked"})
 PLAIN = frozenset({"schema", "subjects"})
 NEAR = 3
+# One screen of 80 columns: its lines, what each part takes of them beside its rows, and the most rows of one part.
+SCREEN, COLUMNS, HEAD_LINES, MOST = 20, 70, 4, 6
 # Parts of tables about several components that are named otherwise than the component that they are about.
 PARTS = {"flash_attention": "flash-attention", "megatron_core": "megatron-lm", "containers": "triton-inference-server"}
 
@@ -29,7 +33,9 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
     """Return all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
     name = canonicalize_name(text.strip()) if text.strip() else ""
     tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
-    known = frozenset().union(*tables.values())
+    made = {path.stem for path in (matrix.folder / "generated").glob("*.toml")}
+    named = {one for held in generated.DISTRIBUTIONS.values() for one in held}
+    known = frozenset(made - named).union(*tables.values())
     dotted = text.strip().lower()
     component = next((one for one in (dotted, COMPONENTS.get(name, name)) if one in known), None)
     if component is None:
@@ -40,7 +46,34 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
         if component in subjects
         for part in _parts(table, component, subjects, matrix)
     ]
+    for name_ in generated.DISTRIBUTIONS.get(component, (component,)):
+        parts[:0] = _parts(generated.table(name_), component, frozenset(), matrix) if name_ in made else ()
     return MatrixTables(subject=text, component=component, parts=tuple(parts))
+
+
+def brief(tables: MatrixTables) -> MatrixTables:
+    """Return what fits on one screen: of the first parts the newest rows, newest first, and what was left out."""
+    room, kept, left = SCREEN, [], []
+    for part in tables.parts:
+        short, lines = _newest(part, room - HEAD_LINES)
+        room -= HEAD_LINES + lines if short.rows else 0
+        (kept if short.rows else left).append(short)
+    if not kept:
+        return tables
+    return replace(tables, parts=tuple(kept), left=tuple(f"{one.table}.{one.part}" for one in left))
+
+
+def _newest(part: MatrixPart, room: int) -> tuple[MatrixPart, int]:
+    """Return a part with its newest rows that fit into so many lines, and how many lines they take."""
+    taken = lines = 0
+    for row in reversed(part.rows):
+        more = 1 + len("  ".join(map(str, (*part.columns, *row)))) // COLUMNS
+        if taken == MOST or lines + more > room:
+            break
+        taken, lines = taken + 1, lines + more
+    last = slice(None, -taken - 1, -1)
+    short = replace(part, about="", rows=part.rows[last], sources=part.sources[last], checked=part.checked[last])
+    return replace(short, left=len(part.rows) - taken), lines
 
 
 def names(matrix: Matrix) -> tuple[str, ...]:
@@ -70,10 +103,11 @@ def _parts(table: str, component: str, subjects: frozenset[str], matrix: Matrix)
             continue
         lines = [line for line in held if isinstance(line, dict) and _of(line, component)]
         if lines:
-            yield _part(table, part, heads.get(part, ""), lines)
+            yield _part(table, part, heads.get(part, ""), lines, matrix.table(table))
 
 
-def _part(table: str, part: str, about: str, lines: Sequence[Line]) -> MatrixPart:
+def _part(table: str, part: str, about: str, lines: Sequence[Line], held: Line) -> MatrixPart:
+    lines = [{**{one: held[one] for one in HEAD if one in held}, **line} for line in lines]
     columns = tuple(dict.fromkeys(key for line in lines for key in line if key not in HEAD))
     return MatrixPart(
         table=table,

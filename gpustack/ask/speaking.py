@@ -151,7 +151,7 @@ def _system(subject: Subject, held: Sequence[Contract], facts: Facts, matrix: Ma
     elif (
         subject.component == "tensorflow"
         and frameworks.tensorflow_gpu_on(matrix, subject.version or "", "windows") is not None
-    ):
+    ) or any(one.kind == "platform" and one.found == "Windows" for one in held):
         return
     elif not (by_driver and subject.component in {"cuda-toolkit", "nvidia-driver"}):
         yield _unknown(subject, "Windows")

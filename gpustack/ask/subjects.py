@@ -75,7 +75,7 @@ def parse(text: str, matrix: Matrix) -> Subject:
     """Return what was typed as a subject, a GPU's name among them; raises UsageError where it is none."""
     if len(text) > LONGEST:
         raise UsageError(f"{text[:30]!r}… is no subject: it has {len(text)} characters, and none has over {LONGEST}")
-    if _is_gpu(text.strip(), matrix):
+    if is_gpu(text.strip(), matrix):
         return Subject(typed=text, name="gpu", component="gpu", version=text.strip())
     try:
         requirement = Requirement(text.strip())
@@ -107,7 +107,8 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     return replace(subject, version=version, tag=tag)
 
 
-def _is_gpu(text: str, matrix: Matrix) -> bool:
+def is_gpu(text: str, matrix: Matrix) -> bool:
+    """Return whether a text is a GPU: its architecture, its compute capability or its name."""
     if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return True
     named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or gfx_of(matrix, text)

@@ -10,7 +10,9 @@ from gpustack.ask.installed import BROUGHT, brought, install, offered
 from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
 from gpustack.ask.releases import known
 from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
-from gpustack.diagnose.machine.completing import complete, platform
+from gpustack.ask.words import nearest
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import nvidia_here
 from gpustack.diagnose.machine.values import copies, version
 from gpustack.diagnose.requirements.python import COMPILED
@@ -147,14 +149,19 @@ def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
     """Return why nothing can be said of a subject; None where the matrix knows it."""
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
-        text = f"The matrix knows no release of {subject.name}{span}."
+        text = f"The matrix knows no release of {subject.name}{span}.{_meant(subject)}"
     elif not known(matrix, subject.component, subject.version):
-        text = f"The matrix has no row for {subject.name} {subject.version}."
+        text = f"The matrix has no row for {subject.name} {subject.version}.{_meant(subject)}"
     elif not offered(subject, platform(facts) or "", matrix):
         text = f"The matrix knows no build {subject.tag} of {subject.name} {subject.version} for this system."
     else:
         return None
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
+
+
+def _meant(subject: Subject) -> str:
+    near = nearest(subject.name)
+    return f" Did you mean {near}?" if near else ""
 
 
 def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -69,8 +70,10 @@ def chosen(names: Sequence[str]) -> tuple[Bench, ...]:
     """Return the benchmarks of these ids and patterns, all if there are none; raises UsageError for an unknown one."""
     for name in names:
         if not any(fnmatchcase(bench.id, name) for bench in listed()):
-            known = ", ".join(bench.id for bench in listed())
-            raise UsageError(f"there is no benchmark {name}; there are {known}")
+            known = [bench.id for bench in listed()]
+            near = get_close_matches(name, known)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            raise UsageError(f"there is no benchmark {name}; {hint}")
     return tuple(bench for bench in listed() if not names or any(fnmatchcase(bench.id, name) for name in names))
 
 

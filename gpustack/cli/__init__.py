@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from gpustack.cli import asking, checking, examining, fleet, measuring, tracing
-from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, Ordered, give_up_output
+from gpustack.cli import asking, bundling, checking, examining, fleet, measuring, tracing
+from gpustack.cli.helping import PROGRAM, helped, meant
+from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
+from gpustack.cli.terminal import called
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BROKEN = 3
+COMPLETE = "_GPUSTACK_COMPLETE"  # set by the shell that asks what a word may become
 NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
@@ -45,10 +48,13 @@ def _say_version(*, wanted: bool) -> None:
 def gpustack(
     *,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Say which version this is.")
     ] = False,
 ) -> None:
-    """Say what is wrong with a GPU stack and what to type to fix it; measure the GPU against its physical limit."""
+    """Say what is wrong with a GPU stack and how to fix it, and measure the GPU against its physical limit.
+
+    Start with "doctor". "help COMMAND" shows the options of a command, with examples.
+    """
 
 
 for command in (
@@ -56,6 +62,7 @@ for command in (
     examining.stack,
     examining.snapshot,
     checking.diff,
+    bundling.report,
     checking.check,
     measuring.bench,
     measuring.stress,
@@ -63,20 +70,22 @@ for command in (
     asking.explain,
     asking.selftest,
 ):
-    app.command(cls=Ordered)(command)
+    app.command()(command)
 app.add_typer(asking.matrix)
 app.add_typer(fleet.fleet)
+GROUPS = helped(app)
 
 
 def main() -> NoReturn:
     """Run the command line; what goes wrong is one line on standard error, and the exit code that goes with it."""
-    arguments = sys.argv[1:] or ["--help"]
+    arguments = meant(sys.argv[1:], GROUPS)
+    completing = COMPLETE in os.environ or any(one.endswith("-completion") for one in arguments)
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="replace")
     try:
-        code = app(arguments, standalone_mode=False, prog_name="gpustack")
+        code = app(arguments, standalone_mode=False, prog_name=PROGRAM if completing else called())
     except GpustackError as error:
         _fail(str(error), error.exit_code, arguments)
     except (KeyboardInterrupt, typer.Abort):
@@ -88,7 +97,7 @@ def main() -> NoReturn:
         if isinstance(error, OSError) and error.errno in FULL:  # typer's own help and version
             give_up_output()
             _leave(f"standard output cannot be written: {error.strerror}", OutputError.exit_code)
-        if "-v" in arguments or "--verbose" in arguments:
+        if {"-v", "-vv", "--verbose"} & set(arguments):
             import traceback
 
             traceback.print_exc()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Timeout, Verbose
+from gpustack.cli.helping import systems, words
+from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ matrix = typer.Typer(
     rich_markup_mode=None,
 )
 Subjects = Annotated[
-    list[str], typer.Argument(metavar="SUBJECT...", help="Such as torch==2.7.1+cu128; more are taken as given.")
+    list[str],
+    typer.Argument(
+        metavar="SUBJECT...", help="Such as torch==2.7.1+cu128; more are taken as given.", autocompletion=systems
+    ),
 ]
 Driver = Annotated[str | None, typer.Option("--driver", metavar="RELEASE", help="Such as 550.54.15.")]
 Gpu = Annotated[str | None, typer.Option("--gpu", metavar="GPU", help="sm_90, 9.0, gfx1100 or a name, such as L40S.")]
@@ -46,17 +50,29 @@ Here = Annotated[bool, typer.Option("--here", help="On this machine; what is giv
 
 @matrix.command()
 def show(
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.")],
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.", autocompletion=systems),
+    ],
     *,
-    written: Formats = "text",
+    everything: Annotated[bool, typer.Option("--all", help="All of it, not one screen of the newest rows.")] = False,
+    written: Tables = "text",
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show all that the matrix states of a component, with its sources."""
+    """Show what the matrix states of a component, the newest first; --all shows every row, -v its source."""
+    from gpustack.ask.showing import brief
     from gpustack.ask.showing import show as tables
     from gpustack.matrix import Matrix
 
-    _leave(tables(subject, Matrix()), written, output, verbose=verbose)
+    found = tables(subject, Matrix())
+    if written == "csv":
+        from gpustack.report import renderer
+
+        write(renderer("matrix-csv")(found), output)
+        return
+    whole = everything or verbose or written != "text"
+    _leave(found if whole else brief(found), written, output, verbose=verbose)
 
 
 def _question(name: str) -> Callable[..., None]:
@@ -85,9 +101,12 @@ def _question(name: str) -> Callable[..., None]:
     ) -> None:
         from gpustack.ask import answering
         from gpustack.ask.given import Given
+        from gpustack.ask.words import understood
         from gpustack.matrix import Matrix
 
         rows = Matrix()
+        asked = understood(subjects, rows)
+        subjects, here = list(asked.subjects), here or (asked.here and not origins)
         given = Given(
             driver=driver,
             gpu=gpu,
@@ -109,23 +128,14 @@ def _question(name: str) -> Callable[..., None]:
     return command
 
 
-for _name, _help, _examples in (
-    (
-        "why",
-        "Say whether something works with what is given (else on this machine), why, and what would work instead.",
-        (
-            "torch==2.11.0 --driver 550.54.15 --gpu H100 --python 3.12",
-            "vllm==0.19.0 torch==2.10.0 --gpu GB200 --machine aarch64",
-        ),
-    ),
+for _name, _help in (
+    ("why", "Say whether something works with what is given (else on this machine), why, and what would work instead."),
     (
         "plan",
         "Find what satisfies a requirement such as 'torch>=2.6', the smallest change first, with the commands.",
-        ("'torch>=2.6' --driver 470.256.02 --gpu 'RTX 3060'", "jax --gpu GH200 --python 3.14t"),
     ),
 ):
-    _lines = "\n".join(f"  gpustack matrix {_name} {one}" for one in _examples)
-    matrix.command(_name, help=_help, epilog=f"\b\nExamples:\n{_lines}")(_question(_name))
+    matrix.command(_name, help=_help)(_question(_name))
 
 
 @matrix.command()
@@ -179,11 +189,12 @@ def _leave(
 
 
 def explain(
-    words: Annotated[
+    asked: Annotated[
         list[str],
         typer.Argument(
             metavar="WORDS...",
             help="A finding id, an Xid, an error number or name, a pasted error line, a system, a layer or a term.",
+            autocompletion=words,
         ),
     ],
     *,
@@ -194,7 +205,7 @@ def explain(
     from gpustack import explain
     from gpustack.matrix import Matrix
 
-    explanation = explain.explain(words, Matrix())
+    explanation = explain.explain(asked, Matrix())
     write(rendered(explanation, written, "explanation", output, verbose=False), output)
     raise typer.Exit(0 if explanation.known else 1)
 

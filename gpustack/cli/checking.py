@@ -15,12 +15,14 @@ import typer
 from gpustack.cli.examining import DOCTOR_SECONDS, read, taken, without_secrets
 from gpustack.cli.options import (
     Deep,
+    Detail,
     Fail,
     Formats,
     Origins,
     Output,
     Outputs,
     Pythons,
+    Quiet,
     Redacted,
     RedactedBy,
     Shapes,
@@ -119,7 +121,8 @@ def check(
         Style, typer.Option("--exit-style", help="Whose exit codes: Nagios, the node problem detector, or ours.")
     ] = "gpustack",
     timeout: Timeout = None,
-    verbose: Verbose = False,
+    verbose: Detail = 0,
+    quiet: Quiet = False,
 ) -> None:
     """Say whether this machine may be used, and if not, whose fault it is: doctor and quick bench against a policy."""
     asked = Asked(
@@ -143,7 +146,7 @@ def check(
         return
     wanted = places(context, written, outputs)
     report = _checked(asked, policy)
-    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    how = How(redacted=redacted, verbose=verbose, quiet=quiet, fail_on=fail_on, origins=origins or ())
     deliver(wanted, lambda hidden: without_secrets(report, wanted=hidden, here=not origins), how)
     raise typer.Exit(_code(report, fail_on, exit_style))
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from gpustack.cli.helping import findings, known, sentence
 from gpustack.cli.options import (
     Deep,
+    Detail,
     Drawings,
     Everywhere,
     Fail,
@@ -19,6 +21,7 @@ from gpustack.cli.options import (
     Output,
     Outputs,
     Pythons,
+    Quiet,
     Redacted,
     RedactedBy,
     Shapes,
@@ -26,12 +29,13 @@ from gpustack.cli.options import (
     Variables,
     Verbose,
 )
-from gpustack.cli.results import Counted, How, counts, deliver, places, prepare, rendered, standard_input, write
+from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
+from gpustack.cli.terminal import Counted, standard_input
 from gpustack.errors import InputError, UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
@@ -49,6 +53,37 @@ RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an i
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
 
 
+def _list_checks(*, wanted: bool) -> None:
+    """Print each check with the first sentence of what it means."""
+    if wanted:
+        from gpustack.diagnose.rulebook import explain
+
+        write("".join(f"{one}: {sentence(explain(one) or '')}\n" for one in findings()), None)
+        raise typer.Exit
+
+
+def _restricted(report: Report, facts: Facts, ids: Sequence[str]) -> Report:
+    """Return the report with the findings of these checks alone, and a verdict that rests on them."""
+    from dataclasses import replace
+
+    from gpustack.diagnose.engine import blind, verdict
+    from gpustack.model.facts import Unseen
+
+    kept = {one.key for one in report.findings if one.id in ids}
+    held = tuple(
+        replace(one, caused_by=one.caused_by if one.caused_by in kept else None)
+        for one in report.findings
+        if one.key in kept
+    )
+    return replace(
+        report,
+        findings=held,
+        contracts=tuple(replace(one, finding=one.finding if one.finding in kept else None) for one in report.contracts),
+        not_seen=(*report.not_seen, Unseen(what="all other checks", why="--only was given")),
+        verdict=verdict(held, facts, {}, blind=blind(report.not_seen)),
+    )
+
+
 def doctor(
     context: typer.Context,
     *,
@@ -61,14 +96,22 @@ def doctor(
     purpose: Annotated[
         Literal["train", "infer", "build", "any"], typer.Option("--for", help="What the machine is for.")
     ] = "any",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Report this check alone (repeatable).", autocompletion=findings),
+    ] = None,
+    _checks: Annotated[
+        bool, typer.Option("--list-checks", callback=_list_checks, is_eager=True, help="List all checks and exit.")
+    ] = False,
     written: Shapes = None,
     outputs: Outputs = None,
     redacted: RedactedBy = None,
     fail_on: Fail = "error",
     timeout: Timeout = None,
-    verbose: Verbose = False,
+    verbose: Detail = 0,
+    quiet: Quiet = False,
 ) -> None:
-    """Say what is wrong with this machine's GPU stack: the root cause first, and the commands that fix it."""
+    """Say what is wrong with this machine's GPU stack and how to fix it, the root cause first."""
     from gpustack.diagnose.engine import judge, ready
     from gpustack.imports.deadline import judged as in_time
     from gpustack.imports.deadline import to_judge
@@ -76,6 +119,7 @@ def doctor(
     from gpustack.model.report import Purpose
 
     matrix, wanted = Matrix(), places(context, written, outputs)
+    wanted_ids = [known(one, findings(), "check") for one in only or ()]
     until = to_judge(timeout or RECORDED_SECONDS) if origins else None
 
     def early() -> None:
@@ -92,12 +136,14 @@ def doctor(
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
-        def of(known: Facts) -> Report:
-            return judge(without_secrets(known, wanted=hidden, here=not origins), matrix, Purpose(purpose))
+        def of(seen: Facts) -> Report:
+            told = without_secrets(seen, wanted=hidden, here=not origins)
+            report = judge(told, matrix, Purpose(purpose))
+            return _restricted(report, told, wanted_ids) if wanted_ids else report
 
         return in_time(of, facts, until)
 
-    how = How(redacted=redacted, verbose=verbose, fail_on=fail_on, origins=origins or ())
+    how = How(redacted=redacted, verbose=verbose, quiet=quiet, fail_on=fail_on, origins=origins or ())
     report = deliver(wanted, judged, how)
     raise typer.Exit(int(counts(fail_on, report.verdict.status.value, report.findings)))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import without_secrets
+from gpustack.cli.helping import benchmarks
 from gpustack.cli.options import (
     Fail,
     Formats,
@@ -102,7 +103,10 @@ def bench(
     context: typer.Context,
     *,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.", autocompletion=benchmarks
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure less long, within a few seconds.")] = False,
     gpus: Annotated[

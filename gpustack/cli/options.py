@@ -13,6 +13,7 @@ import typer
 from gpustack.errors import OutputError, UsageError
 
 Format: TypeAlias = Literal["text", "json"]
+Tabled: TypeAlias = Literal["text", "json", "csv"]
 Drawn: TypeAlias = Literal["text", "json", "html"]
 Threshold: TypeAlias = Literal["error", "warning", "unknown", "never"]
 
@@ -74,6 +75,7 @@ Pythons = Annotated[
     ),
 ]
 Formats = Annotated[Format, typer.Option("--format", help="How the result is written.")]
+Tables = Annotated[Tabled, typer.Option("--format", help="How the result is written.")]
 Drawings = Annotated[Drawn, typer.Option("--format", help="How the result is written.")]
 Output = Annotated[
     Path | None,
@@ -101,6 +103,11 @@ Timeout = Annotated[
 ]
 Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 from this severity on.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say where each fact comes from and how long it took.")]
+Detail = Annotated[
+    int,
+    typer.Option("--verbose", "-v", count=True, show_default=False, help="Add the stack and all evidence; -vv: all."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone, on one line.")]
 RedactedBy = Annotated[
     bool | None,
     typer.Option(

@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from typer.core import TyperCommand
-
+from gpustack.cli import terminal
+from gpustack.cli.helping import ORDER
+from gpustack.cli.terminal import DASH
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
 from gpustack.model import writing
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 OTHERS_UNKNOWN = {"nagios": 3, "npd": 2}  # what these protocols call UNKNOWN
 Made = TypeVar("Made", bound="Report | BenchReport")
-STANDARD_INPUT = "-"
-ORDER = "gpustack.order"
 FOR_OTHERS = frozenset({"html", "markdown", "github", "sarif", "junit"})  # redacted unless the user says otherwise
 SUMMARY = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY = 1_000_000  # bytes; GitHub refuses more than 1 MiB
 
 
-def shown(report: Report | BenchReport, written: Format, output: Path | None, *, verbose: bool) -> str:
+def shown(
+    report: Report | BenchReport, written: Format, output: Path | None, *, verbose: int, quiet: bool = False
+) -> str:
     """Return a report as text or JSON, as wide and as coloured as its place can be."""
-    measured = hasattr(report, "results")
-    more = {} if measured else {"example": example()}
-    form = "bench" if measured else "check" if hasattr(report, "policy") else "text"
-    return rendered(report, written, form, output, verbose=verbose, **more)
+    if hasattr(report, "results"):
+        return rendered(report, written, "bench", output, verbose=verbose)
+    form = "check" if hasattr(report, "policy") else "text"
+    return rendered(report, written, form, output, verbose=verbose, quiet=quiet, example=example())
 
 
-def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: bool, **more: str) -> str:
+def rendered(made: object, written: Format, form: str, output: Path | None, *, verbose: int, **more: object) -> str:
     """Return a result as JSON, or as text of this form for its place."""
     if written == "json":
         return renderer("json")(made)
-    return renderer(form)(made, verbose=verbose, **look(output), **more)
+    return renderer(form)(made, verbose=verbose, **terminal.look(output), **more)
 
 
 def example() -> str:
@@ -59,50 +59,11 @@ def example() -> str:
     return str(near if near.is_file() else EXAMPLES / near.name)
 
 
-def look(output: Path | None) -> dict[str, int | bool]:
-    """Return how wide, with which letters and whether in colour text may be written."""
-    import shutil
-
-    terminal = output is None and sys.stdout.isatty()
-    encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
-    return {
-        "width": shutil.get_terminal_size((80, 24)).columns if terminal or "COLUMNS" in os.environ else 80,
-        "colour": terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
-        "ascii": not encoding.lower().startswith("utf"),
-    }
-
-
 def counts(fail_on: Threshold, verdict: str | None, findings: Sequence[Finding]) -> bool:
     """Tell whether anything stands at or above the threshold; info never counts."""
     order = ("error", "warning", "unknown")
     counted = order[: order.index(fail_on) + 1] if fail_on in order else ()
     return verdict in counted or any(finding.severity.value in counted for finding in findings)
-
-
-class Counted:
-    """How many Pythons are done, on one line of standard error that is written over again."""
-
-    def __init__(self) -> None:
-        """Begin with nothing written."""
-        self.said = ""
-
-    def __call__(self, done: int, every: int) -> None:
-        """Say it where it has changed."""
-        said = f"gpustack: {done} of {every} Pythons looked at …"
-        if said != self.said:
-            sys.stderr.write("\r" + said.ljust(len(self.said)))
-            sys.stderr.flush()
-            self.said = said
-
-    def clear(self) -> None:
-        """Leave the line empty."""
-        sys.stderr.write("\r" + " " * len(self.said) + "\r")
-        sys.stderr.flush()
-
-
-def standard_input() -> BinaryIO:
-    """Return what is piped in; nothing where somebody closed it before we were started."""
-    return sys.stdin.buffer if sys.stdin else BytesIO()
 
 
 def give_up_output() -> None:
@@ -112,12 +73,13 @@ def give_up_output() -> None:
 
 def write(text: str, output: Path | None) -> None:
     """Write the result where it was asked for; a reader that has gone away is no error, a full disk is."""
-    if output is not None:
+    if output is not None and str(output) != DASH:
         writing.write(output, text)
         return
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if not (terminal.long(text) and terminal.paged(text)):
+            sys.stdout.write(text)
+            sys.stdout.flush()
     except BrokenPipeError:
         give_up_output()
     except OSError as error:
@@ -138,20 +100,10 @@ class How:
     """How results are written, whatever their form; ``redacted`` is None where the form decides."""
 
     redacted: bool | None = None
-    verbose: bool = False
+    verbose: int = 0
+    quiet: bool = False
     fail_on: Threshold = "error"
     origins: Sequence[str] = ()
-
-
-class Ordered(TyperCommand):
-    """A command that remembers in which order its options were typed."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
-        """Read the arguments, and keep the names of the options in their order."""
-        typed = list(args)
-        rest: list[str] = super().parse_args(ctx, args)
-        ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
-        return rest
 
 
 def places(
@@ -178,7 +130,7 @@ def places(
 
 
 def _standard(place: Place) -> Place:
-    return replace(place, output=None) if place.output == Path(STANDARD_INPUT) else place
+    return replace(place, output=None) if place.output == Path(DASH) else place
 
 
 def _apart(found: list[Place]) -> list[Place]:
@@ -236,7 +188,9 @@ def summarise(reported: Report | BenchReport, summary: Path) -> None:
 
 def _rendered(reported: Report | BenchReport, place: Place, how: How) -> str:
     if place.written in {"text", "json"}:
-        return shown(reported, "json" if place.written == "json" else "text", place.output, verbose=how.verbose)
+        return shown(
+            reported, "json" if place.written == "json" else "text", place.output, verbose=how.verbose, quiet=how.quiet
+        )
     return renderer(place.written)(reported, _told(reported, place, how))
 
 
@@ -263,7 +217,7 @@ def _near(origin: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
     path, here, home = Path(origin), isolation.here(), str(Path.home())
     outside = path.is_absolute() and not (here and path.is_relative_to(here))
     shown = path.name if outside and hidden else origin if outside or not here else os.path.relpath(path, here)
-    yield origin, origin if origin == STANDARD_INPUT else shown
+    yield origin, origin if origin == DASH else shown
     if origin.startswith(f"{home}/"):
         yield origin.replace(home, "~", 1), shown
 

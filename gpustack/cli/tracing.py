@@ -12,7 +12,8 @@ import typer
 
 from gpustack.cli.examining import read
 from gpustack.cli.options import Origins, Outputs, Pythons, Timeout
-from gpustack.cli.results import INTERRUPTED, look, places, write
+from gpustack.cli.results import INTERRUPTED, places, write
+from gpustack.cli.terminal import look
 from gpustack.errors import InputError, NothingSeenError, OutputError, UsageError
 from gpustack.report import renderer
 

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gpustack import interrupting
 from gpustack.model.facts import Call, Component, Instance, JsonValue, Status, Unseen
 
 if TYPE_CHECKING:
@@ -259,4 +260,4 @@ def _unseen(replies: Sequence[Reply]) -> Iterable[Unseen]:
 
 
 def _more_time(reply: Reply) -> str | None:
-    return None if reply.asked else "a longer --timeout"
+    return None if reply.asked or interrupting.heard() else "a longer --timeout"

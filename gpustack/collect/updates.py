@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 MOST_NEW = 3
 SECONDS, REPORT_SECONDS = 300.0, 1.0
-REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*\(?(?P<span>[^;()]*)\)?")
 CUDA = re.compile(
     r"^(?:nvidia-cuda-(?:runtime|nvrtc)(?:-cu\d+)?|cuda-toolkit(?:\[[^\]]*\])?)\s*(?:==|~=|>=)(\d+)\.(\d+)"
 )
@@ -54,10 +53,6 @@ def _torch(metadata: Metadata) -> Row:
     return {**tag, "requires_python": metadata.requires_python}
 
 
-def _pinned(metadata: Metadata) -> Row:
-    return {"torch": _span(metadata, "torch"), "python": metadata.requires_python}
-
-
 def _onnxruntime(metadata: Metadata) -> Row:
     cuda = next((match for one in metadata.requires if (match := CUDA.match(one))), None)
     return {**({"cuda": int(cuda[1])} if cuda else {}), "requires_python": metadata.requires_python}
@@ -67,19 +62,8 @@ def _plain(metadata: Metadata) -> Row:
     return {"requires_python": metadata.requires_python}
 
 
-def _span(metadata: Metadata, name: str) -> str | None:
-    """Return the range of a requirement that always holds: one of an extra does not."""
-    for one in metadata.requires:
-        match = REQUIREMENT.match(one)
-        if match and match["name"].lower() == name and "extra" not in one.partition(";")[2]:
-            return match["span"].strip() or None
-    return None
-
-
 PARTS = (
     Part(component="pytorch", distribution="torch", table="torch_wheels", part="patches", key="torch", read=_torch),
-    Part(component="vllm", distribution="vllm", table="vllm", part="releases", key="version", read=_pinned),
-    Part(component="xformers", distribution="xformers", table="training", part="xformers", key="version", read=_pinned),
     Part(component="jax", distribution="jax", table="jax", part="releases", key="jax", read=_plain),
     Part(
         component="tensorflow",

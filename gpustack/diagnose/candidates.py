@@ -48,10 +48,11 @@ def candidates(facts: Facts, matrix: Matrix, findings: Collection[Finding], verd
     roots = [one for one in findings if one.key in verdict.root_keys]
     if verdict.status in SETTLED or any(one.confidence is Confidence.CERTAIN for one in roots):
         return ()
-    return tuple(_likely(facts, matrix, {one.id for one in roots}))
+    return tuple(likely(facts, matrix, {one.id for one in roots}))
 
 
-def _likely(facts: Facts, matrix: Matrix, known: Collection[str]) -> Iterator[Candidate]:
+def likely(facts: Facts, matrix: Matrix, known: Collection[str] = ()) -> Iterator[Candidate]:
+    """Yield the likely causes of what was seen, the likeliest first, without those that are known."""
     if not recognised(facts):
         return
     held, seen = index(matrix), features(facts)

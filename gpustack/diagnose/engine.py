@@ -10,7 +10,7 @@ from gpustack.diagnose import another_environment, deep_messages, requirements
 from gpustack.diagnose.candidates import candidates
 from gpustack.diagnose.causes import cause_of
 from gpustack.diagnose.evidence import weighed
-from gpustack.diagnose.machine import amd, exercised, intel
+from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
 from gpustack.diagnose.machine.messages import MESSAGE
@@ -100,6 +100,8 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     contracts = tuple(broken.tied(one, findings) for one in contracts)
     contracts = (*contracts, *broken.spoken(findings, contracts))
     whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
+    if facts.host.container and facts.taken and whole_verdict.status is Health.NO_GPU:
+        failures.append(containers.unseen(facts))
     return Report(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         host=facts.host,

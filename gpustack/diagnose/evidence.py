@@ -20,7 +20,8 @@ STRENGTHS = tuple(Strength)
 def weighed(finding: Finding, facts: Facts) -> Finding:
     """Return a finding whose grounds say how each was learnt; what only words support is never certain."""
     grounds = tuple(replace(one, strength=_of(one, facts)) for one in finding.because)
-    words = bool(grounds) and all(one.strength is Strength.STATED for one in grounds)
+    known = [one.strength for one in grounds if one.value is not None]
+    words = bool(known) and all(one is Strength.STATED for one in known)
     sure = Confidence.LIKELY if words and finding.confidence is Confidence.CERTAIN else finding.confidence
     return replace(finding, because=grounds, confidence=sure)
 

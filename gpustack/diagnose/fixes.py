@@ -4,61 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import arch_on_bus, gpus, on_windows, ours
-from gpustack.diagnose.machine.values import text, told, version
-from gpustack.diagnose.requirements.fits import newest_torch, usable_tags
-from gpustack.matrix.subjects import gpus as products
-from gpustack.matrix.subjects import torch
+from gpustack.diagnose import driver_packages, installing
+from gpustack.diagnose.change_sets import change_set
+from gpustack.diagnose.machine.inventory import on_windows
+from gpustack.diagnose.machine.values import version
+from gpustack.matrix.subjects import drivers, torch
 from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
-    BRANCH,
-    BUILD_TAG,
     KERNEL,
     NAME,
-    NOTHING,
     PATH,
     PYTHON,
     Command,
     Word,
     requirement,
     sh,
+    step,
 )
-from gpustack.model.report import Fix, Kept
+from gpustack.model.report import Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpustack.diagnose.change_sets import ChangeSet
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
 
-TORCH_INDEX = "https://download.pytorch.org/whl"
+TORCH_INDEX = installing.TORCH_INDEX
 TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"")
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
 JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform"
-FAMILIES = {
-    "apt": ("ubuntu", "debian", "linuxmint", "pop", "zorin", "elementary", "neon", "kali", "raspbian", "devuan"),
-    "dnf": ("fedora", "rhel", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux", "nobara"),
-    "zypper": ("opensuse-leap", "opensuse-tumbleweed", "opensuse", "sles", "sled", "sle-micro"),
-    "pacman": ("arch", "manjaro", "endeavouros", "cachyos", "garuda"),
-}
 HEADERS = {
     "apt": "sudo apt-get install linux-headers-{kernel}",
     "dnf": "sudo dnf install kernel-devel-{kernel} kernel-headers",
     "zypper": "sudo zypper install kernel-default-devel",
     "pacman": "sudo pacman -S --needed linux-headers",
-    None: "# install the headers of kernel {kernel}",
+    None: "# install the headers of kernel {kernel}: on Ubuntu or Debian `sudo apt-get install linux-headers-{kernel}`,"
+    " on Red Hat Enterprise Linux, Rocky and Fedora `sudo dnf install kernel-devel-{kernel}`",
 }
-# Source: NVIDIA Driver Installation Guide; Ubuntu Server guide; RPM Fusion how-to; Arch wiki (read 2026-11-21).
-UBUNTU = ("ubuntu", "zorin", "elementary", "neon")
 OWN = {
-    "linuxmint": sh("# install NVIDIA's driver in the Driver Manager"),
+    "linuxmint": step("install NVIDIA's driver in the Driver Manager"),
     "pop": sh("sudo apt-get install system76-driver-nvidia"),
 }
-DRIVERS = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"
+DRIVERS = driver_packages.GUIDE
 TOOLKITS = "https://developer.nvidia.com/cuda-downloads"
 CONTAINERS = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 INSTALL = {
@@ -79,8 +71,6 @@ INITRAMFS = {
     "zypper": sh("sudo dracut --force"),
     "pacman": sh("sudo mkinitcpio -P"),
 }
-FORCE = sh("--force-reinstall")
-LAST_FOR_GPU = sh(", the last for this GPU")
 USES_GPU = {
     "pytorch": "{python} -c \"import torch; print(torch.ones(1, device='cuda'))\"",
     "jax": '{python} -c "import jax; print(jax.devices())"',
@@ -90,10 +80,7 @@ REBOOT = sh("sudo reboot")
 DOCTOR = sh("gpustack doctor")
 
 
-def manager(facts: Facts) -> str | None:
-    """Return the package manager of the distribution, or None where we do not know it."""
-    name = text(told(facts, "linux-kernel"), "os_id")
-    return next((family for family, names in FAMILIES.items() if name in names), None)
+manager, ubuntu = driver_packages.manager, driver_packages.ubuntu
 
 
 def kernel(facts: Facts, named: str | None = None) -> Word:
@@ -106,69 +93,51 @@ def headers(facts: Facts) -> Command:
     return sh(HEADERS[manager(facts)], kernel=kernel(facts))
 
 
-def ubuntu(facts: Facts) -> bool:
-    """Return whether the distribution takes its packages from Ubuntu, which has NVIDIA's driver itself."""
-    return text(told(facts, "linux-kernel"), "os_id") in UBUNTU
-
-
 def from_nvidia(facts: Facts, package: str, guide: str, *, arch: str = "") -> tuple[Command, ...]:
     """Return how a package is installed that NVIDIA's own repository has; ``arch`` names it where Arch Linux has it."""
     family, page = manager(facts), ADDRESS(guide)
     if family == "pacman" and arch:
         return (sh(INSTALL[family], packages=tuple(map(NAME, arch.split()))),)
     if family is None or family == "pacman":
-        return (sh("# install {package} from NVIDIA's repository: {page}", package=NAME(package), page=page),)
+        return (step("install {package} from NVIDIA's repository ({page})", package=NAME(package), page=page),)
     return (
-        sh("# NVIDIA's repository must be set up: {page}", page=page),
+        step("set up NVIDIA's repository first ({page})", page=page),
         sh(INSTALL[family], packages=NAME(package)),
     )
 
 
 def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int | None = None) -> tuple[Command, ...]:
     """Give the commands that install a driver: of this branch, else of the last that runs the GPUs, else the newest."""
-    last = last or last_branch(facts, matrix)
-    number = branch or last
+    number = branch or last or last_branch(facts, matrix)
     if number is not None:
-        return _branch(facts, BRANCH(number), ends=number == last)
+        return driver_packages.commands(number, facts, matrix)
     if on_windows(facts):
-        return (sh("# on Windows, install the newest driver from nvidia.com"),)
+        return (step("on Windows, install the newest driver from nvidia.com"),)
     if ubuntu(facts):
         return sh("sudo apt-get update"), sh("sudo ubuntu-drivers install")
-    if text(told(facts, "linux-kernel"), "os_id") in OWN:
-        return (OWN[text(told(facts, "linux-kernel"), "os_id") or ""],)
+    name = driver_packages.distribution(facts) or ""
+    if name in OWN:
+        return (OWN[name],)
     if manager(facts) is None:
-        return (sh("# install NVIDIA's driver as your distribution says"),)
+        newest = max(one.number for one in drivers.branches(matrix) if one.kind in {"LTS", "PB"})
+        return driver_packages.commands(newest, facts, matrix)
     return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
-
-
-def _branch(facts: Facts, wanted: Word, *, ends: bool) -> tuple[Command, ...]:
-    """Return the commands that install a driver of a branch, which may be the last for the GPU."""
-    words = {"wanted": wanted, "until": LAST_FOR_GPU if ends else NOTHING}
-    if on_windows(facts):
-        return (sh("# on Windows, install branch {wanted} of NVIDIA's driver{until} from nvidia.com", **words),)
-    if ubuntu(facts):
-        note = sh("the last branch for this GPU") if ends else sh("where Ubuntu has that branch")
-        named = sh("sudo apt-get install nvidia-driver-{wanted}  # {note}", wanted=wanted, note=note)
-        return sh("sudo apt-get update"), named
-    return (sh("# install branch {wanted} of NVIDIA's driver{until}: {page}", **words, page=ADDRESS(DRIVERS)),)
 
 
 def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     """Return the last branch of the driver that runs every NVIDIA GPU here, or None where the newest does."""
-    named = (gpu.capability or products.capability_of(matrix, gpu.name) for gpu in gpus(facts))
-    known = (found.name for one in named if one and (found := matrix.arch(one)))
-    archs = {*known, *(arch for copy in ours(facts) if (arch := arch_on_bus(copy, matrix)))}
-    return min((span.last for span in map(matrix.span, archs) if span and span.last), default=None)
+    spans = map(matrix.span, driver_packages.archs(facts, matrix))
+    return min((span.last for span in spans if span and span.last), default=None)
 
 
 def reinstall(facts: Facts) -> Command:
     """Return the command that brings half-installed driver packages to one release."""
-    return REINSTALL.get(manager(facts) or "") or sh("# install all packages of NVIDIA's driver in one release")
+    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver in one release")
 
 
 def initramfs(facts: Facts) -> Command:
     """Return the command that rebuilds the initramfs."""
-    return INITRAMFS.get(manager(facts) or "") or sh("# rebuild the initramfs")
+    return INITRAMFS.get(manager(facts) or "") or step("rebuild the initramfs as your distribution says")
 
 
 def place(facts: Facts) -> str:
@@ -176,56 +145,50 @@ def place(facts: Facts) -> str:
     return "On the machine that runs this container: " if facts.host.container else ""
 
 
-def install_torch(
-    python: Word, release: str | None, tag: str, *more: Word, series: bool = False, force: bool = True
-) -> Command:
-    """Give the command that installs a build of PyTorch: this release, the last patch of this series, or the newest."""
-    clause = f"=={release}.*" if series else f"=={release}"
-    return sh(
-        "{python} -m pip install {force} {torch} {more} --index-url {index}/{tag}",
-        python=python,
-        force=FORCE if force else NOTHING,
-        torch=requirement("torch", clause if release else ""),
-        more=more,
-        index=ADDRESS(TORCH_INDEX),
-        tag=BUILD_TAG(tag),
-    )
+def install_torch(python: Word, release: str, tag: str) -> Command:
+    """Return the command that installs this release of PyTorch in this build, whatever build of it is there now."""
+    torch_ = requirement("torch", f"=={release}+{tag}")
+    return sh("{python} -m pip install {torch} {index}", python=python, torch=torch_, index=installing.index(tag))
+
+
+def newest_with(tag: str, facts: Facts, matrix: Matrix) -> str | None:
+    """Return the newest release of PyTorch that is offered in this build, for the Python that is here."""
+    python = minor(version(facts, "python")) or None
+    known = [one for one in torch.releases(matrix) if python is None or python in one.pythons]
+    return next((one.version for one in reversed(known) if torch.build_of(matrix, one.version, tag)), None)
 
 
 def torch_wheel(build: Build, facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
-    """Return in words and as commands the PyTorch that works here: this release if it can be, else the newest."""
-    series = minor(build.copy.version)
-    tags = [tag for tag in usable_tags(series, facts, matrix, Kept.OK, Kept.LIMITED) if tag != build.copy.build]
-    if tags:
-        release, tag = (build.copy.version or "").partition("+")[0], tags[0]
-    else:
-        newest = newest_torch(facts, matrix, minor(_python(build, facts)) or None)
-        if newest is None:
-            return None
-        release, tag = newest
-    words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio in the same command if used)."
-    return words, (install_torch(build.python, release, tag, series=not tags),)
+    """Return in words and as commands the PyTorch that works here instead, with all that is bound to it."""
+    now = ((build.copy.version or "").partition("+")[0], build.copy.build or "")
+    change = change_set(facts, matrix, build.copy.environment, besides=now)
+    return told_as(change, facts, build.copy.environment) if change else None
 
 
 def new_torch(facts: Facts, matrix: Matrix) -> tuple[str, tuple[Command, ...]] | None:
     """Return in words and as commands the newest PyTorch that works here; None where none is known."""
-    newest = newest_torch(facts, matrix, minor(version(facts, "python")) or None)
-    if newest is None:
-        return None
-    release, tag = newest
-    words = f"Install PyTorch {release}, build {tag} (with torchvision and torchaudio if used)."
-    return words, (install_torch(PYTHON(None), release, tag, series=True),)
+    change = change_set(facts, matrix, besides=("", ""))
+    return told_as(change, facts, None) if change else None
 
 
-def any_torch(build: Build | None, matrix: Matrix, accelerator: str = "cuda") -> Fix:
+def told_as(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[str, tuple[Command, ...]]:
+    """Return a set of changes in words and as commands."""
+    others = installing.listed([f"{name} {version}" for name, version in change.pins.items() if name != "torch"])
+    beside = f" with {others}, which go with it" if others else " (with torchvision and torchaudio if used)"
+    text = f"Install PyTorch {change.torch}, build {change.tag}{beside}."
+    return text, installing.commands(change, facts, environment)
+
+
+def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: str = "cuda") -> Fix:
     """Return how to install a GPU build of PyTorch where the driver is not known well enough to choose it."""
     release = (build.copy.version or "").partition("+")[0] if build else ""
-    builds = torch.builds_of(matrix, release) if release else ()
-    offered = [one.tag for one in builds if one.accelerator == accelerator]
-    wanted, tag = (release, offered[0]) if offered else (None, USUAL[accelerator])
+    offered = [one.tag for one in torch.builds_of(matrix, release) if one.accelerator == accelerator]
+    tag = offered[0] if offered else USUAL[accelerator]
+    wanted = release if offered else newest_with(tag, facts, matrix)
+    python = build.python if build else PYTHON(None)
     return Fix(
         text=f"Install a build for this GPU, such as {tag}{SHOWS.get(accelerator, '')}.",
-        commands=(install_torch(build.python if build else PYTHON(None), wanted, tag),),
+        commands=(install_torch(python, wanted, tag),) if wanted else (),
         verify=TORCH_SEES,
     )
 
@@ -235,11 +198,9 @@ def jetson(build: Build) -> Fix:
     return Fix(
         text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
         commands=(
-            sh("cat /etc/nv_tegra_release  # the JetPack that the wheel must be for"),
-            sh(
-                "{python} -m pip uninstall -y torch torchvision torchaudio  # then install that wheel",
-                python=build.python,
-            ),
+            sh("cat /etc/nv_tegra_release"),
+            sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),
+            step("then install the wheel for the JetPack that the first command shows"),
         ),
         verify=verify(build),
     )
@@ -279,11 +240,3 @@ def rebuild(facts: Facts, text_: str, *commands: Command) -> Fix:
         needs_reboot=True,
         verify=sh("nvidia-smi"),
     )
-
-
-def _python(build: Build, facts: Facts) -> str | None:
-    """Return the version of the Python that a build is in."""
-    python = facts.find("python")
-    told_ = {copy.environment: copy.version for copy in python.instances} if python else {}
-    named = {one.python: one.version for one in facts.environments}
-    return told_.get(build.copy.environment) or named.get(build.copy.environment or "")

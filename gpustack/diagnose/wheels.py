@@ -1,16 +1,36 @@
-"""Which wheel of a framework to install instead, for this driver, these GPUs and this Python."""
+"""Which wheel to install instead: of a framework for this driver and these GPUs, of an extension for this torch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import fixes, installing
+from gpustack.diagnose.change_sets import change_set, fitting, place
+from gpustack.diagnose.machine.extensions import SOURCES, distribution_of
+from gpustack.diagnose.machine.frameworks import torch, torch_cuda, torch_version
 from gpustack.diagnose.requirements.fits import driver_fit
-from gpustack.model.command import Command, requirement, sh
-from gpustack.model.report import Kept
+from gpustack.matrix.subjects.torch import companions
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    DISTRIBUTION,
+    HERE,
+    MODULE,
+    PYTHON,
+    VERSION,
+    Command,
+    Word,
+    code,
+    either,
+    requirement,
+    sh,
+    step,
+)
+from gpustack.model.report import Fix, Kept
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
+    from gpustack.diagnose.machine.extensions import Extension
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -59,3 +79,98 @@ def _after(minor: str) -> str:
     """Return the minor release after this one."""
     major, _, number = minor.partition(".")
     return f"{major}.{int(number) + 1}"
+
+
+BUILT_HERE = "{python} -m pip install --force-reinstall --no-deps --no-build-isolation {wheel}"
+NO_WHEEL = "{again} --no-build-isolation --no-binary {name} {wheel}"
+BUILT_FOR = "{python} -m pip install {torch}"
+TORCH_ALONE = code("import torch")
+
+
+def together(facts: Facts, matrix: Matrix, environment: str | None, verify: Command) -> Fix | None:
+    """Return the one set of changes after which torch and all that is bound to it fit; None where none is known."""
+    change = change_set(facts, matrix, environment)
+    if change is None:
+        return None
+    return Fix(
+        text=installing.words(change, place(facts, environment).held),
+        commands=installing.commands(change, facts, environment),
+        verify=verify,
+    )
+
+
+def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
+    """Return how torch and torchvision or torchaudio are brought to releases of one day, with all beside them."""
+    build = torch(facts)
+    environment = build.copy.environment if build else None
+    verify = sh("{python} -c {code}", python=PYTHON(environment), code=_imports(package))
+    known = together(facts, matrix, environment, verify)
+    if known:
+        return known
+    made = companions(matrix, (torch_version(facts) or "").partition("+")[0])
+    fit = {"torchvision": made.torchvision, "torchaudio": made.torchaudio}.get(package) if made else None
+    pins = {"torch": made.torch, package: fit} if made and fit else {"torch": None, package: None}
+    wanted = tuple(requirement(name, f"=={release}" if release else "") for name, release in pins.items())
+    cuda = torch_cuda(facts)
+    tag = (build.copy.build if build else None) or (f"cu{cuda.major}{cuda.minor}" if cuda else None)
+    page = (installing.index(tag),) if BUILD_TAG.holds(tag) else ()
+    return Fix(
+        text=f"Install torch and {package} of one release, in one command, from one index.",
+        commands=(installing.install(facts, environment, wanted, *page, sh("--force-reinstall --no-deps")),),
+        verify=verify,
+    )
+
+
+def extension_fix(
+    extension: Extension,
+    release: str | None,
+    facts: Facts,
+    matrix: Matrix,
+    *,
+    built: str | None = None,
+    environment: str | None = None,
+) -> Fix:
+    """Return how an extension is had for the torch that is here, or the torch for it, with all beside them."""
+    name, python = extension.name, PYTHON(environment)
+    module = name.replace("-", "_")
+    shown = sh("{python} -c {code}", python=python, code=_imports(module if module.isidentifier() else "torch"))
+    known = together(facts, matrix, environment, shown) if extension.version else None
+    if known:
+        return known
+    wanted = built or (extension.torch or "").lstrip("=")
+    plain = wanted.partition("+")[0]
+    exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
+    fit = fitting(name, facts, matrix, environment, (release or "").partition("+")[0])
+    return Fix(
+        text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
+        + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
+        commands=either(
+            *_again(extension, release, distribution_of(name, facts), fit, python),
+            *((sh(BUILT_FOR, python=python, torch=requirement("torch", f"=={plain}")),) if exact else ()),
+        ),
+        verify=shown,
+    )
+
+
+def _imports(module: str) -> Word:
+    return code("import torch, {module}", module=MODULE(module)) if module != "torch" else TORCH_ALONE
+
+
+def _again(
+    extension: Extension, release: str | None, wanted: str | None, fit: str | None, python: Word
+) -> tuple[Command, ...]:
+    """Return how it is reinstalled in its release that fits, or built here; in words where pip may not have it."""
+    torch_ = VERSION(release) if release else HERE
+    if wanted is None:
+        name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
+        if source is None:
+            return (step("build {name} for torch {torch} from where it came", name=name, torch=torch_),)
+        return (step("build {name} for torch {torch} ({source})", name=name, torch=torch_, source=ADDRESS(source)),)
+    wheel = requirement(wanted, f"=={fit}" if fit else "")
+    if wanted in installing.FROM_SOURCE:
+        return (sh(BUILT_HERE, python=python, wheel=wheel),)
+    again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)
+    return (
+        sh("{again} {wheel}", again=again, wheel=wheel),
+        sh(NO_WHEEL, again=again, name=DISTRIBUTION(wanted), wheel=wheel),
+    )

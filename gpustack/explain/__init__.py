@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.engine import judge
 from gpustack.diagnose.machine.messages import MESSAGE
-from gpustack.explain import topics
+from gpustack.explain import beyond, topics
 from gpustack.imports import messages
 from gpustack.imports.messages import mentioned
 from gpustack.imports.texts import take
@@ -45,8 +45,10 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
         told += [*_with_messages(text, listed, matrix), *_judged(text, matrix)]
     if not any(one.kind is not Kind.MESSAGE or one.findings for one in told) and not missing:
         spoken, missing = _spoken(text, known)
-        told += spoken
+        told += spoken or (*beyond.gpu(text, matrix), *beyond.shared(text, matrix, exact=True))
     near = () if told else tuple(one.id for one in _spoken(text, known)[0]) or tuple(_near(text, entries, matrix))
+    if not (told or near or missing):
+        told += beyond.shared(text, matrix, exact=False)
     return Explanation(words=text, meanings=tuple(_once(told)), near=near, missing=missing)
 
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def judge(
     whole = Gathered(missing=dict(missing))
     paths = {one.name: one.snapshot for one in there}
     with _processes(workers, len(there)) as spread:
-        for batch in spread(looking.look, _batches(there)):
+        for batch in spread(partial(looking.look, os.urandom(8)), _batches(there)):
             for one in batch:
                 whole.add(one)
             if progress:

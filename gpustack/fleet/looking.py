@@ -49,7 +49,7 @@ class Seen:
 
 _MATRIX: list[Matrix] = []
 _OUTLINES: list[Outlines] = []
-_SENT: set[bytes] = set()
+_SENT: dict[bytes, set[bytes]] = {}  # parts that this process has sent, of the run that is under way
 
 
 def _matrix() -> Matrix:
@@ -58,14 +58,20 @@ def _matrix() -> Matrix:
     return _MATRIX[0]
 
 
-def look(batch: Iterable[nodes.Node]) -> list[Seen]:
-    """Return what is known of some nodes; one whose file cannot be read is missing, and says why."""
+def look(run: bytes, batch: Iterable[nodes.Node]) -> list[Seen]:
+    """Return what is known of some nodes; one whose file cannot be read is missing, and says why.
+
+    ``run`` names the run: a part of a machine is sent once in each.
+    """
+    if run not in _SENT:
+        _SENT.clear()
+    sent = _SENT.setdefault(run, set())
     if not _OUTLINES:
         _OUTLINES.append(Outlines(_matrix()))
-    return [_seen(one, _OUTLINES[0]) for one in batch]
+    return [_seen(one, _OUTLINES[0], sent) for one in batch]
 
 
-def _seen(node: nodes.Node, outlines: Outlines) -> Seen:
+def _seen(node: nodes.Node, outlines: Outlines, sent: set[bytes]) -> Seen:
     if node.snapshot is None:
         return Seen(node.name, "it has a bench and no snapshot")
     try:
@@ -77,8 +83,8 @@ def _seen(node: nodes.Node, outlines: Outlines) -> Seen:
         return Seen(node.name, str(error))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return Seen(node.name, f"{node.snapshot.name} is damaged: {' '.join(str(error).split())[:100]}")
-    new = {part.digest: part.stable for _, part in outline.parts if part.digest not in _SENT}
-    _SENT.update(new)
+    new = {part.digest: part.stable for _, part in outline.parts if part.digest not in sent}
+    sent.update(new)
     measured, complaints = _measured(node)
     return Seen(
         node.name,

@@ -147,9 +147,12 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     return said if ours else None
 
 
+OURS = (b"gpustack", b"GPUSTACK", b"How we know", b" BROKEN: ", b" BROKEN, ", b" DEGRADED: ", b" DEGRADED, ")
+
+
 def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], bytes, bool]:
     """Return the snapshots in a text, the rest of it, and whether a report of ours was left out of that."""
-    if b"gpustack" not in data and b"GPUSTACK" not in data and b"How we know" not in data:
+    if not any(mark in data for mark in OURS):
         return (), _listed(data), False
     from gpustack.imports import own_reports  # noqa: PLC0415 - few inputs hold what we wrote
 

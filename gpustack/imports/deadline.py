@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import threading
@@ -57,6 +58,14 @@ def to_read(seconds: float) -> float:
     return time.monotonic() + seconds - min(seconds * JUDGING, MOST_JUDGING)
 
 
+OUTPUT = frozenset({"", "txt", "log", "out", "err", "json", "csv", "md", "lock", "conf"})
+SETTINGS = frozenset({"toml", "yaml", "yml"})
+PROJECT = re.compile(
+    rb"^(?:\[project\]|\[tool\.|\[\[package\]\]|\[dependencies\]|dependencies:|services:|channels:|apiVersion:)",
+    re.MULTILINE,
+)
+
+
 def to_judge(seconds: float) -> float:
     """Return until when that command may judge what it has read."""
     return time.monotonic() + seconds - min(seconds * WRITING, MOST_WRITING)
@@ -89,7 +98,8 @@ def _ring(_number: int, _frame: object) -> None:
 def contents(folder: Path, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
     """Yield each file of a folder with what it holds, or why it is not read; raises InputError where none can be.
 
-    Of each, at most one byte more than what is ``left`` to be read.
+    Of each, at most one byte more than what is ``left`` to be read; only what somebody would paste, and of TOML and
+    YAML only a project's: what else lies there, such as notes and answers to a case, speaks of no machine.
     """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -118,7 +128,17 @@ def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
         return Unseen(what=str(path), why=why, enable_by="naming the file that it leads to with --from")
     except OSError as error:
         return Unseen(what=str(path), why=f"it cannot be read: {error.strerror}")
+    if data and not pasted(path.name, data):
+        return Unseen(
+            what=str(path), why="it is neither output nor a project's file", enable_by="naming it with --from"
+        )
     return data if data and data.strip() else None
+
+
+def pasted(name: str, data: bytes) -> bool:
+    """Return whether a file of a folder is what somebody would paste: output, a snapshot, a project's settings."""
+    suffix = name.rpartition(".")[2].lower() if "." in name.lstrip(".") else ""
+    return suffix in OUTPUT or suffix.isdecimal() or (suffix in SETTINGS and bool(PROJECT.search(data)))
 
 
 def read(folder: int, names: Sequence[str], most: int) -> bytes | None:

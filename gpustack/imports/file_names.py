@@ -6,7 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpustack.imports import devices
+from gpustack.imports import devices, packages
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
@@ -87,14 +87,21 @@ ASKED = re.compile(
     r"|\b(?:pip3?|uv)\b[^\n?]{0,60}\binstall\b[^\n?]{0,160}\btorch\b[^\n?]{0,160}download\.pytorch\.org/whl/(?:nightly/)?"
     r"cu(?P<tag>\d{2,3})\b"
 )
+# A command that installs, and what it asks for in one version.
 COMMAND = re.compile(
-    r"^(?![ \t]*[#$%>(])(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|uv)\b[^\n?]{0,40}\binstall\b"
-    r"[^\n?]{0,120}?(?<![\w-])(?:py)?torch={1,3}"
-    r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\+\w+)?)(?![\w.*])(?P<after>[^\n]{0,80})",
+    r"^(?P<before>[^\n]{0,60}?)\b(?:pip3?|conda|mamba|micromamba|uv|poetry|pdm|pixi)\b[^\n?]{0,40}?\b(?:install|add)\b"
+    r"(?P<asked>[^\n]{0,400})",
     re.MULTILINE,
 )
+ASKED_FOR = re.compile(
+    r"(?<![\w./=-])(?P<name>[A-Za-z][\w.-]{0,60})(?:\[[\w,-]{1,40}\])?={1,3}"
+    r"(?P<version>\d+\.\d+(?:\.\d+)?(?:\.?post\d+)?(?:\+\w+)?)(?![\w.*])"
+)
+NO_PACKAGE = frozenset({"python", "cuda", "cudatoolkit", "pytorch-cuda", "cuda-toolkit"})
 # An extra that names the CUDA of JAX's plugin: jax[cuda12], jax[cuda12_pip].
 JAX = re.compile(r"(?<![\w-])jax\[cuda(?P<major>1[1-9])(?:_\w+|-\w+)?\]")
+# A library of the driver whose name has its release.
+LIBRARY = re.compile(r"\blib(?:cuda|nvidia-(?:ml|nvvm|opencl))\.so\.(?P<release>\d{3}\.\d{2,3}(?:\.\d{2})?)\b")
 FAILED = re.compile(r"No matching distribution|Could not find a version|PackagesNotFoundError|UnsatisfiableError")
 # What decides in conda of which kind PyTorch is.
 KIND = re.compile(
@@ -132,6 +139,11 @@ def read(origin: str, text: str, into: Gathered) -> None:
     if asked and into.knows("pytorch") and not into.fact("pytorch", "accelerator") and not into.fact("pytorch", "cuda"):
         into.tell("pytorch", origin, cuda=_asked(asked), accelerator="cuda")
     _of_conda(origin, text, into)
+    releases = {one["release"] for one in islice(LIBRARY.finditer(text), MOST)}
+    if len(releases) == 1 and not into.fact(
+        "nvidia-driver", "package_version"
+    ):  # of several, nobody says which is in use
+        into.tell("nvidia-driver", origin, package_version=releases.pop())
     jax = JAX.search(text)
     if jax and not FAILED.search(text) and into.version("jax"):
         into.tell("jax", origin, build=f"cuda{jax['major']}")
@@ -158,15 +170,25 @@ def _asked(match: re.Match[str]) -> str:
 
 
 def _typed(origin: str, text: str, into: Gathered) -> None:
-    """Take in the PyTorch that a command asked for, where nothing tells the one that came of it."""
-    known = into.fact("packages", "distributions")
-    if into.version("pytorch") or (isinstance(known, dict) and "torch" in known) or FAILED.search(text):
+    """Take in the packages that commands asked for, where nothing tells those that came of it."""
+    if FAILED.search(text):
         return
-    found = {one["version"] for one in COMMAND.finditer(text) if not OTHER.search(f"{one['before']} {one['after']}")}
-    if len(found) == 1:
-        version = found.pop()
-        build = devices.named(version)
-        into.tell("pytorch", origin, version=version, build=build.tag, accelerator=build.accelerator, cuda=build.cuda)
+    held = into.fact("packages", "distributions")
+    known = held if isinstance(held, dict) else {}
+    found: dict[str, set[str]] = {}
+    for command in islice(COMMAND.finditer(text), MOST):
+        told = {_distribution(one["name"]): one["version"] for one in ASKED_FOR.finditer(command["asked"])}
+        rest = ASKED_FOR.sub("", command["asked"])
+        refuted = any(known.get(name, version) != version for name, version in told.items())
+        for name, version in () if refuted or OTHER.search(f"{command['before']} {rest}") else told.items():
+            found.setdefault(name, set()).add(version)
+    fresh = {name: min(versions) for name, versions in found.items() if len(versions) == 1 and name not in NO_PACKAGE}
+    packages.take(origin, {name: version for name, version in fresh.items() if name not in known}, into)
+
+
+def _distribution(name: str) -> str:
+    plain = re.sub(r"[-_.]+", "-", name).lower()
+    return "torch" if plain == "pytorch" else plain
 
 
 def _release(version: str, before: str) -> str:

@@ -14,8 +14,11 @@ from gpustack.snapshots import first
 BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
 PLAIN = re.compile(r"[\w.+!-]{1,80}")
 OURS = re.compile(r'\{\s*"schema"\s*:\s*"(?P<schema>gpustack\.[\w-]+/\d+)"')
+GAP = r"\s+(?:>\s*)?"
+MORE = "-v adds the stack and all evidence; --format html is a page to send.".replace(" ", GAP)
 # The last line of a report, as text and as Markdown, and the line that it may begin with.
 FOOT = re.compile(
+    rf"^[ \t>]*{MORE}(?:{GAP}[^\n]{{0,200}}explain{GAP}[\w-]+{GAP}says{GAP}why\.)?|"
     r"^[ \t>]*gpustack \d[\w.+-]*,\s+(?:>\s*)?matrix\s+(?:>\s*)?of\s+(?:>\s*)?\d{4}-\d\d-\d\d\b[^\n]*"
     r"(?:\n[^\n]{0,80}(?:tells|says) [^\n]{0,80}\.(?=\n|\Z))?(?:\n[ \t>]*(?:and|times)[^\n]{0,20}\.(?=\n|\Z))?"
     r"|<sub>gpustack \d[\w.+-]*, matrix of [^\n]*",
@@ -30,7 +33,10 @@ HEAD = re.compile(
 # Of a report without its end: the title of a finding, its place, and what stands below these.
 TITLE = re.compile(r"^[ \t>#]*\S{1,4} (?:error|warning|note|unknown): ", re.MULTILINE)
 PLACE = re.compile(r"^[^\n]*\bin\s+the\s+[\w-]+\s+layer\s+\([\w.-]+\)", re.MULTILINE)
-REASONS = re.compile(r"^[ \t>*-]*(?:How we know|What to type|THE STACK, TOP FIRST\b)", re.MULTILINE)
+REASONS = re.compile(
+    r"^[ \t>*-]*(?:How we know|What to type|For maintainers: |THE STACK, TOP FIRST\b)|^[ \t>]*Fix(?: \([a-z ]+\))?: ",
+    re.MULTILINE,
+)
 # The other forms: each line of it, or the whole between two marks.
 OTHERS = re.compile(
     r"^[^\n]*<title>gpustack: [\s\S]*?(?:</html>|\Z)"

@@ -10,7 +10,7 @@ from gpustack.imports import devices, system_packages
 from gpustack.imports.gathered import HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from gpustack.imports.gathered import Gathered
     from gpustack.model.facts import JsonValue
@@ -148,6 +148,19 @@ def read(origin: str, text: str, into: Gathered) -> None:
         facts["duplicates"] = double
         _frameworks(origin, first, into)
     system_packages.read(origin, text, into)
+
+
+def take(origin: str, found: Mapping[str, str], into: Gathered) -> None:
+    """Take in distributions that a command asked for; what is known of a framework stands."""
+    for name, version in found.items():
+        component = COMPONENTS.get(name) or name
+        if not into.version(component):
+            _component(origin, Package(name, version), into)
+    if found:
+        held = into.fact("packages", "distributions")
+        into.tell("packages", origin)
+        known = {**found, **(held if isinstance(held, dict) else {})}
+        into.copies["packages"][HERE].facts["distributions"] = known
 
 
 def _pip(text: str) -> Iterator[Package]:

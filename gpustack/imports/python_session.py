@@ -21,6 +21,7 @@ PROMPT = re.compile(r"^(?:>>>|\.\.\.|\$|%|#|>|(?:In|Out) ?\[\d+\]:|!)+\s*")
 VERSION = re.compile(r"(?<![\w.])\d+\.\d+(?:\.\d+)?(?:\.?(?:post|dev|rc|a|b)\w*)?(?:\+[\w.]+)?(?![\w.]*x)")
 TAG = re.compile(r"\+(?P<tag>(?:cu|rocm|cpu|xpu)[\w.]*)")
 ARCHS = re.compile(r"\b(?:sm|compute)_\d{2,3}[af]?\b")
+TARGETS = re.compile(r"\bgfx\d[0-9a-f]{2,3}\b")
 CAPABILITY = re.compile(r"\((\d{1,2}), ?(\d)\)")
 ANSWER = re.compile(r"^['\"]?(?:\d+\.\d[\w.+]*|True|False|None|\(\d+, ?\d+\)|<?torch)\b")
 LABEL = re.compile(r"^[A-Za-z][\w.() -]{0,30}[:=] *")  # "CUDA build: None"
@@ -59,8 +60,9 @@ def read(origin: str, text: str, into: Gathered) -> None:
             available = re.search(r"\b([Tt]rue|[Ff]alse)\b", answer)
             if available:
                 into.tell("pytorch", origin, available=available[1].lower() == "true", asked=True)
-        if "arch_list" in asked and ARCHS.search(answer):
-            into.tell("pytorch", origin, archs=tuple(ARCHS.findall(answer)), accelerator="cuda")
+        for accelerator, names in (("cuda", ARCHS.findall(answer)), ("rocm", TARGETS.findall(answer))):
+            if "arch_list" in asked and names:
+                into.tell("pytorch", origin, archs=tuple(dict.fromkeys(names)), accelerator=accelerator)
         if "torch.__file__" in asked and "/torch/" in answer.replace("\\", "/"):
             into.tell("pytorch", origin, imported_from=re.sub(r"['\"()]", "", answer).strip())
         _device(origin, asked, answer, into)

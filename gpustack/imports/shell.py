@@ -68,6 +68,7 @@ MODINFO = re.compile(
     r"(?:[a-z_]+:[^\n]*\n?){1,200})",
     re.MULTILINE,
 )
+LICENCE = re.compile(r"\bmodinfo nvidia\b[^\n]{0,40}\n[ \t]*license:[ \t]+(?P<license>NVIDIA|Dual MIT/GPL)\b")
 FIELD = re.compile(r"^(?P<name>version|license|vermagic|signer):[ \t]+(?P<value>[^\n]+)$", re.MULTILINE)
 LINK = re.compile(
     r"\b(?P<kind>LnkCap|LnkSta):?[^\n]{0,60}?\bSpeed (?P<speed>\d{1,2}(?:\.\d)?)GT/s[^\n]{0,30}?, Width x"
@@ -185,6 +186,9 @@ def _modules(origin: str, text: str, into: Gathered) -> None:
     for match in NO_MODULE.finditer(text):
         if not into.knows(_module(match["name"])):
             into.tell(_module(match["name"]), origin, loaded=False)
+    licence = LICENCE.search(text)
+    if licence:
+        into.tell("nvidia.ko", origin, flavour_on_disk=_flavour(licence["license"]))
     for match in islice(MODINFO.finditer(text), MOST):
         said = {field["name"]: field["value"].strip() for field in FIELD.finditer(match["rows"])}
         into.tell(

@@ -13,6 +13,7 @@ from gpustack.imports import (
     environment_report,
     file_names,
     from_messages,
+    joins,
     messages,
     nvidia_smi,
     packages,
@@ -20,6 +21,7 @@ from gpustack.imports import (
     python_session,
     shell,
     short_codes,
+    states,
     words,
 )
 from gpustack.imports.deadline import OutOfTime, unread, within
@@ -78,6 +80,7 @@ class Text:
             reader(self.origin, text, into)
         found = messages.look(self.origin, text, matrix)
         found = (*found, *short_codes.look(self.origin, text, matrix, found))
+        found = (*found, *states.look(self.origin, text[:MOST_WORDS], matrix, found))
         from_messages.read(found, into, matrix)
         self.told = [one.message.line for one in found if one.whole and not from_messages.told(one.message)]
         self.asides = "\n".join(one.aside for one in found if one.aside)
@@ -119,6 +122,7 @@ def take(told: Sequence[tuple[str, str]], matrix: Matrix, until: float | None = 
             except OutOfTime:
                 late[text.origin] = None
             heard[text.origin] = heard.get(text.origin, 0) + into.count - before
+    joins.join(into, matrix)
     silent = tuple(text.origin for text in texts if not heard[text.origin] and text.origin not in late)
     cut = (Unseen(what=text.origin, why=LINES_CUT, enable_by=SHORTER) for text in texts if text.cut)
     missed = map(unread, late)

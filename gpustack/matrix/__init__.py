@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
 Kind = TypeVar("Kind")
+SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,13 @@ class Matrix:
         held = {words: one.type for one in self.rows("memory", "memory", Memory) for words in one.match}
         return dict(sorted(held.items(), key=lambda one: -len(one[0])))
 
+    @cached_property
+    def _memories(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        return tuple((re.compile(rf"\b{re.escape(words)}\b"), kind) for words, kind in self.memories.items())
+
     def memory_of(self, product: str) -> str | None:
         """Return the kind of memory of a product by its name, or None where the matrix does not know it."""
-        fitting = (kind for words, kind in self.memories.items() if re.search(rf"\b{re.escape(words)}\b", product))
-        return next(fitting, None)
+        return next((kind for words, kind in self._memories if words.search(product)), None)
 
     @cached_property
     def families(self) -> Mapping[int, cuda_toolkits.Floor]:
@@ -71,6 +75,12 @@ class Matrix:
     def toolkits(self) -> tuple[cuda_toolkits.Toolkit, ...]:
         """Every release of the CUDA toolkit, oldest first."""
         return self.rows("cuda_driver", "toolkits", cuda_toolkits.Toolkit)
+
+    @cached_property
+    def natives(self) -> Mapping[CudaVersion, cuda_toolkits.Toolkit]:
+        """The toolkit of each minor version with the oldest driver."""
+        oldest_first = sorted(self.toolkits, key=lambda one: one.driver)
+        return {one.cuda: one for one in reversed(oldest_first)}
 
     @cached_property
     def compats(self) -> tuple[cuda_toolkits.CompatPackage, ...]:
@@ -153,7 +163,7 @@ class Matrix:
 
     def native(self, cuda: CudaVersion) -> cuda_toolkits.Toolkit | None:
         """Return the toolkit of this minor version with the oldest driver, or None where no row states it."""
-        return min((one for one in self.toolkits if one.cuda == cuda), key=lambda one: one.driver, default=None)
+        return self.natives.get(cuda)
 
     def span(self, arch: str) -> ArchSpan | None:
         """Return the driver branches of an architecture by its name, such as ``Ada Lovelace``, or None."""
@@ -166,6 +176,10 @@ class Matrix:
     def pci_arch(self, device: int) -> PciRange | None:
         """Return the range that an NVIDIA GPU's PCI device number is in, or None."""
         return next((one for one in self.pci_ranges if one.first <= device <= one.last), None)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of this name."""
+        return any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml"))
 
     def table(self, name: str) -> Mapping[str, Any]:
         """Return one file as it is; raises BrokenError where it is damaged."""
@@ -188,10 +202,14 @@ class Matrix:
         place = name, part, kind
         if place not in self._made:
             try:
-                lines = enumerate(self.table(name)[part])
+                held = self.table(name)
+                lines = enumerate(held[part])
             except (KeyError, TypeError) as error:
                 raise _damaged(f"{name}.{part}", error) from error
-            self._made[place] = tuple(_row(f"{name}.{part}", number, line, kind) for number, line in lines)
+            shared = {key: held[key] for key in SHARED if key in held}
+            self._made[place] = tuple(
+                _row(f"{name}.{part}", number, {**shared, **line}, kind) for number, line in lines
+            )
         return cast("tuple[Kind, ...]", self._made[place])
 
 

@@ -18,6 +18,8 @@ Command = NewType("Command", str)  # a line that can be typed as it stands
 Word = NewType("Word", str)  # a value in a command, quoted where a shell needs it, or the blank that a person fills in
 
 NOTHING = Word("")
+STEP = "# "  # begins what is no command: an instruction
+OTHER = "# or: "  # begins a command that may replace the one before it
 _BARE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _DOUBLE = re.compile(r"[^\"$`\\!\n]+")  # what a shell leaves alone between double quotes
 
@@ -42,7 +44,27 @@ def code(template: str, **names: Word) -> Word:
 
 def either(*commands: Command) -> tuple[Command, ...]:
     """Return commands of which one is enough: the first to be typed, the others marked as what may replace it."""
-    return (*commands[:1], *(Command(f"# or: {one}") for one in commands[1:]))
+    steps = [one for one in commands if one.startswith(STEP)]
+    typed = [one for one in commands if not one.startswith(STEP)]
+    return (*typed[:1], *steps, *(Command(f"{OTHER}{one}") for one in typed[1:]))
+
+
+def step(template: str, **words: Word | Command | Sequence[Word | Command]) -> Command:
+    """Return what a person has to do by hand, in words; what advises it says it in its text (``apart``)."""
+    return Command(f"{STEP}{sh(template, **words)}")
+
+
+def apart(commands: Sequence[Command]) -> tuple[tuple[Command, ...], str]:
+    """Return what can be typed as it stands, and in sentences what has to be done by hand or would do as well."""
+    typed = tuple(one for one in commands if not one.startswith(STEP))
+    return typed, " ".join(_sentence(one) for one in commands if one.startswith(STEP))
+
+
+def _sentence(command: Command) -> str:
+    if command.startswith(OTHER):
+        return f"Or: `{command.removeprefix(OTHER)}`."
+    said = command.removeprefix(STEP)
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def quote(text: str) -> str:

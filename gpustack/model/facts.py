@@ -197,15 +197,16 @@ def once(question: Callable[Concatenate[Facts, P], T]) -> Callable[Concatenate[F
 
     @wraps(question)
     def asked(facts: Facts, /, *words: P.args, **named: P.kwargs) -> T:
-        key = (question, words, *named.items())
+        key = (question, words, *named.items()) if named else (question, words)
         try:
-            memo = facts.memo
+            answer: T = facts.memo[key]
+        except KeyError:
+            pass
         except AttributeError:  # nobody asked yet: new facts, a copy, or facts that another process sent
-            memo = {}
-            object.__setattr__(facts, "memo", memo)
-        if key not in memo:
-            memo[key] = question(facts, *words, **named)
-        answer: T = memo[key]
+            object.__setattr__(facts, "memo", {})
+        else:
+            return answer
+        answer = facts.memo[key] = question(facts, *words, **named)
         return answer
 
     return asked

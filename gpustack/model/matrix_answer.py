@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gpustack.model.command import Command
+from gpustack.model.command import Command, apart
 from gpustack.model.facts import Component, Environment, Host, Layer, Unseen
 from gpustack.model.report import Contract, Row, Tool
 
@@ -153,13 +153,23 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Something that would work instead: what changes, in words and in kind, what it is then, and what to type."""
+    """Something that would work instead: what changes, in words and in kind, what it is then, and what to type.
+
+    ``steps`` says in sentences what has to be done by hand, and what would do as well as the commands.
+    """
 
     change: str
     kind: Change
     subject: str
     verdict: Compatibility
     commands: tuple[Command, ...] = ()
+    steps: str = ""
+
+    def __post_init__(self) -> None:
+        """Keep what is to be done by hand out of the commands."""
+        typed, by_hand = apart(self.commands)
+        object.__setattr__(self, "steps", " ".join(filter(None, (self.steps, by_hand))))
+        object.__setattr__(self, "commands", typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +186,10 @@ class MatrixAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixPart:
-    """One part of a table: its columns, and its rows as texts, each with the source and the day it was checked."""
+    """One part of a table: its columns, and its rows as texts, each with the source and the day it was checked.
+
+    ``left`` is how many rows were left out, where only the newest are shown.
+    """
 
     table: str
     part: str
@@ -185,15 +198,17 @@ class MatrixPart:
     rows: tuple[tuple[str, ...], ...]
     sources: tuple[str, ...]
     checked: tuple[str, ...]
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixTables:
-    """Everything that the matrix states of one component."""
+    """What the matrix states of one component; ``left`` are the parts that were left out of a short answer."""
 
     subject: str
     component: str
     parts: tuple[MatrixPart, ...]
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

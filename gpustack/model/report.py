@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gpustack.model.command import Command, blanks
+from gpustack.model.command import Command, apart, blanks
 from gpustack.model.facts import Component, Host, JsonValue, Layer, Strength, Unseen
 
 
@@ -87,10 +87,12 @@ class Fix:
     verify: Command | None = None
 
     def __post_init__(self) -> None:
-        """Say what each blank in the commands is for."""
+        """Say in the text what is to be done by hand, what would do as well, and what each blank is for."""
+        typed, by_hand = apart(self.commands)
         filled = [one for one in blanks(self.commands) if one not in self.text]
-        if filled:
-            object.__setattr__(self, "text", f"{self.text} Here {', '.join(filled)}.")
+        said = (self.text, by_hand, f"Here {', '.join(filled)}." if filled else "")
+        object.__setattr__(self, "text", " ".join(filter(None, said)))
+        object.__setattr__(self, "commands", typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,11 @@ class Stated:
         return self.origin.partition(".")[0]
 
     @property
+    def stated(self) -> Mapping[str, object]:
+        """Where it comes from, for a row of another type that follows from it."""
+        return {"origin": self.origin, "source": self.source, "checked": self.checked}
+
+    @property
     def part(self) -> str:
         """The part of the file that the row is in."""
         return self.origin.partition(".")[2]

@@ -14,6 +14,7 @@ RENDERERS = {
     "selftest": "report.check_text:render_selftest",
     "explanation": "report.knowledge_text:render_explanation",
     "matrix": "report.knowledge_text:render_matrix",
+    "matrix-csv": "report.knowledge_text:render_csv",
     "map": "report.stack_text:render_map",
     "map-html": "report.stack_html:render",
     "trace": "report.trace_text:render",

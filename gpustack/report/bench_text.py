@@ -12,10 +12,10 @@ from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span
 from gpustack.model.difference import Outcome
 from gpustack.model.report import Severity
 from gpustack.report.bench_charts import besides, drawn, matrices, roofline
+from gpustack.report.finding_text import block
 from gpustack.report.lines import Line, indent, renderer, write
 from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
-from gpustack.report.text import block
 
 if TYPE_CHECKING:
     from gpustack.model.difference import Change, Comparison

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -14,9 +15,10 @@ from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_text import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, bar, number
+from gpustack.report.finding_text import block, title
 from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.parts import cause, figures
 from gpustack.report.summary import alike, few, listed
-from gpustack.report.text import block
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result
@@ -33,7 +35,7 @@ CLASSES = {
         *("bad", "BAD ENVIRONMENT", "error"),
         "The fault is in what was installed or set for this work; another host will not help.",
     ),
-    HealthClass.UNKNOWN: ("ask", "UNKNOWN", "unknown", "Too little could be seen to tell."),
+    HealthClass.UNKNOWN: ("ask", "UNKNOWN", "unknown", "Too little is known to tell."),
 }
 ROWS = {True: ("ok", "good"), False: ("bad", "error"), None: ("none", "dim")}
 ORDER = (False, None, True)
@@ -44,25 +46,39 @@ DISTRIBUTION = "distribution"
 MOST_PACKAGES = 12
 NAMES = {
     Part.RULE: "checks fire on a machine that has what they look for",
-    Part.GUARD: "sick probes are stopped and reported, and cost no other its answer",
+    Part.GUARD: "sick probes are stopped and reported, and the others still answer",
 }
 
 
 def lines(report: CheckReport, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Yield the lines of the whole report."""
+    """Yield the lines: the class, what of policy and figures is not as wanted, and the doctor's root causes."""
     mark, word, style, meaning = CLASSES[report.class_]
-    said = f"{report.why.rstrip('.')}."
-    yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (said, "head")), hang=Text("  "))
+    yield text.verdict(mark, word, style, report.why, page)
+    if page.quiet:
+        return
     if meaning:
         yield Line(lead=Text("  "), body=write(page, meaning))
-    if report.policy:
-        yield from (Line(), Line(body=write(page, ("POLICY", "head"))))
-        yield from (_rule(row, page) for row in sorted(report.policy, key=lambda row: ORDER.index(row.ok)))
+    yield from _policy(report.policy, page)
     if report.bench and report.bench.results:
-        yield from (Line(), Line(body=write(page, ("QUICK BENCH" if report.bench.quick else "BENCH", "head"))))
-        yield from _bench(report.bench, page)
-    yield from (Line(), Line(body=write(page, ("THE DOCTOR", "head"))))
-    yield from text.lines(report, page, example=example)
+        name = f"{'QUICK BENCH' if report.bench.quick else 'BENCH'}, {figures(report.bench)}"
+        yield from _part(name, _bench(report.bench, page), page)
+    if page.verbose or cause(report) not in report.why:
+        yield from (Line(), Line(body=write(page, ("THE DOCTOR", "head"))))
+        yield from text.head(report, page)
+    yield from text.body(report, page, example=example)
+
+
+def _policy(policy: Sequence[Held], page: Page) -> Iterator[Line]:
+    """Yield the rules that fail and those that nobody could check, all of them with ``-v``."""
+    if policy:
+        rows = [row for row in policy if page.verbose or row.ok is False or row.unseen]
+        name = f"POLICY, {sum(row.ok is True for row in policy)} of {len(policy)} rules hold"
+        yield from _part(name, (_rule(row, page) for row in sorted(rows, key=lambda row: ORDER.index(row.ok))), page)
+
+
+def _part(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    """Yield a section, or its heading alone where nothing in it needs to be read."""
+    yield from list(text.section(heading, inside, page)) or [Line(lead=Text("  "), body=write(page, heading.lower()))]
 
 
 def _rule(row: Held, page: Page) -> Line:
@@ -79,17 +95,19 @@ def _bench(bench: BenchReport, page: Page) -> Iterator[Line]:
     if bench.interrupted:
         yield Line(body=write(page, ("! stopped early: ", "warning"), bench.interrupted))
     several = len({one.device for one in bench.results if one.verdict is not Mark.SKIPPED}) > 1
-    for one in bench.results:
-        if one.verdict is not Mark.SKIPPED:
-            yield _figure(one, page, several=several)
+    hidden = {Mark.SKIPPED} if page.verbose else {Mark.SKIPPED, Mark.OK}
+    yield from (_figure(one, page, several=several) for one in bench.results if one.verdict not in hidden)
     skipped = dict.fromkeys(one.id for one in bench.results if one.verdict is Mark.SKIPPED)
-    if skipped:
+    if skipped and page.verbose:
         said = f"skipped: {', '.join(skipped)}"
         yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
     grave = [one for one in bench.findings if one.severity in {Severity.ERROR, Severity.WARNING}]
     for first, others in alike(grave):
-        yield Line()
-        yield from block(first, others, (), page)
+        if page.verbose:
+            yield Line()
+            yield from block(first, others, (), page)
+        else:
+            yield replace(title(first, page), short=True)
 
 
 def _figure(one: Result, page: Page, *, several: bool) -> Line:
@@ -116,14 +134,14 @@ def diff_lines(found: Difference, page: Page) -> Iterator[Line]:
     yield from _head(found, page)
     grave = [one for one in found.findings if page.verbose or Severity.INFO not in {one.before, one.after} - {None}]
     notes = len(found.findings) - len(grave)
-    yield from _section(SECTIONS[0], _findings(grave, notes, page), page)
+    yield from text.section(SECTIONS[0], _findings(grave, notes, page), page)
     matter = {one.key for one in grave}
     first = [one for one in found.changes if matter & set(one.matters)]
     rest = [one for one in found.changes if one not in first]
     packages = [one for one in rest if one.what == DISTRIBUTION]
-    yield from _section(SECTIONS[1], _changes(first, page), page)
-    yield from _section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
-    yield from _section(SECTIONS[3], _packages(packages, page), page)
+    yield from text.section(SECTIONS[1], _changes(first, page), page)
+    yield from text.section(SECTIONS[2], _changes([one for one in rest if one.what != DISTRIBUTION], page), page)
+    yield from text.section(SECTIONS[3], _packages(packages, page), page)
     made = f"gpustack {found.tool.version}, matrix of {found.tool.matrix_date}"
     same = f"{found.same} component{'s are' if found.same != 1 else ' is'} the same"
     yield from (Line(), Line(body=write(page, (f"{made}; {same}.", "dim"))))
@@ -150,12 +168,6 @@ def _side(side: Side) -> str:
     causes = f"; at fault: {listed(side.root_causes)}" if side.root_causes else ""
     where = ", ".join(filter(None, (side.path, side.hostname, f"taken {side.taken}" if side.taken else None)))
     return f"{where or 'a machine'}{causes}"
-
-
-def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    held = list(inside)
-    if held:
-        yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
 
 
 def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line]:

@@ -26,6 +26,7 @@ KINDS = {
 FULL = frozenset({Kind.CODE, Kind.MESSAGE})
 LABEL = 12
 MANY = 14
+CITED = ("row_source", "row_checked")
 COMMANDS_OF = "To see it here:"
 MARKS = {
     Compatibility.COMPATIBLE: ("ok", "good"),
@@ -139,6 +140,24 @@ def _lead(lead: Lead, page: Page, *, full: bool) -> Iterator[Line]:
         yield from (Line(lead=Text("  "), body=write(page, paragraph)) for paragraph in lead.says)
 
 
+def render_csv(tables: MatrixTables) -> str:
+    """Return tables as CSV: a line for each row, the columns of all parts beside one another, then where it is from."""
+    import csv  # noqa: PLC0415 - asked for seldom
+    import io  # noqa: PLC0415
+
+    columns = tuple(dict.fromkeys(column for part in tables.parts for column in part.columns))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ("table", *columns, *CITED), restval="", lineterminator="\n")
+    writer.writeheader()
+    for part in tables.parts:
+        for row, source, checked in zip(part.rows, part.sources, part.checked, strict=True):
+            said = dict(zip(part.columns, row, strict=True))
+            writer.writerow(
+                {"table": f"{part.table}.{part.part}", **said, "row_source": source, "row_checked": checked}
+            )
+    return out.getvalue().rstrip("\n")
+
+
 def _matrix(answer: MatrixAnswer | MatrixTables | MatrixUpdate, page: Page) -> Iterator[Line]:
     """Return the lines of an answer, of the tables of a component, or of what the index says otherwise."""
     if isinstance(answer, MatrixAnswer):
@@ -184,20 +203,26 @@ def _alternative(number: int, one: Alternative, page: Page) -> Iterator[Line]:
     yield Line(lead=write(page, lead), body=body)
     for command in one.commands:
         yield Line(lead=Text(" " * (len(lead) + GAP)), body=write(page, (command, "command")), whole=True)
+    if one.steps:
+        yield Line(lead=Text(" " * len(lead)), body=write(page, (one.steps, "dim")))
 
 
 def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
     for number, part in enumerate(tables.parts):
         if number:
             yield Line()
-        count = f"{len(part.rows)} row{'s' * (len(part.rows) != 1)}"
+        count = f"{len(part.rows) + part.left} row{'s' * (len(part.rows) + part.left != 1)}"
+        count += ", the newest first" if part.left else ""
         yield Line(body=write(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim")))
         if part.about:
             yield Line(lead=Text("  "), body=write(page, (part.about, "dim")))
         yield from _grid(part, page) if _fits(part, page) else _list(part, page)
         yield from _sources(part, page)
     yield Line()
-    yield Line(body=write(page, ("-v shows the source of every row; --format json has everything.", "dim")))
+    rest = f"--all shows the rest: {', '.join(tables.left)}." if tables.left else ""
+    rest = rest or ("--all shows every row." if any(part.left for part in tables.parts) else "")
+    end = rest or "-v shows the source of every row; --format json has everything."
+    yield Line(body=write(page, (end, "dim")))
 
 
 def _widths(part: MatrixPart) -> list[int]:

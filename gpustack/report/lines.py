@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, Concatenate, Protocol, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
-from gpustack.report.page import DEFAULT_WIDTH, Page, clean
+from gpustack.report.page import DEFAULT_WIDTH, PROGRAM, Page, clean
 
 Made = TypeVar("Made")
 Made_contra = TypeVar("Made_contra", contravariant=True)
 LEAST_ROOM = 10
-LOOKS = ("colour", "ascii", "verbose")
+CUT = "..."  # at the end of a row that has no room for all
+LOOKS = ("width", "colour", "ascii", "verbose", "quiet", "program")
 MOST_LETTERS = 10_000  # of a line that is wrapped: more is a dump that nobody reads here, and JSON has all of it
 STYLES = {
     "error": "bold red",
@@ -34,13 +35,15 @@ STYLES = {
 class Line:
     """One line before it is wrapped: ``lead`` stands before its first row, ``hang`` before the others.
 
-    A ``whole`` line is not wrapped: a command that is copied must not be broken by us.
+    A ``whole`` line is not wrapped: a command that is copied must not be broken by us. A ``short`` line takes one row,
+    and what has no room in it is left out.
     """
 
     body: Text = field(default_factory=Text)
     lead: Text = field(default_factory=Text)
     hang: Text | None = None
     whole: bool = False
+    short: bool = False
 
 
 def write(page: Page, *parts: str | tuple[str, str]) -> Text:
@@ -57,7 +60,7 @@ def indent(columns: int, lines: Iterable[Line]) -> Iterator[Line]:
     for line in lines:
         before = " " * columns
         hang = Text(before).append(line.hang) if line.hang else None
-        yield Line(body=line.body, lead=Text(before).append(line.lead), hang=hang, whole=line.whole)
+        yield replace(line, lead=Text(before).append(line.lead), hang=hang)
 
 
 def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
@@ -65,6 +68,11 @@ def rows(line: Line, width: int, console: Console) -> Iterator[Text]:
     lead, hang = line.lead, line.hang or Text(" " * line.lead.cell_len)
     room = max(width - max(hang.cell_len, lead.cell_len), LEAST_ROOM)
     body = line.body if line.whole or len(line.body) <= MOST_LETTERS else line.body[:MOST_LETTERS].append(" ...")
+    if line.short and body.cell_len > room:
+        body = body.copy()
+        body.truncate(max(room - len(CUT), 1))
+        body.rstrip()
+        body.append(CUT)
     pieces = [body] if line.whole else list(body.wrap(console, room)) or [Text()]
     for number, piece in enumerate(pieces):
         row = (hang if number else lead).copy().append(piece)
@@ -109,7 +117,9 @@ class Renderer(Protocol[Made_contra]):
         width: int = DEFAULT_WIDTH,
         colour: bool = False,
         ascii: bool = False,  # noqa: A002 - what the output can take; nobody needs the built-in here
-        verbose: bool = False,
+        verbose: int = 0,
+        quiet: bool = False,
+        program: str = PROGRAM,
         **example: str | None,
     ) -> str:
         """Return the text; ``example`` is a recorded machine that a diagnosis offers where there is no GPU."""
@@ -119,7 +129,7 @@ def renderer(lines: Callable[Concatenate[Made, Page, ...], Iterator[Line]]) -> R
     """Return what renders a result as text, from what gives its lines."""
 
     def render(made: Made, /, **asked: Any) -> str:  # noqa: ANN401 - Renderer has the types
-        page = Page.of(asked.pop("width", DEFAULT_WIDTH), **{name: asked.pop(name, False) for name in LOOKS})
+        page = Page.of(**{name: asked.pop(name) for name in LOOKS if name in asked})
         return draw(lines(made, page, **asked), page)
 
     return render

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 
@@ -19,6 +21,7 @@ BREAKS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # some readers begin a new 
 DEFAULT_WIDTH = 80
 LEAST_WIDTH = 20
 MOST_WIDTH = 120
+PROGRAM = "gpustack"
 MARKS: Mapping[str, str] = dict(
     zip(("ok", "bad", "warn", "ask", "none", "bar", "full", "rest"), "✓✗!?·│━─", strict=True)
 )
@@ -67,13 +70,38 @@ class Page:
     width: int = DEFAULT_WIDTH
     colour: bool = False
     ascii_only: bool = False
-    verbose: bool = False
+    verbose: int = 0
+    quiet: bool = False
+    program: str = PROGRAM
 
     @classmethod
-    def of(cls, width: int, *, colour: bool, ascii: bool, verbose: bool) -> Page:  # noqa: A002 - as the option is called
-        """Return the page for an output of this width, kept within what can be read."""
+    def of(
+        cls,
+        width: int = DEFAULT_WIDTH,
+        *,
+        colour: bool = False,
+        ascii: bool = False,  # noqa: A002 - as the option is called
+        verbose: int = 0,
+        quiet: bool = False,
+        program: str = PROGRAM,
+    ) -> Page:
+        """Return the page for an output of this width, kept within what can be read.
+
+        ``verbose`` is how often ``-v`` was given, ``quiet`` leaves the verdict alone, ``program`` is how the user calls
+        gpustack.
+        """
         width = min(max(width, LEAST_WIDTH), MOST_WIDTH)
-        return cls(width=width, colour=colour, ascii_only=ascii, verbose=verbose)
+        return cls(
+            width=width, colour=colour, ascii_only=ascii, verbose=int(verbose), quiet=quiet, program=program or PROGRAM
+        )
+
+    def command(self, text: str) -> str:
+        """Return a command on one line, gpustack's own as the user calls it.
+
+        A newline that came in with a name must not become a second command.
+        """
+        typed = "\\n".join(text.splitlines())
+        return f"{self.program}{typed[len(PROGRAM) :]}" if typed.startswith(f"{PROGRAM} ") else typed
 
     def show(self, text: str) -> str:
         """Return the text as it may be printed here: harmless, on one line, in letters that the output has."""
@@ -104,14 +132,21 @@ def tag(name: str, inside: str, class_: str = "") -> str:
 
 
 def document(title: str, inside: str, *styles: str) -> str:
-    """Return a whole page around HTML that is made already, in the styles of ``styles/`` of these names."""
-    style = "".join(
-        f"\n{Path(__file__).with_name('styles').joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles)
-    )
+    """Return a whole page around HTML that is made already, in the styles of ``styles/`` of these names.
+
+    The page loads nothing, and the one script in it, named by its hash, puts a button beside each command to copy it.
+    """
+    folder = Path(__file__).with_name("styles")
+    style = "".join(f"\n{folder.joinpath(f'{one}.css').read_text('utf-8')}" for one in ("page", *styles))
+    script = folder.joinpath("copy.js").read_text("utf-8")
+    known = b64encode(sha256(script.encode()).digest()).decode()
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        'img-src data:">'
+        f"img-src data:; script-src 'sha256-{known}'\">"
         f"<title>{safe(title)}</title><style>{style}</style>"
     )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body><main>\n{inside}\n</main></body></html>\n'
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n'
+        f"<body><main>\n{inside}\n</main><script>{script}</script></body></html>\n"
+    )

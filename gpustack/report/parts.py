@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import families, ground, listed
+from gpustack.report.summary import alike, families, ground, listed
 
 if TYPE_CHECKING:
+    from gpustack.model.facts import Host
     from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
@@ -63,13 +64,14 @@ MEANS = {
     HealthClass.UNKNOWN: "Too little could be seen to tell whose fault that is.",
 }
 SAID = {
-    Health.HEALTHY: "what was looked at goes together",
-    Health.DEGRADED: "it works, with limits",
-    Health.BROKEN: "something in the stack is at fault",
+    Health.HEALTHY: "no problem was found",
+    Health.DEGRADED: "the GPU works, with limits",
+    Health.BROKEN: "something in the stack is broken",
     Health.NO_GPU: "no GPU was found on this machine, which is no fault",
-    Health.UNKNOWN: "too little could be seen to judge",
+    Health.UNKNOWN: "too little is known to judge",
 }
-WORKS = {True: "works", False: "cannot use the GPU", None: "may or may not work"}
+WORKS = {True: "can use the GPU", False: "cannot use the GPU", None: "not tested"}
+CPU_BUILD = "cpu-only-build"
 WEIGHS = {
     Severity.ERROR: Outcome.ERROR,
     Severity.WARNING: Outcome.WARNING,
@@ -176,9 +178,9 @@ def worst(bench: BenchReport) -> Mark:
 def headline(reported: Reported) -> tuple[str, str]:
     """Return the whole in a word and a sentence without its end."""
     if isinstance(reported, CheckReport):
-        return reported.class_.value, reported.why.rstrip(".") or _cause(reported)
+        return reported.class_.value, reported.why.rstrip(".") or cause(reported)
     if isinstance(reported, Report):
-        return reported.verdict.status.value, _cause(reported)
+        return reported.verdict.status.value, cause(reported)
     return worst(reported).value, figures(reported)
 
 
@@ -198,33 +200,47 @@ def remarks(bench: BenchReport) -> tuple[str, ...]:
     return (*early, *(("quick run: figures are rougher",) if bench.quick else ()))
 
 
-def where(report: Report) -> str:
+def where(host: Host) -> str:
     """Say which machine it is."""
-    host = report.host
     kernel = f"Linux {host.kernel}" if host.kernel else None
-    told = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
-    return ", ".join(filter(None, told))
+    named = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
+    return ", ".join(filter(None, named))
 
 
-def _cause(report: Report) -> str:
-    """Return the title of the first root cause, and how many more there are."""
+def works(answers: Mapping[str, bool | None], *, good_first: bool = False) -> str:
+    """Say which frameworks can use the GPU, which cannot, and which nobody tested, in a sentence without its end."""
+    named = {answer: listed([name for name, held in answers.items() if held is answer]) for answer in WORKS}
+    able, unable = (f"{named[answer]} {WORKS[answer]}" * bool(named[answer]) for answer in (True, False))
+    untested = f"{named[None]} {'were' if ' and ' in named[None] else 'was'} {WORKS[None]}" * bool(named[None])
+    return "; ".join(filter(None, (able, unable, untested) if good_first else (unable, able, untested)))
+
+
+def chosen(report: Report) -> Mapping[str, bool | None]:
+    """Return what works, without the builds for the CPU that nobody chose to use on the GPU, which are only a note."""
+    notes = {one.component for one in report.findings if one.severity is Severity.INFO and one.id == CPU_BUILD}
+    return {name: held for name, held in report.verdict.works.items() if held is not False or name not in notes}
+
+
+def cause(report: Report) -> str:
+    """Return the title of the first root cause and how many more there are, else what the verdict rests on."""
     roots = [one for key in report.verdict.root_keys for one in report.findings if one.key == key]
-    if not roots:
-        return verdict_in_words(report)
-    more = len(roots) - 1
-    return roots[0].title + (f" (and {more} more root cause{'s' * (more > 1)})" if more else "")
+    if roots:
+        more = sum(1 for _ in alike(roots)) - 1
+        return roots[0].title.rstrip(".") + (f" (and {more} more root cause{'s' * (more > 1)})" if more else "")
+    status = report.verdict.status
+    open_ = next((one.title for one in report.findings if one.severity is Severity.UNKNOWN), None)
+    if status is Health.UNKNOWN and open_:
+        return open_.rstrip(".")
+    able = {name: held for name, held in chosen(report).items() if held}
+    if status is Health.UNKNOWN and report.candidates:
+        return f"nothing is proven; most likely: {report.candidates[0].title.rstrip('.')}"
+    return works(able) if status is Health.HEALTHY and able else SAID[status]
 
 
 def contracts(report: Report) -> Iterator[tuple[Contract, Outcome]]:
     """Yield each contract and what came of it."""
     chosen = report.environments[0].python if report.environments else None
     yield from ((edge, of_contract(edge, chosen)) for edge in report.contracts)
-
-
-def verdict_in_words(report: Report) -> str:
-    """Return the verdict in words, where no root cause says more."""
-    unproven = report.verdict.status is Health.UNKNOWN and report.candidates
-    return "nothing is proven; the likely causes are below" if unproven else SAID[report.verdict.status]
 
 
 def likely_heading(report: Report) -> str:

@@ -90,7 +90,11 @@ def _head(reported: Reported) -> str:
     word, said = headline(reported)
     report, number = diagnosis(reported), counted(reported)
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
-    about = [where(report) if report else "", f"taken {reported.taken}" if reported.taken else "", ", ".join(counts)]
+    about = [
+        where(report.host) if report else "",
+        f"taken {reported.taken}" if reported.taken else "",
+        ", ".join(counts),
+    ]
     bench = measured(reported)
     about += remarks(bench) if bench else ()
     if isinstance(reported, CheckReport):

@@ -7,17 +7,18 @@ read, when no backslash is left. In code it makes none, so a word that could bec
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark
 from gpustack.model.policy import CheckReport
-from gpustack.model.report import Confidence, Severity
+from gpustack.model.report import Confidence, Health, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import (
     NOTHING,
-    WORKS,
     Told,
+    chosen,
     diagnosis,
     headline,
     likely,
@@ -28,8 +29,9 @@ from gpustack.report.parts import (
     remarks,
     standing,
     where,
+    works,
 )
-from gpustack.report.summary import alike, heading, one_line, paragraphs, reasons
+from gpustack.report.summary import entries, few, grouped, heading, one_line, paragraphs, reasons
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Device, Result
@@ -53,10 +55,24 @@ LEVEL = {
     Severity.INFO: "note",
 }
 RESULT = {True: "✅ ok", False: "❌ not kept", None: "does not apply"}
-UNSEEN = "❔ could not be seen"
+UNSEEN = "❔ not checked"
 MORE = "⚠️ more than wanted"
 FIGURE = {Mark.OK: "✅", Mark.LOW: "⚠️", Mark.UNSTEADY: "❔", Mark.FAILED: "❌", Mark.SKIPPED: ""}
 BLOCKS = 20
+AT_FAULT = (Severity.ERROR, Severity.WARNING)
+MOST_LINES, DETAILS_LINES, MOST_CAUSES, MOST_FOLLOWING = 40, 6, 3, 3
+NAMED = (
+    "gpu",
+    "amd-gpu",
+    "intel-gpu",
+    "nvidia-driver",
+    "cuda-toolkit",
+    "cudnn",
+    "pytorch",
+    "jax",
+    "tensorflow",
+    "vllm",
+)
 
 
 def safe(text: object, *, own: str = "") -> str:
@@ -121,76 +137,99 @@ def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - a
 def _parts(reported: Reported) -> Iterator[str]:
     report, bench = diagnosis(reported), measured(reported)
     word, said = headline(reported)
-    yield f"## {SIGN[standing(reported).value]} gpustack: {safe(word)}"
-    yield f"**{safe(said)}**"
+    shown = [f"## {SIGN[standing(reported).value]} gpustack: {safe(word)}", f"**{safe(said)}**"]
     if report:
-        yield from _machine(report)
+        shown += _machine(report)
     if rows := policy(reported):
         cells = [[_kept(row), safe(row.rule), safe(row.wanted), safe(row.found)] for row in rows]
-        yield from ("### Policy", table(["", "rule", "wanted", "found"], cells))
+        shown += ["### Policy", table(["", "rule", "wanted", "found"], cells)]
+    groups = grouped(ordered(reported))
+    full = [one for one in groups if one[0].severity in AT_FAULT][:MOST_CAUSES] or [
+        one for one in groups if one[0].severity is Severity.UNKNOWN
+    ][:1]
+    for number, (first, others, follow) in enumerate(full):
+        shown += _finding(first, others, follow, titled=number > 0 or safe(first.title.rstrip(".")) not in shown[1])
     if report:
-        yield from _candidates(report)
-    yield from _findings(reported)
+        shown += _candidates(report)
     if bench:
-        yield from _bench(bench)
-    if report and report.not_seen:
-        yield from ("### Not checked", "\n".join(map(_unseen, report.not_seen)))
-    tool = reported.tool
-    taken = f", taken {safe(reported.taken)}" if reported.taken else ""
-    yield f"<sub>gpustack {safe(tool.version)}, matrix of {safe(tool.matrix_date)}{taken}</sub>"
+        shown += _bench(bench)
+    tool, taken = reported.tool, f", taken {safe(reported.taken)}" if reported.taken else ""
+    foot = f"<sub>gpustack {safe(tool.version)}, matrix of {safe(tool.matrix_date)}{taken}</sub>"
+    whole = isinstance(reported, CheckReport) or report is None
+    room = sys.maxsize if whole else MOST_LINES - "\n\n".join([*shown, foot]).count("\n") - DETAILS_LINES
+    details = list(_details(report, full, groups[len(full) :]))
+    yield from shown
+    if details and room > 0:
+        kept = details if len(details) <= room else [*details[: room - 1], "- and more: `gpustack doctor -v` shows all"]
+        listing = "\n".join(kept)
+        yield f"<details><summary>Evidence, notes and what was not checked</summary>\n\n{listing}\n\n</details>"
+    yield foot
 
 
 def _machine(report: Report) -> Iterator[str]:
+    """Yield what works, and the one paragraph that the maintainers of another project need."""
     if isinstance(report, CheckReport):
         yield f"Verdict of the doctor: {safe(report.verdict.status.value)}."
-    yield line(where(report))
-    if works := report.verdict.works:
-        yield table(["framework", ""], [[code(name), WORKS[answer]] for name, answer in works.items()])
+    answers = works(chosen(report))
+    if answers and answers != headline(report)[1]:
+        yield f"{line(answers)}."
+    first = next((one for one in report.findings if one.key in report.verdict.root_keys[:1]), None)
+    versions = few((entry.head for one in report.components if one.id in NAMED for entry in entries(one)), len(NAMED))
+    where_ = f"the {first.layer.value} layer ({first.component})" if first else ""
+    fault = f"The fault is in {where_}; the finding is {first.key}, {first.confidence.value}." if first else ""
+    paragraph = " ".join(filter(None, (fault, f"Versions: {versions}." if versions else "", f"{where(report.host)}.")))
+    yield f"For maintainers: {safe(paragraph)}"
 
 
 def _candidates(report: Report) -> Iterator[str]:
-    """Yield the likely causes, each with what speaks for it and what decides."""
+    """Yield the likely causes, the first with what speaks for it and what decides."""
     told = likely(report)
-    if told:
+    if told and report.verdict.status is Health.UNKNOWN:
+        what, place, speaking, decide = told[0]
         yield f"### {likely_heading(report)}"
-    for number, (what, place, speaking, decide) in enumerate(told, 1):
-        yield f"{number}. **{safe(what)}** ({safe(place)})"
+        yield f"1. **{safe(what)}** ({safe(place)})"
         yield from map(line, (*speaking, f"To decide: {decide.text}"))
         yield block(map(one_line, decide.commands))
+        told = told[1:]
+    if told:
+        yield "\n".join(f"- likely: {safe(what)} ({safe(place)})" for what, place, _, _ in told)
+
+
+def _details(
+    report: Report | None,
+    full: Iterable[tuple[Finding, Sequence[Finding], Sequence[Finding]]],
+    rest: Iterable[tuple[Finding, Sequence[Finding], Sequence[Finding]]],
+) -> Iterator[str]:
+    """Yield, a line each, what a reader may unfold: evidence, the other findings, and what was not checked."""
+    for first, others, follow in full:
+        own = first.row.source if first.row else ""
+        keys = ", ".join(code(one.key) for one in (first, *others, *follow))
+        yield f"- {keys}, in the {safe(first.layer.value)} layer ({safe(first.component)})"
+        yield from (f"- {line(one, own=own)}" for one in (*paragraphs(first), *reasons(first)))
+    for first, others, follow in rest:
+        often = "".join(f", {code(one.key)}" for one in (*others, *follow))
+        yield f"- {LEVEL[first.severity]}: {safe(first.title)} ({code(first.key)}){often}"
+    yield from map(_unseen, report.not_seen if report else ())
 
 
 def _kept(row: Held) -> str:
     return UNSEEN if row.unseen else MORE if row.warns else RESULT[row.ok]
 
 
-def _findings(reported: Reported) -> Iterator[str]:
-    """Yield each finding under a heading of its own, those alike on other instances once."""
-    families = ordered(reported)
-    by_head = {head.key: follow for head, follow in families}
-    if families:
-        yield "### Findings"
-    for first, others in alike(head for head, _ in families):
-        yield from _finding(first, others, [one for head in (first, *others) for one in by_head[head.key]])
-
-
-def _finding(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding]) -> Iterator[str]:
+def _finding(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], *, titled: bool) -> Iterator[str]:
+    """Yield a finding with its fix, those alike on other instances and those that follow from it in one line each."""
     sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
-    yield f"#### {LEVEL[finding.severity]}{sure}: {safe(finding.title)}"
-    yield f"{code(finding.key)}, in the {safe(finding.layer.value)} layer ({safe(finding.component)})"
-    yield from map(line, paragraphs(finding))
-    if known := list(reasons(finding)):
-        own = finding.row.source if finding.row else ""
-        yield _list("How we know:", (line(one, own=own) for one in known))
+    if titled:
+        yield f"#### {LEVEL[finding.severity]}{sure}: {safe(finding.title)}"
     if fix := finding.fix:
         yield f"**{heading(fix)}** {safe(fix.text)}"
         if fix.commands:
             yield block(map(one_line, fix.commands))
         if fix.verify:
-            yield f"Then check with: {code(one_line(fix.verify))}"
-    if others:
-        yield _list("The same holds for:", map(_titled, others))
-    if follow:
-        yield _list("What follows from it:", map(_titled, follow))
+            yield f"Check: {code(one_line(fix.verify))}"
+    for head, found in (("The same holds for", others), ("Leads to", follow)):
+        if found:
+            yield f"{head}: {few(map(_titled, found), MOST_FOLLOWING)}"
 
 
 def _titled(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from gpustack.model.report import Confidence, Contract, Kept, Severity
 from gpustack.report.page import document, safe, tag
 from gpustack.report.parts import of_policy
 from gpustack.report.stack_text import DOWNWARD
-from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, value
+from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, worth
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 NONE: Mapping[str, str] = {}
+DRAWN = (Status.PRESENT, Status.FAILED)
 KEPT = {Kept.OK: "good", Kept.LIMITED: "warn", Kept.BROKEN: "bad", Kept.UNKNOWN: "ask"}
 TONE = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
 WORD = {Severity.ERROR: "Error", Severity.WARNING: "Warning", Severity.UNKNOWN: "Not known", Severity.INFO: "Note"}
@@ -30,7 +31,7 @@ HELD = {
     "ok": ("good", "kept"),
     "error": ("bad", "not kept"),
     "warning": ("warn", "more than wanted"),
-    "skipped": ("ask", "could not be seen"),
+    "skipped": ("ask", "not checked"),
     "note": ("none", "does not apply"),
 }
 
@@ -76,7 +77,11 @@ def _vendor(name: str, own: Sequence[Component], faults: Mapping[str, str]) -> s
     if not own:
         return ""
     heading = tag("span", safe(name), "vendor") if name else ""
-    return tag("div", heading + "".join(_system(one, faults.get(one.id)) for one in own), "systems")
+    drawn = [one for one in own if one.status in DRAWN or one.id in faults]
+    absent = [one for one in own if one not in drawn]
+    folded = tag("summary", f"{len(absent)} absent or not in use") + "".join(_system(one, None) for one in absent)
+    inside = heading + "".join(_system(one, faults.get(one.id)) for one in drawn)
+    return tag("div", inside + (tag("details", folded, "folded") if absent else ""), "systems")
 
 
 def _system(one: Component, fault: str | None) -> str:
@@ -123,8 +128,8 @@ def _block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding
         tag("h3", safe(finding.title)),
         tag("p", f"{word} · {place}", "about"),
         *(tag("p", safe(line)) for line in paragraphs(finding)),
-        _known(finding),
         fixed(finding.fix) if finding.fix else "",
+        _known(finding),
         _listed("The same holds for", others),
         _listed("What follows from it", follow),
     ]
@@ -135,7 +140,7 @@ def _known(finding: Finding) -> str:
     """Return the facts that a finding rests on, each with where it was read, and the rule."""
     rows = [
         tag("dt", safe(f"{one.component} {one.fact}"))
-        + tag("dd", safe(value(one.value)) + (tag("small", safe(one.source)) if one.source else ""))
+        + tag("dd", safe(worth(one)) + (tag("small", safe(one.source)) if one.source else ""))
         for one in finding.because
     ]
     if row := finding.row:
@@ -148,7 +153,7 @@ def fixed(fix: Fix) -> str:
     commands = "\n".join(safe(one_line(command)) for command in fix.commands)
     told = tag("p", f"{tag('b', safe(heading(fix)))} {safe(fix.text)}")
     typed = tag("pre", commands) if commands else ""
-    check = tag("p", "Then check with:", "about") + tag("pre", safe(one_line(fix.verify))) if fix.verify else ""
+    check = tag("p", "Check:", "about") + tag("pre", safe(one_line(fix.verify))) if fix.verify else ""
     return tag("div", told + typed + check, "fix")
 
 

@@ -14,7 +14,8 @@ from rich.text import Text
 from gpustack.model.facts import Component, Layer, Status
 from gpustack.model.report import Contract, Kept, Report, Severity
 from gpustack.report.lines import Line, renderer, rows, write
-from gpustack.report.summary import Entry, entries
+from gpustack.report.parts import where
+from gpustack.report.summary import entries
 
 if TYPE_CHECKING:
     from gpustack.model.matrix_answer import StackMap
@@ -38,7 +39,7 @@ KEPT = {
     Kept.UNKNOWN: ("ask", "unknown", "unknown"),
 }
 TECHNIQUE = "technique"  # what a server can do here: much to read, and no fault
-LAYER_COLUMNS, STATUS_COLUMNS, HEAD_COLUMNS, LEAST_PATH = 15, 11, 26, 18
+LAYER_COLUMNS, STATUS_COLUMNS = 15, 11
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 VENDOR_COLUMNS = 8
 BOX = {"top": "┌┐", "between": "├┤", "bottom": "└┘", "line": "─", "side": "│"}
@@ -49,13 +50,33 @@ LEAST_BOX = 44
 
 
 def stack(report: Report, page: Page) -> Iterator[Line]:
-    """Yield the lines of the drawing."""
+    """Yield the layers: a line each and what is not as it must be, with ``-vv`` every component and requirement."""
     faults, chosen = _faults(report), report.environments[0].python if report.environments else None
-    reaching = _placed(report.contracts, {seen.id: seen.layer for seen in report.components})
+    everything = page.verbose > 1
+    edges = [one for one in report.contracts if everything or (one.status is not Kept.OK and one.kind != TECHNIQUE)]
+    reaching = _placed(edges, {seen.id: seen.layer for seen in report.components})
     for layer in (*DOWNWARD, None):
         here = [seen for seen in report.components if seen.layer is layer]
-        inside = [*_components(here, faults, page), *_edges(reaching.get(layer, ()), chosen, page)]
+        shown = _components(here, faults, page) if everything else _layer(here, faults, page)
+        inside = [*shown, *_edges(reaching.get(layer, ()), chosen, page)]
         yield from _label(layer.value if layer else "other", inside, page)
+
+
+def _layer(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
+    """Yield what is here of one layer on one line, what is at fault marked, and how much is absent."""
+    named: list[Text] = []
+    for one in here:
+        if one.status not in FOLDED or one.id in faults:
+            mark, word, style = _state(one.status, faults.get(one.id))
+            plain = one.status is Status.PRESENT and one.id not in faults
+            heads = (entry.head if plain else f"{page.mark(mark)} {entry.head} ({word})" for entry in entries(one))
+            named += (write(page, (head, "plain" if plain else style)) for head in heads)
+    absent = sum(one.status in FOLDED and one.id not in faults for one in here)
+    if absent:
+        named.append(write(page, (f"{absent} absent", "dim")))
+    if named:
+        margin = "" if page.narrow else " " * LAYER_COLUMNS
+        yield Line(lead=Text(margin or "  "), body=Text(", ").join(named))
 
 
 def _faults(report: Report) -> dict[str, State]:
@@ -93,17 +114,13 @@ def _label(name: str, lines: Sequence[Line], page: Page) -> Iterator[Line]:
 
 
 def _components(here: Sequence[Component], faults: Mapping[str, State], page: Page) -> Iterator[Line]:
-    """Yield a row for what is here or should be, and one row for all that is absent, and one for what has no use."""
-    folded = [] if page.verbose else [one for one in here if one.status in FOLDED and one.id not in faults]
+    """Yield a row for each component, where each copy lies, and how it was looked for."""
     for component in here:
-        if component not in folded:
-            for entry in entries(component):
-                yield _row(_state(entry.status, faults.get(component.id)), _entry(entry, page), "", page)
-            yield from _told(component, page) if page.verbose else ()
-    for status in FOLDED:
-        names = [component.id for component in folded if component.status is status]
-        if names:
-            yield _row(STATUS[status], write(page, (", ".join(names), "dim")), "", page)
+        for entry in entries(component):
+            notes = ", ".join(entry.notes)
+            text = write(page, (entry.head, "head"), f"  {notes}" if notes else "")
+            yield _row(_state(entry.status, faults.get(component.id)), text, "", page)
+        yield from _sources(component, page)
 
 
 def _state(status: Status, fault: State | None) -> State:
@@ -116,8 +133,7 @@ def _state(status: Status, fault: State | None) -> State:
 
 def _edges(contracts: Iterable[Contract], chosen: str | None, page: Page) -> Iterator[Line]:
     """Yield a row for each contract, those of several alike GPUs or copies once."""
-    told = [one for one in contracts if page.verbose or one.kind != TECHNIQUE]
-    for (status, said), times in Counter(_sentence(one, chosen) for one in told).items():
+    for (status, said), times in Counter(_sentence(one, chosen) for one in contracts).items():
         often = f" ({times} times)" if times > 1 else ""
         style = "dim" if status is Kept.OK else "plain"
         yield _row(KEPT[status], write(page, (said + often, style)), page.mark("bar"), page)
@@ -140,29 +156,9 @@ def _row(state: State, body: Text, bar: str, page: Page) -> Line:
     return Line(lead=lead, body=body, hang=write(page, (before, "dim"), " " * STATUS_COLUMNS))
 
 
-def _entry(entry: Entry, page: Page) -> Text:
-    """Return what is said of one component, its path cut to what room is left, or whole with ``-v``."""
-    notes = ", ".join(entry.notes)
-    whole = page.width - LAYER_COLUMNS - STATUS_COLUMNS
-    aligned = entry.head.ljust(HEAD_COLUMNS) if HEAD_COLUMNS + 2 + len(notes) <= whole else entry.head
-    text = write(page, (aligned if notes or entry.path else entry.head, "head"), f"  {notes}" if notes else "")
-    room = whole - text.cell_len - 2
-    if entry.path and not page.verbose and room >= LEAST_PATH:
-        text.append(write(page, "  ", (elided(entry.path, room), "dim")))
-    return text
-
-
-def elided(path: str, room: int) -> str:
-    """Return the path, or as many of its last names as there is room for; nothing where not even one fits."""
-    if len(path) <= room:
-        return path
-    end = path[len(path) - room + 1 :]
-    return "…" + end[end.index("/") :] if "/" in end else ""
-
-
-def _told(component: Component, page: Page) -> Iterator[Line]:
-    """Yield what ``-v`` adds: where each copy lies, what was looked at, and how long each question took."""
-    told = [f"looked at in {component.seconds * 1000:.1f} ms" + (f": {component.source}" if component.source else "")]
+def _sources(component: Component, page: Page) -> Iterator[Line]:
+    """Yield where each copy lies, what was asked, and how long each question took."""
+    told = [f"probed in {component.seconds * 1000:.1f} ms" + (f": {component.source}" if component.source else "")]
     told += [f"copy: {' '.join(filter(None, (copy.version, copy.path)))}" for copy in component.instances if copy.path]
     told += [f"call: {call.name}, {call.seconds * 1000:.2f} ms, {call.outcome}" for call in component.calls]
     margin = 4 if page.narrow else LAYER_COLUMNS + STATUS_COLUMNS + 2
@@ -180,14 +176,10 @@ def lines(chart: StackMap, page: Page) -> Iterator[Line]:
 
 
 def _head(chart: StackMap, page: Page) -> Iterator[Line]:
-    host = chart.host
-    kernel = f"Linux {host.kernel}" if host.kernel else None
-    told = (host.hostname, host.os, kernel, host.machine, host.virtualisation, host.container, "WSL" * host.wsl)
-    where = ", ".join(filter(None, told))
     here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
     yield Line(body=write(page, (f"{here} of {len(chart.known)} systems of the GPU stack are here.", "head")))
-    if where:
-        yield Line(body=write(page, where))
+    if machine := where(chart.host):
+        yield Line(body=write(page, machine))
     for one in chart.environments:
         yield Line(body=write(page, f"Python {one.version or ''} at {one.python}".replace("  ", " ")))
 

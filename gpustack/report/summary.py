@@ -215,6 +215,15 @@ def alike(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding,
     yield from ((group[0], tuple(group[1:])) for group in groups)
 
 
+def grouped(among: Sequence[Family]) -> list[tuple[Finding, tuple[Finding, ...], list[Finding]]]:
+    """Return the heads of the families, those alike on other instances together, with all that follows from them."""
+    by_head = {head.key: follow for head, follow in among}
+    return [
+        (first, others, [one for head in (first, *others) for one in by_head[head.key]])
+        for first, others in alike(head for head, _ in among)
+    ]
+
+
 def paragraphs(finding: Finding) -> list[str]:
     """Return what is known of a finding beside its title."""
     return [line for line in map(str.strip, finding.detail.splitlines()) if line]
@@ -233,10 +242,19 @@ def reasons(finding: Finding, *, strengths: bool = False) -> Iterator[str]:
         yield f"Rule: {row.text} ({row.source}, checked {row.checked})"
 
 
+def strongest(finding: Finding, most: int) -> tuple[Because, ...]:
+    """Return the facts that say most, each once: what was learnt best, and what is there before what is missing."""
+    once: dict[tuple[str, str, str], Because] = {}
+    for one in finding.because:
+        once.setdefault((one.component, one.fact, str(one.value)), one)
+    order = tuple(Strength)
+    return tuple(sorted(once.values(), key=lambda one: (order.index(one.strength), one.value is None))[:most])
+
+
 def heading(fix: Fix) -> str:
-    """Return the words that stand before a fix: "What to type (needs root):"."""
+    """Return the words that stand before a fix: "Fix (needs root):"."""
     needs = " and ".join(["root"] * fix.needs_root + ["a reboot"] * fix.needs_reboot)
-    return ("What to type" if fix.commands else "What to do") + (f" (needs {needs})" if needs else "") + ":"
+    return "Fix" + (f" (needs {needs})" if needs else "") + ":"
 
 
 def one_line(command: str) -> str:
@@ -254,16 +272,29 @@ def sentences(finding: Finding, follow: Sequence[Finding] = ()) -> Iterator[str]
         yield f"{heading(fix)} {fix.text}"
         yield from (f"    {one_line(command)}" for command in fix.commands)
         if fix.verify:
-            yield f"Then check with: {one_line(fix.verify)}"
+            yield f"Check: {one_line(fix.verify)}"
     if follow:
         yield "What follows from it:"
         yield from (f"- {one.title} [{one.key}]" for one in follow)
 
 
+def worth(because: Because) -> str:
+    """Return the value of a fact in words that people use: a packed number of CUDA as its version."""
+    cuda = CudaVersion.decode(because.value) if because.fact == "driver_cuda" else None
+    return f"up to CUDA {cuda}" if cuda else value(because.value)
+
+
+def fact(because: Because) -> str:
+    """Return a fact in words, without where it was learnt; a line that a program printed as it was printed."""
+    if because.component == "message":
+        return f'"{worth(because)}"'
+    return f"{because.component} {because.fact}: {worth(because)}"
+
+
 def ground(because: Because) -> str:
     """Return a fact that something rests on, in words."""
     source = f", from {because.source}" if because.source else ""
-    return f"{because.component} {because.fact}: {value(because.value)}{source}"
+    return f"{because.component} {because.fact}: {worth(because)}{source}"
 
 
 def value(held: JsonValue) -> str:

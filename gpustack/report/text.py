@@ -1,28 +1,33 @@
-"""A report as text for people: the verdict, what to do about each root cause, the stack, and what was not checked."""
+"""A report as text for people: the verdict, and for each root cause the facts, the fix and the check; more with -v."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Fix, Health, Report, Severity
+from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Health, Report, Severity
+from gpustack.report.finding_text import MARK, WORD, block, commands, fix, title
 from gpustack.report.lines import Line, indent, renderer, write
-from gpustack.report.parts import likely, likely_heading, verdict_in_words, where
+from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
-from gpustack.report.summary import MOST_ITEMS, alike, families, few, heading, listed, one_line, paragraphs, reasons
+from gpustack.report.summary import (
+    fact,
+    families,
+    few,
+    grouped,
+    strongest,
+)
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
     from gpustack.report.page import Page
     from gpustack.report.summary import Family
 
-MARK = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.UNKNOWN: "ask", Severity.INFO: "none"}
-WORD = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.UNKNOWN: "not known", Severity.INFO: "note"}
-FEW = 3
-COMMAND_INDENT = 4
+SEVERAL = {**WORD, Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "notes"}
 VERDICT = {
     Health.HEALTHY: ("ok", "HEALTHY", "good"),
     Health.DEGRADED: ("warn", "DEGRADED", "warning"),
@@ -36,190 +41,231 @@ SECTIONS = {
     Severity.UNKNOWN: "NOT KNOWN",
     Severity.INFO: "NOTES",
 }
-WORKS = {
-    False: ("cannot use the GPU", "cannot use the GPU"),
-    True: ("works", "work"),
-    None: ("may or may not work", "may or may not work"),
-}
-COUNTED = {
-    Severity.ERROR: ("error", "errors"),
-    Severity.WARNING: ("warning", "warnings"),
-    Severity.UNKNOWN: ("question left open", "questions left open"),
-    Severity.INFO: ("note", "notes"),
-}
-UNSEEN = ("thing that could not be seen", "things that could not be seen")
-ASK = "Give what the commands print to gpustack doctor --from as well, or run gpustack doctor on the machine."
+MOST_CAUSES, MOST_FACTS, MOST_BRIEF, MOST_NOTES = 3, 2, 3, 2
 MOST_ENVIRONMENTS, MOST_UNSEEN = 12, 4
-
-
-def block(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    """Yield a finding in full: its title, what is known, the fix, its like on other instances, what follows."""
-    yield title(finding, page)
-    yield from indent(2, _body(finding, others, follow, page))
-
-
-def title(finding: Finding, page: Page) -> Line:
-    """Return the line that says what is wrong, with mark and word."""
-    sure = "" if finding.confidence is Confidence.CERTAIN else f" ({finding.confidence.value})"
-    said = f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}{sure}: "
-    return Line(body=write(page, (said, finding.severity.value), (finding.title, "head")), hang=Text("  "))
-
-
-def _body(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
-    place = f"{finding.key}, in the {finding.layer.value} layer ({finding.component})"
-    yield Line(body=write(page, (place, "dim")))
-    for paragraph in paragraphs(finding):
-        yield Line(body=write(page, paragraph))
-    if others:
-        yield from _list("The same holds for:", _others(others, page), page)
-    if finding.because or finding.row:
-        yield from _list("How we know:", reasons(finding, strengths=page.verbose), page)
-    if finding.fix:
-        yield from fix(finding.fix, page)
-    if follow:
-        yield from _list("What follows from it:", _titles(follow, page), page)
-
-
-def fix(wanted: Fix, page: Page) -> Iterator[Line]:
-    """Yield what to do: a sentence, the commands each on a line of its own, and the command that shows the result."""
-    yield Line()
-    yield Line(body=write(page, (heading(wanted), "head"), f" {wanted.text}"))
-    yield from _commands(wanted.commands, page)
-    if wanted.verify:
-        yield Line(body=write(page, ("Then check with:", "head")))
-        yield from _commands((wanted.verify,), page)
-
-
-def _commands(commands: Iterable[str], page: Page) -> Iterator[Line]:
-    for command in commands:
-        yield Line(lead=Text(" " * COMMAND_INDENT), body=write(page, (one_line(command), "command")), whole=True)
-
-
-def _list(heading: str, items: Iterable[str], page: Page) -> Iterator[Line]:
-    yield Line()
-    yield Line(body=write(page, (heading, "head")))
-    for item in items:
-        yield Line(lead=Text("- "), body=write(page, item))
-
-
-def _others(findings: Sequence[Finding], page: Page) -> list[str]:
-    """Return a few by what they say, many by whom they speak of."""
-    if len(findings) <= FEW:
-        return [one.title for one in findings]
-    return [few((one.instance or one.title for one in findings), len(findings) if page.verbose else MOST_ITEMS)]
-
-
-def _titles(findings: Sequence[Finding], page: Page) -> list[str]:
-    """Return consequences by their titles, those of one id once."""
-    said = []
-    for first, more in alike(findings):
-        often = f" (and {len(more)} more like it)" if more else ""
-        said.append(f"{first.title}{often}" + (f" [{first.key}]" if page.verbose else ""))
-    return said
+MOST_LETTERS = 320  # of what is said beside the commands of a fix
+SENTENCE = re.compile(r"(?<=[.:])\s+(?=[A-Z])")
+UNRECOGNISED = "nothing in it was recognised"
+PASTE = (
+    "gpustack snapshot -o machine.json",
+    "nvidia-smi",
+    "python -m torch.utils.collect_env",
+    "python -m pip freeze",
+    "sudo dmesg | grep -iE 'nvrm|xid|amdgpu'",
+)
 
 
 def lines(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
-    """Yield the lines of the whole report, section by section."""
+    """Yield the lines of the report: one screen, with ``-v`` all that was concluded, with ``-vv`` all that is known."""
+    yield from head(report, page)
+    if not page.quiet:
+        yield from body(report, page, example=example)
+
+
+def head(report: Report, page: Page) -> Iterator[Line]:
+    """Yield the verdict with the first root cause, what works, and which machine it is."""
+    said = cause(report)
+    mark, word, style = VERDICT[report.verdict.status]
+    first = next((one for one in report.findings if one.key in report.verdict.root_keys[:1]), None)
+    sure = first is None or first.confidence is Confidence.CERTAIN
+    yield verdict(mark, word if sure or not first else f"{word}, {first.confidence.value} cause", style, said, page)
+    if not page.quiet:
+        yield from indent(2, _about(report, said, page))
+
+
+def verdict(mark: str, word: str, style: str, said: str, page: Page) -> Line:
+    """Return the line that says the whole in a word and a sentence; alone, it is one line however long."""
+    head = f"{page.mark(mark)} {word}: "
+    return Line(body=write(page, (head, style), (f"{said.rstrip('.')}.", "head")), hang=Text("  "), whole=page.quiet)
+
+
+def _about(report: Report, said: str, page: Page) -> Iterator[Line]:
+    """Yield what works, where the verdict does not say so already, and which machine it is."""
+    status = report.verdict.status
+    answers = works(chosen(report), good_first=status is Health.HEALTHY)
+    if answers and answers != said and status is not Health.NO_GPU:
+        yield Line(body=write(page, f"{answers}."), short=not page.verbose)
+    machine = ", ".join(filter(None, (*map(_python, report.environments[:1]), where(report.host))))
+    if machine:
+        yield Line(body=write(page, (machine, "dim")), short=not page.verbose)
+
+
+def body(report: Report, page: Page, *, example: str | None = None) -> Iterator[Line]:
+    """Yield all that comes after the verdict."""
     roots, rest = families(report.findings, report.verdict.root_keys)
-    yield from _verdict(report, page)
+    yield from (_all if page.verbose else _screen)(report, roots, rest, page)
     if report.verdict.status is Health.NO_GPU and example:
-        yield Line(body=write(page, "To see what a diagnosis looks like, read a recorded broken machine:"))
-        yield Line(lead=Text("    "), body=write(page, (f"gpustack doctor --from {example}", "command")), whole=True)
-    heading = "ROOT CAUSE" if len(roots) == 1 else "ROOT CAUSES, MOST LIKELY FIRST"
-    yield from _section(heading, _blocks(roots, page), page)
-    yield from _section(likely_heading(report).upper(), _candidates(report, page), page)
-    yield from _of(Severity.ERROR, rest, page)
-    yield from _section("THE STACK, TOP FIRST", stack(report, page), page)
-    for severity in (Severity.WARNING, Severity.UNKNOWN, Severity.INFO):
-        yield from _of(severity, rest, page)
-    if len(report.environments) > 1:
-        yield from _section("PYTHONS", _environments(report.environments, page), page)
-    yield from _section("NOT CHECKED", _unseen(report.not_seen, page), page)
-    yield from _foot(report, page)
+        yield Line(body=write(page, "To see a diagnosis, read a recorded broken machine:"))
+        yield from commands((f"gpustack doctor --from {example}",), page)
+    named = (*(head.id for head, _ in roots), *(one.id for one in report.candidates), *(head.id for head, _ in rest))
+    yield from _foot(report, named, page)
+
+
+def _screen(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: Page) -> Iterator[Line]:
+    """Yield each root cause with what matters of it, and all else in one line each."""
+    if not roots and report.verdict.status is Health.UNKNOWN:
+        roots, rest = [one for one in rest if _open(one)], [one for one in rest if not _open(one)]
+    groups = grouped(roots)
+    for number, (first, others, follow) in enumerate(groups[:MOST_CAUSES]):
+        yield Line()
+        if number:
+            yield title(first, page)
+        yield from indent(2, _cause(first, others, follow, page))
+    if groups and likely(report):
+        named = few((one[0] for one in likely(report)), 1)
+        yield Line(body=write(page, (f"{likely_heading(report)}: ", "head"), named), short=True)
+    elif not groups:
+        yield from section(likely_heading(report), _candidates(report, page), page)
+    left = [*groups[MOST_CAUSES:], *grouped(sorted(rest, key=_weight))]
+    if groups:
+        yield Line()
+    most = MOST_BRIEF if groups else MOST_NOTES
+    yield from (_brief(first, others, page) for first, others, _ in left[:most])
+    if left[most:]:
+        yield _more([first for first, _, _ in left[most:]], page)
+    if _nothing_known(report):
+        yield from _wanted(report, page)
+    elif report.not_seen:
+        named = few((f"{one.what} ({one.why})" for one in report.not_seen), 2)
+        yield Line(lead=write(page, f"{page.mark('ask')} "), body=write(page, f"not checked: {named}"), short=True)
 
 
 def _candidates(report: Report, page: Page) -> Iterator[Line]:
-    """Yield the likely causes, the first with what decides; the others too with -v."""
-    told = likely(report)
-    for number, (what, place, speaking, decide) in enumerate(told, 1):
-        yield Line(lead=Text(f"{number}. "), body=write(page, (what, "head"), (f" ({place})", "dim")), hang=Text("   "))
+    """Yield the likely causes, the first with what decides; all of each with ``-v``."""
+    for number, (what, place, speaking, decide) in enumerate(likely(report), 1):
+        short = not page.verbose
+        yield Line(lead=Text(f"{number}. "), body=write(page, (what, "head"), (f" ({place})", "dim")), short=short)
         if number == 1 or page.verbose:
-            yield from indent(3, (Line(body=write(page, one)) for one in (*speaking, f"To decide: {decide.text}")))
-            yield from _commands(decide.commands, page)
-    if told:
-        yield Line(body=write(page, ASK))
+            yield from (Line(lead=Text("   "), body=write(page, one), short=short) for one in speaking)
+            yield Line(lead=Text("   "), body=write(page, f"To decide: {_begins(decide.text)}"))
+            yield from indent(2, commands(decide.commands, page))
 
 
-def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
-    """Yield a heading and what stands under it, or nothing where nothing does."""
+def _open(family: Family) -> bool:
+    return family[0].severity is Severity.UNKNOWN
+
+
+def _weight(family: Family) -> int:
+    return tuple(Severity).index(family[0].severity)
+
+
+def _cause(finding: Finding, others: Sequence[Finding], follow: Sequence[Finding], page: Page) -> Iterator[Line]:
+    """Yield the strongest facts of a root cause, its fix and check, and in one line whom else it hits."""
+    for one in strongest(finding, MOST_FACTS):
+        yield Line(lead=Text("- "), body=write(page, fact(one)), short=True)
+    if finding.fix:
+        yield from fix(replace(finding.fix, text=_begins(finding.fix.text)), page)
+    for head, found in (("Also", others), ("Leads to", follow)):
+        if found:
+            named = few((one.title for one in found), 1 if head == "Leads to" else 2)
+            yield Line(body=write(page, (f"{head}: ", "head"), named), short=True)
+
+
+def _begins(text: str) -> str:
+    """Return the first sentences of a text, as many as a screen has room for; at least one."""
+    first, *more = SENTENCE.split(text)
+    for sentence in more:
+        if len(first) + len(sentence) > MOST_LETTERS:
+            break
+        first = f"{first} {sentence}"
+    return first
+
+
+def _brief(finding: Finding, others: Sequence[Finding], page: Page) -> Line:
+    often = f" (and {len(others)} more like it)" if others else ""
+    head = (f"{page.mark(MARK[finding.severity])} {WORD[finding.severity]}: ", finding.severity.value)
+    return Line(body=write(page, head, f"{finding.title}{often}"), short=True)
+
+
+def _more(findings: Sequence[Finding], page: Page) -> Line:
+    """Return how many more findings there are of each severity."""
+    counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
+    said = few(f"{count} more {(SEVERAL if count > 1 else WORD)[severity]}" for severity, count in counts if count)
+    return Line(body=write(page, (f"{page.mark('none')} {said}: -v names them", "dim")), short=True)
+
+
+def _nothing_known(report: Report) -> bool:
+    return report.verdict.status is Health.UNKNOWN and not report.findings and not report.candidates
+
+
+def _wanted(report: Report, page: Page) -> Iterator[Line]:
+    """Yield what to give, where nothing in what was given led to a conclusion."""
+    blank = [one.what for one in report.not_seen if one.why == UNRECOGNISED]
+    if blank:
+        yield Line(lead=Text("  "), body=write(page, f"Nothing was recognised in {few(blank, 2)}."))
+    said = "Give --from the whole error message, or the output of one or more of these commands:"
+    yield from (Line(lead=Text("  "), body=write(page, said)), *commands(PASTE, page))
+
+
+def _foot(report: Report, ids: Sequence[str], page: Page) -> Iterator[Line]:
+    """Yield what more there is to see; with ``-v`` what made this report."""
+    if page.verbose:
+        made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
+        took = f"{len(report.components)} components in {report.seconds:.2f} s"
+        more = "" if page.verbose > 1 else "; -vv adds every component, source and time"
+        yield from (Line(), Line(body=write(page, (f"{made}; {took}{more}.", "dim"))))
+        return
+    explained = f"{page.program} explain {ids[0]} says why." if ids else ""
+    more = "-v adds the stack and all evidence; --format html is a page to send."
+    yield Line(body=write(page, (more, "dim")))
+    if explained:
+        yield Line(body=write(page, (explained, "dim")))
+
+
+def _all(report: Report, roots: Sequence[Family], rest: Sequence[Family], page: Page) -> Iterator[Line]:
+    """Yield every finding in full, the stack, and what was not checked."""
+    heading = "ROOT CAUSE" if len(roots) == 1 else "ROOT CAUSES, MOST LIKELY FIRST"
+    yield from section(heading, _blocks(roots, page), page)
+    yield from section(likely_heading(report).upper(), _candidates(report, page), page)
+    yield from _of(Severity.ERROR, rest, page)
+    yield from section("THE STACK, TOP FIRST", stack(report, page), page)
+    for severity in (Severity.WARNING, Severity.UNKNOWN, Severity.INFO):
+        yield from _of(severity, rest, page)
+    if len(report.environments) > 1:
+        yield from section("PYTHONS", _environments(report.environments, page), page)
+    yield from section("NOT CHECKED", _unseen(report.not_seen, page), page)
+    if _nothing_known(report):
+        yield from _wanted(report, page)
+
+
+def section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]:
+    """Yield a heading and what is under it, or nothing where nothing is."""
     held = list(inside)
     if held:
         yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
 
 
-def _verdict(report: Report, page: Page) -> Iterator[Line]:
-    """Say the verdict and what works, then of which machine, and how much was found."""
-    mark, word, style = VERDICT[report.verdict.status]
-    good_first = report.verdict.status is Health.HEALTHY
-    works = _works(report.verdict.works, (True, None, False) if good_first else (False, True, None))
-    works = works or verdict_in_words(report)
-    yield Line(body=write(page, (f"{page.mark(mark)} {word}: ", style), (f"{works}.", "head")), hang=Text("  "))
-    told = filter(None, (where(report), *map(_python, report.environments[:1])))
-    yield from indent(2, (Line(body=write(page, said)) for said in (", ".join(told), _counts(report)) if said))
-
-
-def _works(works: Mapping[str, bool | None], order: Sequence[bool | None] = (False, True, None)) -> str:
-    """Say what works, what does not, and what nobody knows, in this order, in one sentence without its end."""
-    said = []
-    for answer in order:
-        one, several = WORKS[answer]
-        names = [name for name, works_here in works.items() if works_here is answer]
-        if names:
-            said.append(f"{listed(names)} {one if len(names) == 1 else several}")
-    return "; ".join(said)
-
-
-def _python(one: EnvironmentVerdict) -> str:
-    return f"Python {one.version} at {one.python}" if one.version else f"Python at {one.python}"
-
-
-def _counts(report: Report) -> str:
-    """Say how much was found, and how much could not be seen: never "all is well" of what nobody saw."""
-    number = Counter(one.severity for one in report.findings)
-    counts = [(number[severity], words) for severity, words in COUNTED.items()] + [(len(report.not_seen), UNSEEN)]
-    said = [f"{count} {one if count == 1 else several}" for count, (one, several) in counts if count]
-    all_seen = "" if report.verdict.status is Health.UNKNOWN else "; everything that was looked for could be seen"
-    return (", ".join(said) or f"No findings{all_seen}") + "."
-
-
 def _blocks(families: Sequence[Family], page: Page) -> Iterator[Line]:
-    """Yield findings in full, with a blank line between two; those alike on other instances are told once."""
-    by_head = {head.key: follow for head, follow in families}
-    for number, (first, others) in enumerate(alike(head for head, _ in families)):
+    """Yield findings in full, with a blank line between two; those alike on other instances once."""
+    for number, (first, others, follow) in enumerate(grouped(families)):
         if number:
             yield Line()
-        follow = [one for head in (first, *others) for one in by_head[head.key]]
         yield from block(first, others, follow, page)
 
 
 def _of(severity: Severity, families: Sequence[Family], page: Page) -> Iterator[Line]:
     wanted = [(head, follow) for head, follow in families if head.severity is severity]
-    yield from _section(SECTIONS[severity], _blocks(wanted, page), page)
+    yield from section(SECTIONS[severity], _blocks(wanted, page), page)
+
+
+def _python(one: EnvironmentVerdict) -> str:
+    return f"Python {one.version} ({one.python})" if one.version else f"Python {one.python}"
 
 
 def _environments(environments: Sequence[EnvironmentVerdict], page: Page) -> Iterator[Line]:
     """Yield what works in each Python, those first in which something does; those without a framework are counted."""
     ordered = sorted(environments, key=_rank)
-    told = [one for one in ordered if one.works or one is environments[0] or page.verbose]
-    most = len(told) if page.verbose else MOST_ENVIRONMENTS
-    for one in told[:most]:
-        works = _works(one.works, (True, None, False)) or "nothing that uses a GPU"
-        chosen = ", the chosen one" if one is environments[0] else ""
-        yield Line(lead=Text("- "), body=write(page, f"{_python(one)} ({one.kind}{chosen}). {works}."))
-    if told[most:]:
-        yield Line(lead=Text("- "), body=write(page, f"and {len(told) - most} more: -v names them."))
-    if len(told) < len(ordered):
-        left = f"{len(ordered) - len(told)} more with nothing that uses a GPU: -v names them."
+    everything = page.verbose > 1
+    named = [one for one in ordered if one.works or one is environments[0] or everything]
+    most = len(named) if everything else MOST_ENVIRONMENTS
+    for one in named[:most]:
+        answers = works(one.works, good_first=True) or "nothing that uses a GPU"
+        kind = f"{one.kind}, the chosen one" if one is environments[0] else one.kind
+        yield Line(lead=Text("- "), body=write(page, f"{_python(one)}, {kind}: {answers}."))
+    if named[most:]:
+        yield Line(lead=Text("- "), body=write(page, f"and {len(named) - most} more: -vv names them."))
+    if len(named) < len(ordered):
+        left = f"{len(ordered) - len(named)} more with nothing that uses a GPU: -vv names them."
         yield Line(lead=Text("- "), body=write(page, left))
 
 
@@ -229,21 +275,14 @@ def _rank(one: EnvironmentVerdict) -> tuple[bool, bool, bool]:
 
 
 def _unseen(not_seen: Sequence[Unseen], page: Page) -> Iterator[Line]:
-    """Yield what could not be seen, by why not and what would help."""
+    """Yield what was not checked, by why not and what would help."""
     reasons: dict[tuple[str, str | None], list[str]] = {}
     for one in not_seen:
         reasons.setdefault((one.why, one.enable_by), []).append(one.what)
     for (why, enable_by), what in reasons.items():
-        named = few(what, len(what) if page.verbose else MOST_UNSEEN)
-        help_ = f". To see it: {enable_by}" if enable_by else ""
+        named = few(what, len(what) if page.verbose > 1 else MOST_UNSEEN)
+        help_ = f". To check it: {enable_by}" if enable_by else ""
         yield Line(lead=Text("- "), body=write(page, f"{named}: {why}{help_}."))
-
-
-def _foot(report: Report, page: Page) -> Iterator[Line]:
-    made = f"gpustack {report.tool.version}, matrix of {report.tool.matrix_date}"
-    took = f"{len(report.components)} components in {report.seconds:.2f} s"
-    more = "" if page.verbose else " -v tells sources and times."
-    yield from (Line(), Line(body=write(page, (f"{made}; {took}.{more}", "dim"))))
 
 
 render = renderer(lines)

@@ -61,11 +61,11 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield _section("The seven steps", _steps(trace))
     yield _section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield _section("Under the roofline", trace_charts.roofline(trace))
-    yield _section("Layers, in the order in which they run", _layers(trace))
-    yield _section("Kernels", _kernels(trace))
-    yield _section("Compared", _compared(trace))
-    yield _section("CPU or GPU", _crossover(trace))
-    yield _section("From the script down to the kernel", _chain(trace))
+    yield _folded("Layers, in the order in which they run", _layers(trace))
+    yield _folded("Kernels", _kernels(trace))
+    yield _folded("Compared", _compared(trace))
+    yield _folded("CPU or GPU", _crossover(trace))
+    yield _folded("From the script down to the kernel", _chain(trace))
     words = ", ".join(TERMS)
     yield tag("p", safe(f"gpustack explain WORD says what a word means: {words}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
@@ -74,6 +74,11 @@ def _parts(trace: Trace) -> Iterator[str]:
 def _section(heading: str, inside: str) -> str:
     """Return a part of the page with its heading, or nothing where nothing is in it."""
     return tag("section", tag("h2", heading) + inside) if inside else ""
+
+
+def _folded(heading: str, inside: str) -> str:
+    """Return a part of the page that is long and opened by whoever wants it; on paper too it is as it was left."""
+    return tag("section", tag("details", tag("summary", tag("h2", heading)) + inside)) if inside else ""
 
 
 def _head(trace: Trace) -> str:

@@ -2,8 +2,9 @@
 
 The row names its ``program``, ``pid`` (the file that it writes its number to), ``socket``, ``unit`` (of systemd),
 ``packages`` (how names of packages begin that own it), ``settings`` (a file, and the names in it that are facts), and
-with ``switches`` it is needed where NVSwitches are on the bus. What it prints when asked for its version is read only
-where no package says it: "Fabric Manager version is : 450.102.04", "nvidia-persistenced:  version 535.129.03".
+with ``switches`` it is needed where NVSwitches are on the bus, with ``control`` (IMEX) where NVLink joins the GPUs of
+a rack. What it prints when asked for its version is read only where no package says it:
+"Fabric Manager version is : 450.102.04", "nvidia-persistenced:  version 535.129.03".
 """
 
 import os
@@ -20,6 +21,10 @@ DEVICES = "/sys/bus/pci/devices"
 SWITCH = ("0x10de", "0x0680")
 WANTED = "/etc/systemd/system/*.target.wants/"
 SECONDS = 1.0
+GPUS = "/proc/driver/nvidia/gpus"
+RACKED = re.compile(r"\bGB[23]00\b")
+CHANNELS = "/dev/nvidia-caps-imex-channels"
+DOMAIN = re.compile(r"Domain State:\s{0,20}([A-Z]{2,20})")
 
 
 def probe(host: "Host") -> "Answer":
@@ -28,6 +33,8 @@ def probe(host: "Host") -> "Answer":
     path, pid = host.path(row["program"]), running(host)
     socket = bool(row.get("socket")) and host.exists(row["socket"])
     needed = {"needed": True if switches(host) else None} if row.get("switches") else {}
+    if row.get("control"):
+        needed = {"needed": racked(host), "channels": len(host.list(CHANNELS))}
     if path is None and pid is None and not socket:
         return dict(needed, key=row["program"], status="absent") if needed.get("needed") else None
     told, source, package = version(host, path)
@@ -44,6 +51,8 @@ def probe(host: "Host") -> "Answer":
         "enabled": bool(host.glob(WANTED + row["unit"])),
     }
     facts.update(needed, **settings(host))
+    if row.get("control"):
+        facts["domain"] = domain(host, row["control"]) if pid is not None else None
     return dict(facts, **process(host, pid)) if pid is not None else facts
 
 
@@ -89,6 +98,22 @@ def switches(host: "Host") -> int:
     kinds = [[(host.read("%s/%s/%s" % (DEVICES, name, file), 64) or "").strip() for file in ("vendor", "class")]
              for name in host.list(DEVICES)]  # fmt: skip
     return sum(vendor == SWITCH[0] and kind.startswith(SWITCH[1]) for vendor, kind in kinds)
+
+
+def racked(host: "Host") -> "Optional[bool]":
+    """Tell whether a GPU is on a board of a rack that NVLink joins; None where none is, or nobody can say."""
+    models = [host.read("%s/%s/information" % (GPUS, name), 4096) or "" for name in host.list(GPUS)]
+    return True if any(RACKED.search(model) for model in models) else None
+
+
+def domain(host: "Host", control: str) -> "Optional[str]":
+    """Give the state of the IMEX domain as the daemon's own control program prints it; None where it says none."""
+    try:
+        said = host.run(control, "-N", seconds=min(SECONDS, host.seconds)) or {"out": ""}
+    except OSError:  # TimeoutError is one; the host has noted it
+        return None
+    found = DOMAIN.search(said["out"])
+    return found.group(1) if found else None
 
 
 def settings(host: "Host") -> "Facts":

@@ -3,6 +3,7 @@
 The log is asked of the kernel itself; where that is denied or missing (containers), of the journal if there is one.
 """
 
+import json
 import re
 
 TYPE_CHECKING = False
@@ -15,6 +16,10 @@ KMSG = "/dev/kmsg"
 MOST_BYTES = 32 << 20
 JOURNAL = ("journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager", "-q", "-n", "10000")
 JOURNAL_SECONDS = 1.5
+KEPT = "/var/log/journal"  # there are journals of earlier starts where this folder is
+BOOT = "/proc/sys/kernel/random/boot_id"
+EARLIER = ("journalctl", "_TRANSPORT=kernel", "-g", "NVRM: Xid", "-n", "200", "-o", "json", "--no-pager", "-q")
+EARLIER_SECONDS = 1.0
 MOST_XIDS = 50
 MOST_LINES = 60
 MOST_LINE = 500
@@ -59,20 +64,49 @@ ECHOES = re.compile(r"(?:Kernel c|C)ommand line:|Modules linked in:|Unknown kern
 
 def probe(host: "Host") -> "Answer":
     """Give what the log holds, or that it could not be read: what is not readable is not clean."""
-    text = host.read(KMSG, MOST_BYTES)
+    text, before = host.read(KMSG, MOST_BYTES), {"earlier_xids": earlier(host)}
     if text and RECORD.search(text):
-        return {"readable": True, "source": KMSG, **sift(records(text))}
+        return {"readable": True, "source": KMSG, **sift(records(text)), **before}
     why = [KMSG + ": " + (host.why(KMSG) if text is None else "no record stands in it" if text else "empty")]
     try:
         said = host.run(*JOURNAL, seconds=min(JOURNAL_SECONDS, host.seconds))
     except OSError as error:  # TimeoutError is one
         said, why = None, [*why, str(error)]
     if said and said["code"] == 0 and any(map(STAMPED.match, said["out"].split("\n"))):
-        return {"readable": True, "source": " ".join(JOURNAL[:3]), **sift(stamped(said["out"]))}
+        return {"readable": True, "source": " ".join(JOURNAL[:3]), **sift(stamped(said["out"])), **before}
     if said:
         odd = "no record stands in it" if said["out"].strip() else "empty"
         why.append("journalctl: " + ("exit %d" % said["code"] if said["code"] else odd))
-    return {"readable": False, "source": None, "why": "; ".join(why), **sift([])}
+    return {"readable": False, "source": None, "why": "; ".join(why), **sift([]), **before}
+
+
+def earlier(host: "Host") -> "List[Facts]":
+    """Give the Xids of earlier starts of the machine, with how many starts had each, where journals are kept."""
+    now = (host.read(BOOT, 64) or "").strip().replace("-", "")
+    if not now or not host.list(KEPT):
+        return []
+    try:
+        said = host.run(*EARLIER, seconds=min(EARLIER_SECONDS, host.seconds)) or {"out": ""}
+    except OSError:  # TimeoutError is one; the host has noted it
+        return []
+    starts: "Dict[Tuple[str, int], Dict[str, None]]" = {}
+    for row in said["out"].split("\n"):
+        boot, text = entry(row)
+        kind, event = parse_xid(text)
+        if event and not kind and boot and boot != now:
+            starts.setdefault((event["pci"], event["code"]), {})[boot] = None
+    return [{"pci": pci, "code": code, "starts": len(seen)} for (pci, code), seen in starts.items()][-MOST_XIDS:]
+
+
+def entry(row: str) -> "Tuple[str, str]":
+    """Give the start and the text of an entry of the journal, both empty where it is none."""
+    try:
+        said = json.loads(row) if row.startswith("{") else {}
+    except (ValueError, RecursionError):
+        said = {}
+    found = [said.get(name) if isinstance(said, dict) else None for name in ("_BOOT_ID", "MESSAGE")]
+    boot, text = ((one if isinstance(one, str) else "") for one in found)
+    return boot, text
 
 
 def records(text: str) -> "Iterator[Tuple[float, str]]":

@@ -1,6 +1,8 @@
 """The running kernel: release, distribution, Secure Boot, lockdown, taint, IOMMU, virtualisation, container, WSL."""
 
+import ctypes
 import re
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +13,10 @@ if TYPE_CHECKING:
 RELEASE = "/proc/sys/kernel/osrelease"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 NAME = re.compile(r"[\w.+~-]{1,64}", re.ASCII)
+EDAC = "/sys/devices/system/edac/mc"
+MOST_CONTROLLERS = 64
+# struct timex of 64-bit Linux (include/uapi/linux/timex.h): maxerror and status, by their places; STA_UNSYNC.
+TIMEX, MAX_ERROR, CLOCK_STATUS, UNSYNCHRONISED = 208, 24, 40, 0x40
 EFI_VARIABLE = 5  # four bytes of attributes, one of value
 # Bits of /proc/sys/kernel/tainted in order. Source: Documentation/admin-guide/tainted-kernels.rst, Linux 6.17.
 TAINTS = (
@@ -97,6 +103,7 @@ def probe(host: "Host") -> "Answer":
     }
     facts.update(distribution(host))
     facts.update(tuning(host))
+    facts.update({"uptime_s": uptime(host), "edac": edac(host), "clock": clock(host)})
     facts.update(taint(host))
     facts.update({"wsl": is_wsl(release), "dxg": host.exists("/dev/dxg")})
     facts.update(virtualisation(host, release))
@@ -140,6 +147,47 @@ def tuning(host: "Host") -> "Facts":
         "cpu_driver": line(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"),
         "clocksource": line(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     }
+
+
+def uptime(host: "Host") -> "Optional[float]":
+    """Give how many seconds ago the kernel was started."""
+    found = re.match(r"\d{1,12}\.\d{1,4}(?=\s)", host.read("/proc/uptime", 64) or "")
+    return float(found.group()) if found else None
+
+
+def edac(host: "Host") -> "List[Facts]":
+    """Give how many errors each controller of the machine's memory has counted since the start."""
+    names = [name for name in host.list(EDAC) if re.fullmatch(r"mc\d{1,3}", name)]
+    return [
+        {
+            "controller": name,
+            "corrected": count(host, "%s/%s/ce_count" % (EDAC, name)),
+            "uncorrected": count(host, "%s/%s/ue_count" % (EDAC, name)),
+        }
+        for name in names[:MOST_CONTROLLERS]
+    ]
+
+
+def count(host: "Host", path: str) -> "Optional[int]":
+    said = line(host, path) or ""
+    return int(said) if re.fullmatch(r"[0-9]{1,18}", said) else None
+
+
+def clock(host: "Host") -> "Facts":
+    """Give whether the kernel holds its clock for synchronised, and how far it may be off; adjtimex(2) sets nothing."""
+    unknown = {"synchronised": None, "max_error_s": None}  # type: Facts
+    if ctypes.sizeof(ctypes.c_long) != ctypes.sizeof(ctypes.c_longlong):
+        return unknown
+    held = ctypes.create_string_buffer(TIMEX)
+    try:
+        answer = host.library("libc.so.6").call("adjtimex", held)
+    except (OSError, AttributeError):
+        return unknown
+    if not isinstance(answer, int) or answer < 0:
+        return unknown
+    status = int.from_bytes(held.raw[CLOCK_STATUS : CLOCK_STATUS + 4], sys.byteorder)
+    error = int.from_bytes(held.raw[MAX_ERROR : MAX_ERROR + 8], sys.byteorder)
+    return {"synchronised": not status & UNSYNCHRONISED, "max_error_s": error / 1e6}
 
 
 def assignments(text: str) -> "Dict[str, str]":

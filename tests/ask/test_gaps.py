@@ -19,15 +19,15 @@ from tests.ask.questions import MATRIX, command, verdict, why
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
 # What was asked, the right answer, and the words that its first reason must have.
 QUESTIONS = [
-    # vLLM 0.19.0 pins torch 2.10.0; 0.18.0 has no row, and what is known of its GPUs decides nothing about its torch
+    # vLLM 0.19.0 pins torch 2.10.0; 0.18.99 has no row, and what is known of its GPUs decides nothing about its torch
     (("vllm==0.19.0", "torch==2.9.1"), {"driver": "580.95.05", "gpu": "sm_90"}, FAILS, "needs torch ==2.10.0"),
     (("vllm==0.19.0", "torch==2.10.0"), {"driver": "580.95.05", "gpu": "sm_90"}, WORKS, ""),
-    (("vllm==0.18.0", "torch==2.9.1"), {}, UNKNOWN, "no row for vllm 0.18.0"),
+    (("vllm==0.18.99", "torch==2.9.1"), {}, UNKNOWN, "no row for vllm 0.18.99"),
     (
-        ("vllm==0.18.0", "torch==2.9.1"),
+        ("vllm==0.18.99", "torch==2.9.1"),
         {"driver": "580.95.05", "gpu": "sm_90"},
         UNKNOWN,
-        "No row for vLLM 0.18.0 → PyTorch 2.9.1",
+        "No row for vLLM 0.18.99 → PyTorch 2.9.1",
     ),
     # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons has no end
     (("jax==0.7.0",), {"python": "3.14"}, FAILS, "needs Python 3.11 to 3.13"),
@@ -81,7 +81,7 @@ QUESTIONS = [
     # two frameworks share the wheels of CUDA's libraries, and no row says which go together
     (("torch==2.11.0", "jax==0.9.0"), {"driver": "580.95.05"}, UNKNOWN, "JAX 0.9.0"),
     (("vllm==0.9.2", "sglang==0.4.10"), {"gpu": "H100"}, FAILS, "sglang 0.4.10 needs torch ==2.7.1; it brings"),
-    (("vllm==0.18.0", "sglang==0.4.10"), {"gpu": "H100"}, UNKNOWN, "No row for vLLM 0.18.0 → sglang 0.4.10"),
+    (("vllm==0.18.99", "sglang==0.4.10"), {"gpu": "H100"}, UNKNOWN, "No row for vLLM 0.18.99 → sglang 0.4.10"),
     (("transformer-engine==2.18.0", "torch==2.11.0"), {"gpu": "H100"}, UNKNOWN, "→ PyTorch 2.11.0"),
     # what is known to fail together
     (("torch==2.2.0", "numpy==2.0"), {}, FAILS, "does not know NumPy 2"),
@@ -106,7 +106,7 @@ def test_a_gap_is_not_a_tick(subjects: tuple[str, ...], given: dict[str, str], e
 
 SUBJECTS = some.sampled_from(
     [
-        *("torch==2.9.1", "torch==2.11.0+cu130", "jax==0.9.0", "vllm==0.19.0", "vllm==0.18.0", "tensorflow==2.18.0"),
+        *("torch==2.9.1", "torch==2.11.0+cu130", "jax==0.9.0", "vllm==0.19.0", "vllm==0.18.99", "tensorflow==2.18.0"),
         *("bitsandbytes==0.45.5", "flash-attn==2.8.3", "xformers==0.0.30", "onnxruntime-gpu==1.22.0", "gcc==13"),
         *("cuda==12.8", "cudnn==9.10.2", "nccl==2.27.7", "tensorrt==10.9.0", "transformer-engine==2.18.0"),
     ]
@@ -154,4 +154,4 @@ def test_what_was_meant_names_the_processor() -> None:
 
 def test_a_missing_row_is_unknown_alone_and_beside_what_holds() -> None:
     for more in ({}, {"gpu": "sm_90"}, {"driver": "580.95.05"}, {"gpu": "sm_90", "driver": "580.95.05"}):
-        assert verdict("vllm==0.18.0", "torch==2.10.0", **more) == UNKNOWN
+        assert verdict("vllm==0.18.99", "torch==2.10.0", **more) == UNKNOWN

@@ -88,7 +88,7 @@ def test_text_says_what_why_and_what_to_type_at_80_columns() -> None:
     done = command("why", "torch==2.11.0", "--driver", "550.54.15", "--gpu", "sm_90", PYTHONIOENCODING="utf-8")
     lines = done.stdout.splitlines()
     assert lines[0] == "✗ torch==2.11.0 does not work with driver 550.54.15, GPU sm_90"
-    assert "python -m pip install torch==2.11.0 --index-url https://download.pytorch.org/whl/cu126" in done.stdout
+    assert "python -m pip install torch==2.11.0+cu126 --index-url https://download.pytorch.org/whl/cu126" in done.stdout
     typed = ("python -m pip", "uv pip", "conda install", "sudo", "export", "#")
     assert all(len(line) <= 80 for line in lines if not line.strip().startswith(typed))
     assert "\x1b" not in done.stdout

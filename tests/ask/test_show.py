@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import sys
+
 import pytest
 
-from gpustack.ask.showing import names, show
+from gpustack import cli
+from gpustack.ask.showing import brief, names, show
 from gpustack.errors import UsageError
-from gpustack.report.knowledge_text import render_matrix
-from tests.ask.questions import MATRIX, written
+from gpustack.report.knowledge_text import render_csv, render_matrix
+from tests.ask.questions import MATRIX, command, written
 
 SUBJECTS = sorted({one for table in names(MATRIX) for one in MATRIX.table(table).get("subjects", ())})
 
@@ -33,7 +38,8 @@ def test_every_subject_of_a_table_can_be_shown(subject: str) -> None:
         ("onnxruntime-gpu", "onnxruntime", "onnxruntime.releases"),
         ("flash_attn", "flash-attention", "training.flash_attention"),
         ("nvidia.ko", "nvidia.ko", "driver_branches.flavours"),
-        ("vllm", "vllm", "vllm.releases"),
+        ("vllm", "vllm", "generated/vllm.releases"),
+        ("numba", "numba", "generated/numba.releases"),
         ("tensorrt-llm", "tensorrt-llm", "serving.tensorrt_llm"),
     ],
 )
@@ -44,7 +50,7 @@ def test_names_as_people_type_them_lead_to_the_component(typed: str, component: 
 
 
 def test_parts_about_a_neighbour_are_left_out() -> None:
-    assert {one.part for one in show("xformers", MATRIX).parts if one.table == "training"} == {"xformers", "floors"}
+    assert {one.part for one in show("xformers", MATRIX).parts if one.table == "training"} == {"floors"}
     floors = next(one for one in show("xformers", MATRIX).parts if one.part == "floors")
     assert {row[floors.columns.index("component")] for row in floors.rows} == {"xformers"}
     assert "sglang" not in {one.part for one in show("tgi", MATRIX).parts}
@@ -52,7 +58,7 @@ def test_parts_about_a_neighbour_are_left_out() -> None:
 
 def test_what_goes_with_what_comes_before_messages() -> None:
     tables = [one.table for one in show("pytorch", MATRIX).parts]
-    assert tables[0].startswith("torch")
+    assert tables[0] == "generated/torch"
     first = next(place for place, table in enumerate(tables) if table.startswith("messages_"))
     assert all(table.startswith("messages_") for table in tables[first:])
 
@@ -84,5 +90,40 @@ def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) 
 
 
 def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
-    parts = [one for one in show("xformers", MATRIX).parts if one.table == "wheel_tags"]
-    assert {row[0] for one in parts for row in one.rows} == {"xformers"}
+    parts = [one for one in show("bitsandbytes", MATRIX).parts if one.table == "wheel_tags"]
+    assert {row[0] for one in parts for row in one.rows} == {"bitsandbytes"}
+
+
+def test_tables_are_written_as_csv_with_the_source_of_each_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = show("vllm", MATRIX)
+    rows = list(csv.DictReader(io.StringIO(render_csv(tables))))
+    assert len(rows) == sum(len(part.rows) for part in tables.parts)
+    release = next(row for row in rows if row["table"] == "generated/vllm.releases" and row["version"] == "0.9.2")
+    assert "torch==2.7.0" in release["requires"]
+    assert release["row_checked"] == "2026-11-22"
+    assert all(row["row_source"] for row in rows)
+    monkeypatch.setattr(sys, "argv", ["gpustack", "matrix", "show", "vllm", "--format", "csv"])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code in {None, 0}
+    assert list(csv.DictReader(io.StringIO(capsys.readouterr().out))) == rows
+
+
+@pytest.mark.parametrize("subject", ["torch", "vllm", "nvidia-driver", "jax", "xformers", "cudnn", "gpu"])
+def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> None:
+    whole = show(subject, MATRIX)
+    short = brief(whole)
+    shown = render_matrix(short, width=80, ascii=True)
+    assert len(shown.splitlines()) <= 24
+    assert short.parts[0].rows[0] == whole.parts[0].rows[-1] or short.left
+    assert "--all" in shown
+    kept = sum(len(one.rows) + one.left for one in short.parts)
+    assert kept <= sum(len(one.rows) for one in whole.parts)
+
+
+def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
+    short, whole = command("show", "torch"), command("show", "torch", "--all")
+    assert "2.15" in short.stdout.splitlines()[2]
+    assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())

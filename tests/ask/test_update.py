@@ -53,25 +53,26 @@ def changed(names: Sequence[str], matrix: Matrix = MATRIX) -> dict[str, tuple[st
 
 
 def test_a_release_without_a_row_is_new_and_one_that_agrees_is_counted(index: Path) -> None:
-    row = MATRIX.table("vllm")["releases"][-1]
-    wheel(index, "vllm", row["version"], row["python"], f"torch{row['torch']}", "numpy")
-    wheel(index, "vllm", "99.1.0", ">=3.8", "torch==98.0.0", 'torchaudio==1; extra == "audio"')
-    found = compare(["vllm"], MATRIX, 60)
+    row = MATRIX.table("tensorflow")["pins"][-1]
+    wheel(index, "tensorflow", row["tensorflow"], row["requires_python"], "numpy")
+    wheel(index, "tensorflow", "99.1.0", ">=3.8", "numpy>=2")
+    found = compare(["tensorflow"], MATRIX, 60)
     assert (found.same, [one.key for one in found.changes]) == (1, ["99.1.0"])
     assert found.changes[0].was is None
-    assert 'torch = "==98.0.0", python = ">=3.8", source = "METADATA of the vllm 99.1.0 wheel"' in found.changes[0].now
+    said = 'requires_python = ">=3.8", source = "METADATA of the tensorflow 99.1.0 wheel"'
+    assert said in found.changes[0].now
     written(found, "matrix-update")
     assert "99.1.0 (new)" in render_matrix(found)
 
 
 def test_a_row_that_differs_shows_both_sides(index: Path) -> None:
-    version = newest("vllm", "releases", "version")
-    wheel(index, "vllm", version, ">=3.8", "torch==1.0.0")
-    was, now = changed(["vllm"])[version]
+    version = newest("tensorflow", "pins", "tensorflow")
+    wheel(index, "tensorflow", version, ">=3.8", "numpy")
+    was, now = changed(["tensorflow"])[version]
     assert was
-    assert "==1.0.0" not in was
-    assert 'torch = "==1.0.0"' in now
-    assert 'glibc = "2.28"' in now  # what the metadata does not say stays as it is
+    assert '">=3.8"' not in was
+    assert 'requires_python = ">=3.8"' in now
+    assert 'keras = ">=3.12.0"' in now  # what the metadata does not say stays as it is
 
 
 def test_the_default_build_of_torch_follows_from_what_its_wheel_requires(index: Path) -> None:
@@ -83,10 +84,10 @@ def test_the_default_build_of_torch_follows_from_what_its_wheel_requires(index: 
 
 
 def test_releases_that_this_python_is_not_shown_are_said_to_be_unread(index: Path) -> None:
-    wheel(index, "vllm", "0.1.7", ">=3.8", "torch>=2.0.0")
-    found = compare(["vllm"], MATRIX, 60)
+    wheel(index, "tensorflow", "2.14.0", ">=3.8", "numpy")
+    found = compare(["tensorflow"], MATRIX, 60)
     assert (found.same, found.changes) == (0, ())
-    assert found.unread == ("vllm: the index shows this Python nothing as new as the newest row",)
+    assert found.unread == ("tensorflow: the index shows this Python nothing as new as the newest row",)
 
 
 def test_what_is_written_are_rows_as_tables_hold_them(index: Path, tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_what_is_written_are_rows_as_tables_hold_them(index: Path, tmp_path: Pat
 def test_an_index_that_does_not_answer_is_one_clear_line(index: Path) -> None:
     assert not list(index.iterdir())
     with pytest.raises(NothingSeenError):
-        compare(["vllm"], MATRIX, 60)
+        compare(["tensorflow"], MATRIX, 60)
     done = command("update", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(index))
     assert (done.returncode, done.stdout) == (3, "")
     assert len(done.stderr.splitlines()) == 1

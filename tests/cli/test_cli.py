@@ -92,7 +92,6 @@ def test_text_in_which_nothing_is_recognised_is_a_whole_report_that_knows_nothin
         (("bench", "--tolerance", "nan"), "nan is no number"),
         (("bench", "--format", "json", "-o", "/nowhere/figures.json"), "there is no folder /nowhere"),
         (("stress", "--seconds", "3600", "-o", "/nowhere/figures.txt"), "there is no folder /nowhere"),
-        (("matrix",), "Missing command. (gpustack matrix --help"),
     ],
 )
 def test_wrong_use_is_one_clear_line_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:

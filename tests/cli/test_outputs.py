@@ -15,8 +15,9 @@ import typer
 from typer.testing import CliRunner
 
 from gpustack.cli import app
+from gpustack.cli.helping import Command
 from gpustack.cli.options import Outputs, Shape, Shapes
-from gpustack.cli.results import How, Ordered, Place, deliver, places, summarise
+from gpustack.cli.results import How, Place, deliver, places, summarise
 from gpustack.errors import OutputError, UsageError
 from tests.report import checks, measurements, reports
 from tests.report.readers import READERS, noted
@@ -43,7 +44,7 @@ def asked(*typed: str) -> list[tuple[str, str | None]]:
     found: list[Place] = []
     own = typer.Typer()
 
-    @own.command(cls=Ordered)
+    @own.command(cls=Command)
     def command(context: typer.Context, *, written: Shapes = None, outputs: Outputs = None, v: bool = False) -> None:
         assert v in {True, False}
         found.extend(places(context, written, outputs))

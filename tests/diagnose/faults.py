@@ -68,7 +68,17 @@ def machine(finding: str, component: str, layer: str, path: str, value: object) 
             add(said, component, layer, {})
         put(said, component, 0, path, value)
 
-    return Fault(name=f"{path}={value}", finding=finding, fact=path, plant=plant, whole=True)
+    return Fault(name=f"{path}={value}", finding=finding, fact=path.partition("[")[0], plant=plant, whole=True)
+
+
+def clock(path: str, value: object) -> Fault:
+    """Return a fault of the clock of a machine of one's own."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        said["host"].update(virtualisation=None, container=None)
+        put(said, "linux-kernel", 0, f"clock.{path}", value)
+
+    return Fault(name=path, finding="clock-not-synchronised", fact=f"clock.{path}", plant=plant, whole=True)
 
 
 def port(path: str, value: object) -> Fault:
@@ -197,7 +207,133 @@ def a_start_of_seconds(said: dict[str, Any], _gpu: int) -> None:
     part(said, "nvml")["calls"].append({"name": "nvmlInit", "seconds": 9.5, "outcome": "ok"})
 
 
+@named("gpu-clocks-low", "clocks.memory_mhz")
+def slow_memory_under_load(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 4, "reasons": ["sw_power_cap"]})
+    put(said, "gpu", gpu, "clocks.memory_mhz", 1593)
+
+
+@named("gpu-clocks-low", "clocks.application_sm_mhz")
+def application_clocks_below_the_default(said: dict[str, Any], gpu: int) -> None:
+    for number in range(gpu + 1):
+        put(said, "gpu", number, "clocks.application_sm_mhz", 1200 if number == gpu else 1980)
+        put(said, "gpu", number, "clocks.default_application_sm_mhz", 1980)
+
+
+@named("gpu-clocks-low", "clocks.application_memory_mhz")
+def application_clocks_of_the_memory_below_the_default(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "clocks.application_memory_mhz", 1593)
+    put(said, "gpu", gpu, "clocks.default_application_memory_mhz", 3201)
+
+
+@named("gpu-siblings-differ", "clocks.application_sm_mhz")
+def an_application_clock_of_its_own(said: dict[str, Any], gpu: int) -> None:
+    for number in range(gpu + 1):
+        put(said, "gpu", number, "clocks.application_sm_mhz", 1755 if number == gpu else 1980)
+
+
+@named("gpu-overheat", "temperature.gpu_c")
+def hot_and_nobody_says_when_it_slows_down(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "temperature", {"gpu_c": 91, "shutdown_c": 95})
+
+
+@named("gpu-overheat", "temperature.margin_c")
+def less_margin_than_it_should_keep(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "temperature.margin_c", 9)
+    put(said, "gpu", gpu, "temperature.gpu_max_margin_c", 15)
+
+
+def rate(name: str, finding: str, component: str, path: str, value: int) -> Fault:
+    """Return a fault that is a counter too high for an hour, and not for a year."""
+
+    def plant(said: dict[str, Any], gpu: int) -> None:
+        put(said, "linux-kernel", 0, "uptime_s", 3600.0)
+        put(said, component, gpu, path, value)
+
+    return Fault(name=name, finding=finding, fact=path.partition("[")[0], plant=plant)
+
+
+RATES = (
+    rate("replays in an hour", "pcie-errors", "gpu", "pcie.replays", 4000),
+    rate("corrected link errors in an hour", "pcie-errors", "gpu", "pcie.correctable_errors", 4000),
+    rate("AER in an hour", "pcie-errors", "pci-display", "aer.correctable", 4000),
+    rate("corrected memory errors in an hour", "ecc-corrected-high", "gpu", "ecc.corrected_volatile", 40_000),
+    rate("NVLink replays in an hour", "nvlink-error", "nvlink", "links[4].errors.replay", 60),
+)
+
+
+def imex(**held: object) -> Fault:
+    """Return a fault of the IMEX daemon of a rack."""
+
+    def plant(said: dict[str, Any], _gpu: int) -> None:
+        add(said, "nvidia-imex", "driver", {"needed": True, "running": True, "channels": 1, "domain": "UP", **held})
+
+    (name,) = held
+    return Fault(name=f"IMEX {held}", finding="imex-not-ready", fact=name, plant=plant, whole=True)
+
+
+@named("gpu-far-from-network", "numa_node")
+def no_network_card_at_its_processor(said: dict[str, Any], gpu: int) -> None:
+    add_ports(said)
+    for one in part(said, "infiniband")["instances"]:
+        one["facts"].update(numa_node=0, bridges=["0000:64:02.0"])
+    for number in range(gpu + 1):
+        put(said, "pci-display", number, "numa_node", int(number == gpu))
+
+
+@named("gpu-far-from-network", "bridges[")
+def no_network_card_below_its_switch(said: dict[str, Any], gpu: int) -> None:
+    add_ports(said)
+    for one in part(said, "infiniband")["instances"]:
+        one["facts"].update(bridges=["0000:70:00.0", "0000:64:02.0"])
+    for number in range(gpu + 1):
+        above = "0000:80:00.0" if number == gpu else "0000:70:00.0"
+        put(said, "pci-display", number, "bridges", [{"pci": above}, {"pci": "0000:64:02.0"}])
+
+
+@named("gpu-xid", "earlier_xids")
+def an_xid_in_three_starts(said: dict[str, Any], gpu: int) -> None:
+    put(said, "kernel-log", 0, "earlier_xids", [{"pci": pci(gpu), "code": 79, "starts": 3}])
+
+
+@named("nvlink-error", "sxids", whole=True)
+def an_sxid_of_a_switch(said: dict[str, Any], _gpu: int) -> None:
+    text = "Fatal, Link 32 egress non-posted PRIV error"
+    put(said, "kernel-log", 0, "sxids", [{"pci": "0000:c1:00.0", "code": 12028, "text": text, "seconds": 10.0}])
+
+
+@named("nvlink-inactive", "listed", whole=True)
+def switch(said: dict[str, Any], _gpu: int) -> None:
+    add(said, "nvswitch", "hardware", {"on_bus": True, "listed": False})
+
+
+@named("nvlink-inactive", "topology")
+def no_nvlink_between_two(said: dict[str, Any], gpu: int) -> None:
+    put(said, "nvlink", gpu, "topology", {f"0-{gpu}": {"read": "ok", "write": "ok", "nvlink": "not supported"}})
+
+
+@named("nvlink-inactive", "topology")
+def no_access_between_two(said: dict[str, Any], gpu: int) -> None:
+    held = {"read": "chipset not supported", "write": "chipset not supported", "nvlink": "ok", "nvlinks": 18}
+    put(said, "nvlink", gpu, "topology", {f"0-{gpu}": held})
+
+
+@named("nvlink-inactive", "topology")
+def fewer_links_between_two(said: dict[str, Any], gpu: int) -> None:
+    put(said, "nvlink", gpu, "topology", {f"0-{gpu}": {"nvlinks": 6}})
+
+
 OF_GPU = (
+    *(("gpu-ecc-error", f"ecc.{name}uncorrected_aggregate", 4) for name in ("", "sram_")),
+    ("gpu-ecc-error", "remap.banks.low", 1),
+    ("ecc-corrected-high", "remap.banks.partial", 40),
+    ("ecc-corrected-high", "remap.correctable", 200),
+    *(("gpu-setting-pending", path, value) for path, value in (("ecc.pending", False), ("mig.pending", True))),
+    ("ecc-off", "ecc.enabled", False),
+    ("gpu-prohibited", "compute_mode", "prohibited"),
+    ("driver-library-mismatch", "gsp_firmware", "570.124.06"),
+    *(("pcie-link-degraded", f"pcie.max_{name}", value) for name, value in (("width", 8), ("generation", 4))),
+    ("gpu-not-answering", "power.watts", 4_000.5),
     ("gpu-recovery-needed", "recovery_action", 1),
     *(("gpu-ecc-error", path, True) for path in ("remap.failed", "remap.pending", "retired.pending")),
     *(("gpu-ecc-error", f"repair.{which}_pending", True) for which in ("channel", "tpc")),
@@ -242,6 +378,8 @@ OF_GPU = (
 OF_SLOT = (("aer.fatal", 1), ("aer.nonfatal", 4), ("aer.correctable", 123_456))
 OF_LINK = (
     ("active", False),
+    *(("errors.effective", 5000), ("errors.effective_ber", 1e-6), ("errors.symbol", 90_000_000)),
+    ("speed_gbps", 10.0),
     *((f"errors.{name}", 5000) for name in ("recovery", "recovery_failed", "recovery_succeeded", "replay")),
     *((f"errors.{name}", 5000) for name in ("receive", "malformed_packet", "buffer_overrun", "integrity")),
     *((f"errors.{name}", 4_000_000) for name in ("crc_flit", "crc_data")),
@@ -251,12 +389,15 @@ OF_SIBLING = (
     *(("clocks.max_memory_mhz", 2619), ("memory.total_mib", 81559), ("ecc.enabled", False), ("nvlinks", 12)),
     *(("memory.bus_width_bits", 5120), ("pcie.max_generation", 4), ("pcie.max_width", 8)),
     ("power.default_limit_watts", 650.0),
+    *(("power.max_limit_watts", 600.0), ("power.min_limit_watts", 300.0), ("cores", 14592)),
+    ("temperature.slowdown_c", 87),
 )
 OF_PORT = (
     *(("state", "DOWN"), ("state", "INIT"), ("physical", "LinkErrorRecovery"), ("rate_gbps", 200.0)),
     *(("firmware", "28.36.1010"), ("lanes", 8)),
     *((f"errors.{name}", 5000) for name in ("link_downed", "link_error_recovery", "symbol_error")),
     *((f"errors.{name}", 5000) for name in ("port_rcv_errors", "local_link_integrity_errors")),
+    ("errors.excessive_buffer_overrun_errors", 5000),
 )
 VARIABLES = {
     **dict.fromkeys(("CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE"), "1"),
@@ -268,7 +409,13 @@ FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
     *(fact(finding, "gpu", path, value) for finding, path, value in OF_GPU),
     *(fact("pcie-errors", "pci-display", path, value) for path, value in OF_SLOT),
+    *RATES,
+    *(imex(**held) for held in ({"domain": "DOWN"}, {"running": False}, {"channels": 0})),
     fact("pcie-link-degraded", "pci-display", "link.width", 8),
+    fact("bios-bar-setting", "pci-display", "bars[1].assigned", value=False),
+    fact("nvlink-inactive", "nvlink", "active", 17),
+    machine("driver-library-mismatch", "nvidia.ko", "kernel-module", "gpus[0].firmware", "570.124.06"),
+    machine("fabric-manager-version-mismatch", "nvidia-fabricmanager", "driver", "replaced", value=True),
     *(
         fact("nvlink-inactive" if path == "active" else "nvlink-error", "nvlink", f"links[4].{path}", value)
         for path, value in OF_LINK
@@ -284,6 +431,11 @@ FAULTS = (
     machine("cpu-governor-slow", "linux-kernel", "kernel", "cpu_governor", "powersave"),
     machine("clocksource-slow", "linux-kernel", "kernel", "clocksource", "hpet"),
     machine("host-hardware-fault", "linux-kernel", "kernel", "taint_flags", ["machine-check"]),
+    machine("host-hardware-fault", "linux-kernel", "kernel", "edac", [{"controller": "mc0", "corrected": 90_000}]),
+    machine("host-hardware-fault", "linux-kernel", "kernel", "edac", [{"controller": "mc1", "uncorrected": 1}]),
+    machine("open-files-low", "limits", "environment", "open_files", 256),
+    machine("nvlink-inactive", "nvidia.ko", "kernel-module", "parameters.NvLinkDisable", "1"),
+    *(clock(path, value) for path, value in (("synchronised", False), ("max_error_s", 16.0))),
     machine("host-hardware-fault", "kernel-log", "kernel", "hardware_errors", [MCE]),
     machine("host-hardware-fault", "kernel-log", "kernel", "hardware_errors", [GRAVE]),
 )

@@ -97,7 +97,7 @@ def test_a_driver_that_is_too_old_names_both_versions_and_offers_the_smaller_cha
     assert all(word in text for word in ("570.86.10", "12.8", "13.0", "580.65.06", "cuda-compat-13-0"))
     assert finding.fix is not None
     assert finding.fix.commands == (
-        f"{PYTHON} -m pip install --force-reinstall torch==2.11.0 --index-url https://download.pytorch.org/whl/cu128",
+        f"{PYTHON} -m pip install torch==2.11.0+cu128 --index-url https://download.pytorch.org/whl/cu128",
     )
     assert not finding.fix.needs_root
     assert finding.row is not None
@@ -175,7 +175,7 @@ def test_a_gpu_that_a_build_has_dropped_gets_the_build_that_kept_it() -> None:
     finding = found(facts, "arch-not-in-build")
     assert finding is not None
     assert finding.fix is not None
-    assert "torch==2.11.0 --index-url https://download.pytorch.org/whl/cu126" in finding.fix.commands[0]
+    assert "torch==2.11.0+cu126 --index-url https://download.pytorch.org/whl/cu126" in finding.fix.commands[0]
 
 
 def test_a_gpu_that_no_build_knows_is_built_for() -> None:

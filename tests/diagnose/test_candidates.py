@@ -146,6 +146,16 @@ def test_the_index_is_written_as_it_is_read(
     assert sum(one.weight for one in read.rank(seen)) == pytest.approx(1)
 
 
+def test_a_recorded_machine_is_most_like_itself() -> None:
+    held = index(MATRIX)
+    alike = 0
+    for case in cases.every()[::80]:
+        if not case.healthy:
+            seen = ranking.document(case, MATRIX).seen
+            alike += case.source in held.similar(case.root_cause, seen, 3)
+    assert alike >= 12
+
+
 def test_no_finding_comes_of_words_alone() -> None:
     report = reported(HEADERS)
     assert [one for one in report.findings if one.severity in {Severity.ERROR, Severity.WARNING}] == []

@@ -20,6 +20,7 @@ from tests.build import MATRIX
 from tests.diagnose import test_fixes as fixes
 from tests.diagnose.test_rules import unsound
 from tests.recorded import facts_of
+from tests.report import screens
 from tools import cases
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def judged(case: cases.Case) -> Report:
 def misjudged(case: cases.Case) -> Iterator[str]:
     """Yield what is wrong with the report on a stack that is broken."""
     report = judged(case)
-    yield from unsound(report)
+    yield from (*unsound(report), *screens.wrong(report))
     roots = report.verdict.root_causes
     if case.root_cause not in (roots if case.decidable == "partly" else roots[:1]):
         yield f"the roots are {', '.join(roots) or 'none'}"
@@ -69,7 +70,7 @@ def test_a_stack_that_is_well_is_not_blamed(cause: str) -> None:
 def blamed(case: cases.Case) -> Iterator[str]:
     """Yield what the report has against a stack that is well."""
     report = judged(case)
-    yield from unsound(report)
+    yield from (*unsound(report), *screens.wrong(report))
     yield from report.verdict.root_causes
     yield from (one.id for one in report.findings if one.severity is Severity.ERROR)
     if report.verdict.status is Health.BROKEN:

@@ -29,6 +29,7 @@ from gpustack.errors import GpustackError
 from gpustack.imports import load
 from gpustack.model import command
 from gpustack.model.command import GPU, KERNEL, MODULE, PATH, PYTHON, UNIT, VERSION, requirement, sh
+from gpustack.model.facts import Facts, Host
 from gpustack.model.report import Fix
 from tests.diagnose.test_rules import MATRIX, recorded
 from tests.recorded import facts_of
@@ -38,7 +39,6 @@ from tools import cases
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpustack.model.facts import Facts
     from gpustack.model.report import Report
 
 SOURCES = sorted(Path(assets.__file__).parent.rglob("*.py"))
@@ -225,7 +225,11 @@ def test_no_part_of_a_question_to_the_matrix_runs(tmp_path: Path) -> None:
         for component in ("pytorch", "jax", "tensorflow", "onnxruntime", "cudnn", "nvidia-driver", "cuda-toolkit")
         for one in PAYLOADS
     ]
-    made = [line for one in asked for line in commands.install(one, f"=={one.version}")]
+    made = [
+        line
+        for one in asked
+        for line in commands.install(one, f"=={one.version}", Facts(taken="", host=Host()), MATRIX)
+    ]
     assert any("2.9" not in one for one in made)
     assert (
         runs([*made, *(line for one in PAYLOADS for line in commands.compat(f"cuda-compat-13-0{one}"))], tmp_path) == []

@@ -68,7 +68,7 @@ COLLECTED = (
                 gpu="NVIDIA GeForce GTX 1080",
                 driver="512.15",
             ),
-            ["512.15", "527.41"],
+            ["512.15", "528.33"],
         ),
         (
             "container-requires-newer-driver",

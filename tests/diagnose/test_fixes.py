@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpustack.model.report import Finding, Report
 
 MATRIX = Matrix()
-OR = "# or: "
 SYSTEMS = ("debian", "rocky", "opensuse-leap", "arch", "pop", "linuxmint", "gentoo")
 # What our commands name to pip besides what is listed as installed: each a distribution of the project it is named for.
 KNOWN = frozenset(
@@ -66,15 +65,14 @@ def commands(facts: Facts) -> list[str]:
 
 
 def words(command: str) -> list[str]:
-    return shlex.split(command.removeprefix(OR), comments=True)
+    return shlex.split(command, comments=True)
 
 
 def to_pip(command: str) -> Iterator[str]:
     """Give what a command has pip install or remove, by name."""
-    plain = words(command) if command.startswith(OR) or not command.startswith("#") else []
     asked = False
     before = ""
-    for word in plain:
+    for word in words(command):
         if word in {"&&", "||", ";", "|"}:
             asked = False
         elif asked and not word.startswith("-") and before not in VALUED:
@@ -92,7 +90,7 @@ def pip_is_given_no_name_but_known_and_installed_ones(facts: Facts, finding: Fin
 
 def what_harms_is_not_to_be_typed_unread(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
     for command in typed:
-        bare = command if not command.startswith("#") else ""
+        bare = command
         assert not HARM.search(bare.replace("--rm", "").replace("wsl.exe --shutdown", "")), (finding.id, command)
         assert "reboot" not in bare or bare == fixes.REBOOT, (finding.id, command)
         assert not re.search("purge.*'[^']*[*]", command), (finding.id, command)
@@ -101,10 +99,9 @@ def what_harms_is_not_to_be_typed_unread(_: Facts, finding: Finding, typed: Sequ
     assert fixes.REBOOT not in typed[:-1], finding.id
 
 
-def what_stands_for_another_command_is_marked(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
-    for number, command in enumerate(typed):
-        assert not re.search("  # or\\b", command), (finding.id, command)
-        assert number or not command.startswith(OR), (finding.id, command)
+def every_command_is_one_and_no_comment(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    for command in (*typed, *([finding.fix.verify] if finding.fix and finding.fix.verify else [])):
+        assert words(command) == shlex.split(command), (finding.id, command)
     starts = [one for one in typed if one.startswith("docker run ")]
     assert len(starts) <= 1, (finding.id, starts)
 
@@ -112,12 +109,13 @@ def what_stands_for_another_command_is_marked(_: Facts, finding: Finding, typed:
 def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
     facts: Facts, finding: Finding, typed: Sequence[str]
 ) -> None:
-    for number, command in enumerate(typed):
-        if NVIDIAS.search(command) and "pacman" not in command and not command.startswith("#"):
-            assert number, (finding.id, command)
-            assert typed[number - 1].startswith("# NVIDIA's repository"), (finding.id, command)
+    for command in typed:
+        if NVIDIAS.search(command) and "pacman" not in command:
+            assert finding.fix is not None
+            assert "NVIDIA's repository" in finding.fix.text, (finding.id, command)
         if DRIVERS.search(command):
-            assert fixes.ubuntu(facts), (finding.id, command)
+            said = finding.fix is not None and "That is for Ubuntu" in finding.fix.text
+            assert fixes.ubuntu(facts) or (fixes.manager(facts) is None and said), (finding.id, command)
 
 
 def hold(facts: Facts, made: Report) -> None:
@@ -126,7 +124,7 @@ def hold(facts: Facts, made: Report) -> None:
         typed = finding.fix.commands if finding.fix else ()
         pip_is_given_no_name_but_known_and_installed_ones(facts, finding, typed)
         what_harms_is_not_to_be_typed_unread(facts, finding, typed)
-        what_stands_for_another_command_is_marked(facts, finding, typed)
+        every_command_is_one_and_no_comment(facts, finding, typed)
         a_package_of_nvidia_alone_is_said_to_be_in_its_repository(facts, finding, typed)
 
 
@@ -172,7 +170,7 @@ def test_a_path_with_a_space_is_one_word_for_the_shell(before: str, after: str) 
     spoken = [one for facts in elsewhere for one in commands(facts) if after in one]
     assert spoken
     for command in spoken:
-        assert any(word.startswith(after) for word in words(command.removeprefix("# "))), command
+        assert any(word.startswith(after) for word in words(command)), command
 
 
 HOSTILE = "a b; touch x"

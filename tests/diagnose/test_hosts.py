@@ -11,6 +11,7 @@ from gpustack.model.plain import plain
 from gpustack.model.report import Health, Kept
 from gpustack.snapshots import read
 from tests.build import report
+from tests.report import screens
 
 HOSTS = sorted((Path(__file__).parents[1] / "hosts").glob("*.json"))
 
@@ -33,6 +34,7 @@ def test_a_machine_yields_its_answer(path: Path) -> None:
     assert set(expect["findings"]) <= found
     assert not set(expect["absent"]) & found
     assert expect.get("works", made.verdict.works) == made.verdict.works
+    assert list(screens.wrong(made)) == []
     if made.verdict.status is Health.HEALTHY:
         assert Kept.BROKEN not in {contract.status for contract in made.contracts}
 
@@ -51,6 +53,7 @@ def test_a_machine_says_what_it_is_and_whether_it_was_real(path: Path) -> None:
     ]
     kept = {
         "messages": [],
+        "words": [],
         **told,
         "environments": pythons,
         "components": components,

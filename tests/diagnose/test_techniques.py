@@ -118,15 +118,17 @@ def test_torch_compile_says_what_it_lacks() -> None:
     assert ("torch-compile", "triton", "compiler") not in cpu
 
 
-@pytest.mark.parametrize(("opset", "kept"), [(21, Kept.OK), (25, Kept.LIMITED)])
-def test_onnx_writes_what_the_runtime_beside_it_reads_or_newer(opset: int, kept: Kept) -> None:
+@pytest.mark.parametrize(
+    ("onnx", "opset", "kept"), [("1.17.0", 21, Kept.OK), ("1.20.0", 21, Kept.LIMITED), ("1.17.0", 25, Kept.LIMITED)]
+)
+def test_onnx_writes_what_the_runtime_beside_it_reads_or_newer(onnx: str, opset: int, kept: Kept) -> None:
     told = contracts(
-        seen("onnx", {"key": "onnx", "version": "1.20.0", "opset": opset, **HERE}),
+        seen("onnx", {"key": "onnx", "version": onnx, "opset": opset, **HERE}),
         seen("onnxruntime", {"key": "ort", "version": "1.20.1", "build": "cpu", **HERE}),
     )
     edge = told["onnxruntime", "onnx", "opset"]
     assert edge.status is kept
-    assert edge.needs == "models of opset 21 or older"
+    assert edge.needs == "models of opset 21 and IR version 10 or older"
 
 
 def test_a_tensorflow_for_the_cpu_has_no_contract_with_the_driver() -> None:

@@ -231,3 +231,40 @@ def test_the_json_keeps_its_schema(words: str) -> None:
     jsonschema.Draft202012Validator(schema).validate(written)
     assert written["schema"] == "gpustack.explain/1"
     assert written["known"] == bool(written["meanings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("RTX 5090", "sm_120"),
+        ("NVIDIA GeForce RTX 3060 Laptop GPU", "sm_86"),
+        ("Tesla T4", "sm_75"),
+        ("MI300X", "gfx942"),
+        ("RX 7900 XTX", "gfx1100"),
+    ],
+)
+def test_a_gpu_is_known_by_its_name(words: str, meant: str) -> None:
+    assert first(words) == ("architecture", meant)
+
+
+def test_the_two_cuda_versions_of_nvidia_smi_and_nvcc_are_told_apart() -> None:
+    for words in ("nvidia-smi vs nvcc", "nvcc versus nvidia-smi"):
+        meaning = told(words).meanings[0]
+        assert "newest CUDA that the driver can run" in meaning.title
+        assert "nvcc --version" in meaning.see
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("modpost", "dkms-build-failed"),
+        ("Unable to determine the device handle", "gpu-fell-off-bus"),
+        ("GLIBC_2.34", "glibc-too-old"),
+        ("ptxas fatal", "toolkit-too-old-for-arch"),
+    ],
+)
+def test_a_part_of_an_error_line_leads_to_what_recorded_machines_had(words: str, cause: str) -> None:
+    (meaning,) = told(words).meanings
+    assert cause in {one.id for one in meaning.findings}
+    assert meaning.see
+    assert "Nothing proves which" in meaning.title

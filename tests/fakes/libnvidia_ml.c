@@ -141,6 +141,8 @@ PAIR(nvmlDeviceGetPowerManagementLimitConstraints, u32, 200000, 700000)
 CHOICE(nvmlDeviceGetTemperature, u32, 38)
 CHOICE(nvmlDeviceGetClockInfo, u32, choice == 1 ? 345 : 3201)
 CHOICE(nvmlDeviceGetMaxClockInfo, u32, choice == 1 ? 1980 : 3201)
+CHOICE(nvmlDeviceGetApplicationsClock, u32, choice == 1 ? 1980 : 3201)
+CHOICE(nvmlDeviceGetDefaultApplicationsClock, u32, choice == 1 ? 1980 : 3201)
 int nvmlDeviceGetTemperatureThreshold(void *device, u32 which, u32 *out) {
     BEGIN("nvmlDeviceGetTemperatureThreshold", device);
     *out = which == 0 ? 95 : 92;

@@ -203,3 +203,10 @@ def test_the_generator_is_a_program(
     assert json.loads(capsys.readouterr().out)["lost"] == 1
     first = json.loads(nodes.text(next(tmp_path.glob("gpu*.json.gz"))))
     assert len(next(one for one in first["components"] if one["id"] == "pci-display")["instances"]) in {1, GPUS}
+
+
+def test_a_fleet_that_is_judged_twice_in_one_process_says_the_same_twice(tmp_path: Path) -> None:
+    fleet(tmp_path, 12, seed=2)
+    first, second = (judging.judge(tmp_path).report for _ in range(2))
+    assert first.drift
+    assert (first.drift, first.classes) == (second.drift, second.classes)

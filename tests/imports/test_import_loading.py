@@ -239,3 +239,21 @@ def test_sifting_leaves_what_differs_and_thins_what_repeats() -> None:
     assert thin.startswith(b"step 0\nstep 1\n")
     assert thin.rstrip().endswith(b"step 199999")
     assert len(thin) < 10_000
+
+
+def test_a_folder_gives_only_what_somebody_would_paste(tmp_path: Path) -> None:
+    files = {
+        "expected.toml": 'root_cause = "driver-too-old-for-cuda-build"\nfix = "driver 111.22"\n',
+        "notes.yaml": "torch==9.9.9+cu999\n",
+        "train.py": "# torch==9.9.8\n",
+        "smi.txt": SMI,
+        "pyproject.toml": '[project]\ndependencies = ["torch==2.6.0"]\n',
+    }
+    write(tmp_path, files)
+    facts = loaded([str(tmp_path)])
+    left = {Path(one.what).name for one in facts.not_seen if "neither output" in one.why}
+    assert left == {"expected.toml", "notes.yaml", "train.py"}
+    assert not any(one.origin.endswith("expected.toml") for one in facts.messages)
+    assert not any("expected.toml" in one.source for one in facts.components)
+    named = loaded([str(tmp_path / "notes.yaml")])
+    assert named.find("pytorch") is not None, "what is named itself is read, whatever it is called"

@@ -37,8 +37,6 @@ def test_versions(words: str, component: str, wanted: str) -> None:
         "requires torch 2.6.0",
         "CUDA 12.8 or newer is needed",
         "you could try torch 2.0.1",
-        "$ pip install torch==2.0.1",
-        "$ conda install pytorch=1.10 cudatoolkit=11.3",
         "Successfully uninstalled torchvision 0.23.0",
         "it fails than before torch 2.0",
         "supports CUDA 11.8",

@@ -12,7 +12,7 @@ import pytest
 from gpustack.diagnose.engine import judge
 from gpustack.matrix.subjects.codes import FAMILIES, numbers
 from gpustack.model.facts import Strength
-from gpustack.model.report import Confidence
+from gpustack.model.report import Confidence, Severity
 from tests.imports.reading import MATRIX, read
 
 if sys.version_info >= (3, 11):
@@ -29,7 +29,7 @@ PASTES: Mapping[str, Sequence[Mapping[str, str]]] = tomllib.loads(
     Path(__file__).with_name("pastes.toml").read_text("utf-8")
 )
 CODES = [one for family in FAMILIES for one in numbers(MATRIX, family) if one.message]
-SICK = {"joined": 33, "codes": 37, "states": 27}  # how many of each kind yield their finding first, at the least
+SICK = {"joined": 36, "codes": 43, "states": 38}  # how many of each kind yield their finding first, at the least
 
 
 @cache
@@ -110,3 +110,127 @@ def test_a_fault_that_is_over_counts_no_more(fault: str, end: str) -> None:
 def test_a_fault_that_came_back_counts() -> None:
     told = f"> {TOO_OLD}\nIt worked again for a day, but it still says so in the other environment."
     assert judge(read(told), MATRIX).verdict.root_causes
+
+
+def root(*texts: str) -> tuple[str | None, str]:
+    """Return the first root cause of texts of one machine, and its title."""
+    report = judge(read(*texts), MATRIX)
+    found = next((one for one in report.findings if one.key in report.verdict.root_keys), None)
+    return (found.id, found.title) if found else (None, "")
+
+
+def test_a_server_that_a_command_installs_is_held_against_a_driver_in_prose() -> None:
+    """What the release requires comes from the matrix, not from the text."""
+    found = root("$ pip install vllm==0.7.3", "The node still runs driver 510.85.02, one A40.")
+    assert found[0] == "driver-too-old-for-cuda-build"
+    assert "2.5.1" in found[1]
+    assert "12.4" in found[1]
+    assert root("$ pip install vllm==0.7.3", "The node runs driver 550.54.15, one A40.") == (None, "")
+
+
+@pytest.mark.parametrize("outcome", ["", "\nERROR: No matching distribution found for vllm", "Should I try that?"])
+def test_a_command_that_failed_or_is_only_proposed_installs_nothing(outcome: str) -> None:
+    found = read(f"$ pip install vllm==0.7.3 {outcome}").find("vllm")
+    assert (found is None) == bool(outcome)
+
+
+def test_a_module_built_for_another_kernel_is_found_from_two_commands() -> None:
+    dkms = "nvidia/550.120, 6.8.0-48-generic, x86_64: installed"
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    found = root(f"$ uname -r\n6.8.0-49-generic\n$ dkms status\n{dkms}", failed)
+    assert found[0] == "module-built-for-other-kernel"
+    assert "6.8.0-48-generic" in found[1]
+    assert root(f"$ uname -r\n6.8.0-48-generic\n$ dkms status\n{dkms}", failed)[0] == "nvidia-module-not-loaded"
+    assert root(f"$ uname -r\n6.8.0-49-generic\n$ dkms status\n{dkms}")[0] is None
+
+
+def test_a_log_that_shows_the_module_at_work_outweighs_a_failing_nvidia_smi() -> None:
+    log = "NVRM: RmInitAdapter failed! (0x62:0x40:2393)\nNVRM: GPU 0000:01:00.0: rm_init_adapter failed"
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    assert root(log, failed)[0] != "nvidia-module-not-loaded"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The graphics card drops off under load.", "fallen-off-bus"),
+        ("My card goes up to 104 C and dies.", "overheat"),
+        ("Apparently nobody ever installed the container toolkit here.", "toolkit-missing-said"),
+        ("nvidia_uvm was never loaded on this box.", "uvm-missing"),
+        ("I never enrolled the MOK key.", "module-key-said"),
+        ("We have MIG on but there are no instances.", "mig-no-instance"),
+    ],
+)
+def test_a_thing_and_its_state_are_read_from_words(sentence: str, kind: str) -> None:
+    assert (kind, Strength.STATED) in {(one.kind, one.strength) for one in read(sentence).messages}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The graphics card never drops off under load.", "fallen-off-bus"),
+        ("Until last week the card would vanish, it was the riser.", "fallen-off-bus"),
+        ("What happens if the GPU disappears?", "fallen-off-bus"),
+        ("The container lost its GPU, so the GPU is gone in there.", "fallen-off-bus"),
+        ("What limits a card that is at 104 C?", "overheat"),
+        ("The junction reaches 104 C, the card is at 80 C.", "overheat"),
+        ("The container toolkit is installed and nothing is missing.", "toolkit-missing-said"),
+        ("no container of nvidia-docker comes up", "toolkit-missing-said"),
+        ("nvidia_uvm is loaded.", "uvm-missing"),
+        ("Mali: Mali device driver loaded", "nvml-not-loaded"),
+        ("The MOK key is enrolled.", "module-key-said"),
+    ],
+)
+def test_what_is_denied_supposed_or_past_is_no_state(sentence: str, kind: str) -> None:
+    assert kind not in {one.kind for one in read(sentence).messages}
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "more GPU memory than is free",
+        ),
+        ("ResourceExhaustedError: OOM when allocating tensor with shape[256,3,1024]", "more GPU memory than is free"),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x512 and 768x10)", "shapes do not fit"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "failed an assertion"),
+        ("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!", "devices"),
+    ],
+)
+def test_an_error_of_the_users_own_program_is_named_and_no_fault_of_the_stack(line: str, what: str) -> None:
+    report = judge(read(line), MATRIX)
+    assert not report.verdict.root_causes
+    (found,) = (one for one in report.findings if one.id == "application-fault")
+    assert what in found.title
+    assert found.severity is Severity.INFO
+
+
+INTEL = "01:00.0 VGA compatible controller [0300]: Intel Corporation DG2 [Arc A770] [8086:56a0] (rev 08)"
+BLACKWELL = (
+    "01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GB202 [GeForce RTX 5090] [10de:2b85] (rev a1)\n"
+    "$ nvidia-smi\nNo devices were found"
+)
+NVCC = "Cuda compilation tools, release 11.8, V11.8.89"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("Name:    gfx1010", ">>> torch.cuda.get_arch_list()\n['gfx900', 'gfx1030']"), "rocm-gfx-unsupported"),
+        (("Name:    gfx1030", ">>> torch.cuda.get_arch_list()\n['gfx900', 'gfx1030']"), None),
+        ((INTEL, "torch==2.9.0+cu130", ">>> torch.xpu.is_available()\nFalse"), "cpu-only-build"),
+        ((BLACKWELL, "$ modinfo nvidia | grep license\nlicense:        NVIDIA"), "closed-module-unsupported-gpu"),
+        ((BLACKWELL, "$ modinfo nvidia | grep license\nlicense:        Dual MIT/GPL"), "gpu-not-listed"),
+        (
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024",
+                "libnvidia-ml.so.1 -> libnvidia-ml.so.550.120",
+            ),
+            "driver-library-mismatch",
+        ),
+        ((NVCC, "torch==2.4.1+cu121", "The detected CUDA version mismatches"), "nvcc-torch-mismatch"),
+    ],
+)
+def test_facts_of_different_texts_are_joined(texts: tuple[str, ...], expected: str | None) -> None:
+    assert root(*texts)[0] == expected

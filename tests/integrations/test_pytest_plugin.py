@@ -99,7 +99,7 @@ def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -
 def test_fail_gives_the_diagnosis_and_what_to_type(tmp_path: Path) -> None:
     done = needing("'pytorch'", "cpu-only-torch", tmp_path, "--gpustack=fail")
     assert done.returncode == 1
-    assert "What to type: " in done.stdout
+    assert "Fix: " in done.stdout
     assert "pip install" in done.stdout
     assert "cpu-only-build" in done.stdout
 

@@ -114,3 +114,21 @@ def test_vllm_0_11_does_not_start_on_a_v100() -> None:
     assert answer.verdict is Compatibility.INCOMPATIBLE
     assert "27729" in answer.reasons[0].source
     assert why("vllm==0.9.2", gpu="V100").verdict is Compatibility.LIMITED
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "verdict"),
+    [
+        ("1.23.0", "sm_120", Compatibility.INCOMPATIBLE),
+        ("1.23.0", "sm_90", Compatibility.COMPATIBLE),
+        ("1.23.2", "sm_120", Compatibility.LIMITED),
+        ("1.31.1", "sm_100", Compatibility.INCOMPATIBLE),
+        ("1.31.1", "sm_120", Compatibility.COMPATIBLE),
+        ("1.31.1", "sm_121", Compatibility.INCOMPATIBLE),
+        ("1.29.0", "sm_90", Compatibility.COMPATIBLE),
+    ],
+)
+def test_onnxruntime_on_blackwell_is_judged_by_the_code_in_its_wheel(
+    version: str, gpu: str, verdict: Compatibility
+) -> None:
+    assert why(f"onnxruntime-gpu=={version}", gpu=gpu).verdict is verdict

@@ -45,7 +45,7 @@ def test_pythons_are_versions_and_a_wheel_for_any_says_which() -> None:
         ("vllm", "0.19.0", "3.14", False),
         ("bitsandbytes", "0.49.2", "3.13t", True),
         ("bitsandbytes", "0.49.2", "3.9", False),
-        ("torch", "2.9.0+cu128", "3.14", None),
+        ("torch", "2.9.0+cu128", "3.14", True),
         ("flash-attn", "2.8.3.post1", "3.13", True),
     ],
 )

@@ -14,6 +14,8 @@ from markdown_it import MarkdownIt
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpustack import report
+
 SCHEMA = json.loads((Path(__file__).parent / "schemas" / "sarif-schema-2.1.0.json").read_text("utf-8"))
 SARIF = jsonschema.Draft4Validator(SCHEMA)
 # https://nagios-plugins.org/doc/guidelines.html, "Performance data": 'label'=value[UOM];[warn];[crit];[min];[max]
@@ -36,11 +38,14 @@ def page(text: str, *, whole: bool = True, within: str = "") -> str:
     """
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
     tree = parser.parse(text) if whole else parser.parseFragment(text)
-    for one in tree.iter():
+    ours = (Path(report.__file__ or "").parent / "styles/copy.js").read_text("utf-8") if whole else None
+    scripts = [one for one in tree.iter() if one.tag == "script"]
+    assert [one.text for one in scripts] == [ours] * whole
+    for one in (other for other in tree.iter() if other not in scripts):
         assert one.tag not in {"script", "iframe", "object", "embed", "link", "img", "form"}, one.tag
         assert not [name for name in one.attrib if str(name).startswith("on") or name == "src"]
         assert "href" not in one.attrib or (f"<{one.tag}>" in within and str(one.attrib["href"]).startswith("https://"))
-    texts = (part for one in tree.iter() if one.tag != "style" for part in (one.text, one.tail))
+    texts = (part for one in tree.iter() if one.tag not in {"style", "script"} for part in (one.text, one.tail))
     return " ".join(filter(None, texts))
 
 

@@ -268,7 +268,7 @@ def test_no_report_has_a_link_that_its_input_brought(make: str) -> None:
         shown = written("markdown", planted(MAKE[make](), payload, spared="row"))
         links = [one.attrib["href"] for one in page(shown).iter("a")]
         assert {link for link in links if "evil" in link} == set()
-        assert not [found for found in harmful(shown) if found != "a"]
+        assert not [found for found in harmful(shown) if found not in {"a", "details", "summary"}]
 
 
 def test_the_sources_of_our_rows_stay_links() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.report.page import TIMES, Page, clean
+from gpustack.report.page import TIMES, Page, clean, document
 
 
 @pytest.mark.parametrize(("width", "kept"), [(0, 20), (5, 20), (80, 80), (500, 120)])
@@ -41,3 +45,18 @@ def test_any_text_becomes_printable_and_stays_so(text: str) -> None:
 
 def test_ascii_spells_the_signs_that_our_texts_use() -> None:
     assert Page(ascii_only=True).show(f"2 {TIMES} 5 ≥ 9 → “x”… 家") == '2 x 5 >= 9 -> "x"... \\u5bb6'
+
+
+def test_the_one_script_of_a_page_is_named_by_its_hash_and_everything_else_stays_forbidden() -> None:
+    text = document("a", "<pre>nvidia-smi</pre>")
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    known = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        f"script-src 'sha256-{known}'",
+    ]
+    assert "pre{" in text
+    assert "white-space:pre-wrap" in text

@@ -35,7 +35,8 @@ BOXES = """(() => {
   for (let node; (node = walker.nextNode());) {
     const range = document.createRange();
     range.selectNodeContents(node);
-    if (node.data.trim()) for (const rect of range.getClientRects()) add(rect, node.data.trim(), node.parentElement);
+    if (!node.data.trim() || !node.parentElement.checkVisibility()) continue;
+    for (const rect of range.getClientRects()) add(rect, node.data.trim(), node.parentElement);
   }
   for (const svg of document.querySelectorAll('svg')) add(svg.getBoundingClientRect(), '[drawing]', svg);
   return boxes;
@@ -61,6 +62,32 @@ def test_nothing_is_cut_or_lies_on_something_else(
     assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
     assert looks.overlapping(boxes) == []
     assert browser.ask("performance.getEntriesByType('resource').length") == 0
+
+
+def test_on_a_phone_every_command_is_whole_and_has_a_button_that_copies_it(
+    browser: chromium.Page, tmp_path: Path
+) -> None:
+    shown(browser, tmp_path, "driver-too-old", looks.PHONE)
+    assert browser.ask("[...document.querySelectorAll('pre')].map(one => one.scrollWidth > one.clientWidth + 1)") == [
+        *[False] * browser.ask("document.querySelectorAll('pre').length")
+    ]
+    assert browser.ask("document.querySelectorAll('pre').length") == 2
+    assert browser.ask("[...document.querySelectorAll('button.copy')].map(one => one.nextElementSibling.tagName)") == [
+        "PRE",
+        "PRE",
+    ]
+    browser.ask("document.querySelector('button.copy').click() || 1")
+    assert browser.ask("document.querySelector('button.copy').textContent") == "Copied"
+
+
+def test_what_is_absent_is_folded_and_what_is_at_fault_is_red(browser: chromium.Page, tmp_path: Path) -> None:
+    shown(browser, tmp_path, "driver-too-old", looks.DESK)
+    folded = browser.ask("[...document.querySelectorAll('.absent')].map(one => one.checkVisibility())")
+    assert folded
+    assert not any(folded)
+    red = browser.ask("getComputedStyle(document.querySelector('.at-fault b')).color")
+    assert red == browser.ask("getComputedStyle(document.querySelector('.needs .bad')).color")
+    assert red != browser.ask("getComputedStyle(document.querySelector('.present:not(.at-fault) b')).color")
 
 
 @pytest.mark.parametrize("dark", [False, True])

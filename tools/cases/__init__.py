@@ -21,6 +21,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "cases"
+HELD_OUT = FOLDER.with_name("held_out")  # of repositories whose threads nobody reads while building
 EXPECTED = "expected.toml"
 # The keys of a [[case]] in their order; its inputs follow.
 KEPT = (
@@ -54,28 +55,34 @@ class Case:
         return self.root_cause.startswith("none-")
 
     @property
+    def repository(self) -> str:
+        """Where the thread is from."""
+        return self.source.partition("#")[0].strip().lower()
+
+    @property
     def files(self) -> dict[str, bytes]:
         """The inputs as files, by a name that says where they are from."""
         return {f"tests/cases/{self.id}/{name}.txt": text.encode() for name, text in self.inputs.items()}
 
 
-def causes(*, healthy: bool | None = None) -> list[str]:
+def causes(*, healthy: bool | None = None, held_out: bool = False) -> list[str]:
     """Return the causes that cases are recorded of: all, or those of stacks that are well or are not."""
-    names = sorted(path.stem for path in FOLDER.glob("*.toml"))
+    names = sorted(path.stem for path in (HELD_OUT if held_out else FOLDER).glob("*.toml"))
     return [name for name in names if healthy is None or name.startswith("none-") is healthy]
 
 
 @cache
-def of(cause: str) -> tuple[Case, ...]:
+def of(cause: str, *, held_out: bool = False) -> tuple[Case, ...]:
     """Return the cases of one cause."""
-    text = (FOLDER / f"{cause}.toml").read_text("utf-8")
+    text = ((HELD_OUT if held_out else FOLDER) / f"{cause}.toml").read_text("utf-8")
     return tuple(made(cause, row, row["inputs"]) for row in tomllib.loads(text)["case"])
 
 
 @cache
-def every() -> tuple[Case, ...]:
-    """Return all cases by id."""
-    return tuple(sorted((case for cause in causes() for case in of(cause)), key=BY_ID))
+def every(*, held_out: bool = False) -> tuple[Case, ...]:
+    """Return all cases by id: those to build with, or those that are held out."""
+    found = (case for cause in causes(held_out=held_out) for case in of(cause, held_out=held_out))
+    return tuple(sorted(found, key=BY_ID))
 
 
 def named(wanted: str) -> Case:
@@ -113,17 +120,23 @@ def add(folder: Path) -> Case:
     case = made(row["root_cause"], row, texts)
     if row["healthy"] is not case.healthy:
         raise ValueError(f"{case.id}: the causes of stacks that are well, and only those, begin with none-")
-    for cause in {*causes(), case.root_cause}:
-        path = FOLDER / f"{cause}.toml"
-        before = of(cause) if path.exists() else ()
+    put(case)
+    return case
+
+
+def put(case: Case, *, held_out: bool = False) -> None:
+    """Write a case into the file of its cause, in place of one of the same id."""
+    for cause in {*causes(held_out=held_out), case.root_cause}:
+        path = (HELD_OUT if held_out else FOLDER) / f"{cause}.toml"
+        before = of(cause, held_out=held_out) if path.exists() else ()
         after = [one for one in before if one.id != case.id] + [case] * (cause == case.root_cause)
         if not after:
             path.unlink()
         elif tuple(after) != before:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(written(after), "utf-8")
     of.cache_clear()
     every.cache_clear()
-    return case
 
 
 def written(cases: Iterable[Case]) -> str:

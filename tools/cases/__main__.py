@@ -1,6 +1,7 @@
-"""Write recorded cases as folders, or take one in: ``python -m tools.cases write DIR [ID...]``, ``… add FOLDER``.
+"""Work with recorded cases: ``python -m tools.cases COMMAND``.
 
-A folder holds the inputs as ``*.txt`` and ``expected.toml``. What is taken in replaces the case of the same id.
+A case as a folder holds the inputs as ``*.txt`` and ``expected.toml``. New public threads come as JSON (see
+``tools/cases/threads.py``); those of half of all repositories are held out: nobody reads them while building.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gpustack.matrix import Matrix
 from tools import cases
+from tools.cases import ranking, threads
 
 
 def main() -> None:
@@ -18,15 +21,47 @@ def main() -> None:
     write = commands.add_parser("write", help="write all cases, or some, each as a folder below DIR")
     write.add_argument("folder", metavar="DIR", type=Path)
     write.add_argument("ids", metavar="ID", nargs="*")
-    add = commands.add_parser("add", help="take in the case that FOLDER holds")
+    write.add_argument("--held-out", action="store_true", help="those that are held out")
+    add = commands.add_parser("add", help="take in the case that FOLDER holds, in place of one of the same id")
     add.add_argument("folder", metavar="FOLDER", type=Path)
+    take = commands.add_parser("take", help="take in new public threads from a file or a folder of JSON")
+    take.add_argument("path", metavar="PATH", type=Path)
+    measure = commands.add_parser("measure", help="print how many held-out cases are judged rightly")
+    measure.add_argument("--recorded", action="store_true", help="of the cases to build with instead")
+    index = commands.add_parser("index", help="make compat-matrix/candidates.toml again, and say how well it ranks")
+    index.add_argument("--only-validate", action="store_true", help="write nothing")
     given = parser.parse_args()
-    if given.command == "add":
-        case = cases.add(given.folder)
-        print(f"{case.id}: {cases.FOLDER}/{case.root_cause}.toml")
-        return
-    written = [cases.write(case, given.folder) for case in [*map(cases.named, given.ids)] or cases.every()]
-    print(f"{len(written)} cases in {given.folder}")
+    print({"write": _write, "add": _add, "take": _take, "measure": _measure, "index": _index}[given.command](given))
+
+
+def _write(given: argparse.Namespace) -> str:
+    wanted = [*map(cases.named, given.ids)] or cases.every(held_out=given.held_out)
+    return f"{len([cases.write(case, given.folder) for case in wanted])} cases in {given.folder}"
+
+
+def _add(given: argparse.Namespace) -> str:
+    case = cases.add(given.folder)
+    return f"{case.id}: {cases.FOLDER}/{case.root_cause}.toml"
+
+
+def _take(given: argparse.Namespace) -> str:
+    taken = threads.take(given.path)
+    return ", ".join(f"{number} {what}" for what, number in sorted(taken.items())) or "no threads"
+
+
+def _measure(given: argparse.Namespace) -> str:
+    held_out = not given.recorded
+    return f"{'held out' if held_out else 'recorded'}: {threads.measure(cases.every(held_out=held_out), Matrix())}"
+
+
+def _index(given: argparse.Namespace) -> str:
+    matrix = Matrix()
+    documents = [ranking.document(case, matrix) for case in cases.every()]
+    vocabulary = list(ranking.vocabulary(matrix))
+    if not given.only_validate:
+        ranking.write(ranking.built((*documents, *vocabulary)))
+    ranked, frequent = ranking.validate(documents, vocabulary)
+    return f"{ranked}\nalways the most frequent causes: {frequent}"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ do not have. docs/decisions/0012 says how it was chosen.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from tools.cases import Case
 
 FILE = assets.MATRIX / "candidates.toml"
-LEAST_OFTEN = 3  # machines in which a word stands
+LEAST_OFTEN = 2  # machines in which a word stands
 SMOOTHING = 0.3
-OF_FINDINGS, OF_MESSAGES = 1.0, 0.6  # what the text of a finding, or of a message's row, counts beside a machine
+OF_FINDINGS, OF_MESSAGES = 1.0, 1.0  # what the text of a finding, or of a message's row, counts beside a machine
 MOST_OF_CASE = 32  # words by which a recorded machine is found again
 SHARPNESS = 5.0  # fitted: at more or less the true cause is more of a surprise
 FOLDS = 10
+_SYNTAX = re.compile(r"\(\?P<\w+>|\(\?[:!=<]+|\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}")  # of expressions: no words
 SPELT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 _.+-:=TF")
 # Findings that no machine is broken by: what gpustack says of itself, or of what works.
 NO_CAUSES = frozenset(
@@ -65,11 +67,7 @@ class Document:
     seen: frozenset[str]
     source: str = ""
     weight: float = 1.0
-
-    @property
-    def repository(self) -> str:
-        """Where the thread is from."""
-        return self.source.partition("#")[0].strip().lower()
+    repository: str = ""
 
 
 def document(case: Case, matrix: Matrix) -> Document:
@@ -78,7 +76,9 @@ def document(case: Case, matrix: Matrix) -> Document:
     words = (tokens(clean(text)) for text in case.inputs.values())
     seen = frozenset().union(features(facts), *words)
     cause = NOTHING_WRONG if case.healthy else case.root_cause
-    return Document(cause=cause, seen=frozenset(filter(SPELT.issuperset, seen)), source=case.source)
+    return Document(
+        cause=cause, seen=frozenset(filter(SPELT.issuperset, seen)), source=case.source, repository=case.repository
+    )
 
 
 def vocabulary(matrix: Matrix) -> Iterator[Document]:
@@ -88,7 +88,7 @@ def vocabulary(matrix: Matrix) -> Iterator[Document]:
         yield Document(cause=one, seen=tokens(rulebook.explain(one) or ""), weight=OF_FINDINGS)
     for row in patterns(matrix):
         if row.finding in causes:
-            seen = tokens(row.says) | {f"message:{row.kind}"}
+            seen = tokens(row.says) | tokens(_SYNTAX.sub(" ", row.match)) | {f"message:{row.kind}"}
             yield Document(cause=row.finding, seen=seen, weight=OF_MESSAGES)
 
 
@@ -130,8 +130,13 @@ def _line(tells: float, parts: Mapping[str, float], causes: Sequence[str]) -> st
 
 
 def _digits(number: float) -> str:
-    high, low = divmod(min(round(number), DIGITS**2 - 1), DIGITS)
-    return "".join("0123456789abcdefghijklmnopqrstuvwxyz"[one] for one in (high, low))
+    """Return a number in two digits, the largest that there is where it is larger."""
+    return _spelt(min(round(number), DIGITS**2 - 1)).rjust(2, "0")
+
+
+def _spelt(number: int) -> str:
+    high, low = divmod(number, DIGITS)
+    return (_spelt(high) if high else "") + "0123456789abcdefghijklmnopqrstuvwxyz"[low]
 
 
 def _cases(
@@ -144,13 +149,8 @@ def _cases(
             known = one.seen & held.keys()
             own = {name: held[name].get(one.cause, 0.0) / sum(held[name].values()) for name in known}
             first = sorted(own, key=lambda name: (-own[name], name))[:MOST_OF_CASE]
-            named = " ".join(sorted(_digits_of(places[name]) for name in first))
+            named = " ".join(sorted(_spelt(places[name]) for name in first))
             yield f"{causes.index(one.cause)}\t{one.source}\t{named}"
-
-
-def _digits_of(number: int) -> str:
-    high, low = divmod(number, DIGITS**2)
-    return f"{high}{_digits(low)}" if high else _digits(low)
 
 
 def write(made: Index, path: Path = FILE) -> None:
@@ -178,6 +178,11 @@ class Score:
     three: int
     five: int
     surprise: float
+
+    def __str__(self) -> str:
+        """The figures on a line."""
+        first, three, five = (number / self.machines for number in (self.first, self.three, self.five))
+        return f"{self.machines} machines: first {first:.1%}, of three {three:.1%}, of five {five:.1%}"
 
 
 def validate(documents: Sequence[Document], vocabulary: Sequence[Document]) -> tuple[Score, Score]:

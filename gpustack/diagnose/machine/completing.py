@@ -5,14 +5,13 @@ Nothing that was seen is changed; what is added says by what it is known (``cc_f
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import intel
-from gpustack.diagnose.machine.frameworks import embedded
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import driver_release
-from gpustack.diagnose.machine.values import copies, flag, number, text, texts
+from gpustack.diagnose.machine.values import flag, number, text, texts
 from gpustack.diagnose.rules.forward_compat import winner
 from gpustack.matrix.subjects import gpus, torch
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, Instance, JsonValue
 
 
-ON_ARM = re.compile(r"\b(?:GH200|GB10|GB200|GB300)\b")
 BY_NAME = "its name"
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
@@ -41,22 +39,6 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
         _each(one, makers[one.id], facts, matrix) if one.id in makers else one for one in facts.components
     )
     return facts if components == facts.components else replace(facts, components=components)
-
-
-def platform(facts: Facts) -> str | None:
-    """Return the platform as wheels name it: linux-x86_64, linux-aarch64, windows, macos; None where nobody said."""
-    system, machine = (facts.host.os or "").lower(), facts.host.machine or _usual(facts)
-    if "windows" in system and not facts.host.wsl:
-        return "windows"
-    if "mac" in system or "darwin" in system:
-        return "macos"
-    return {"x86_64": "linux-x86_64", "AMD64": "linux-x86_64", "aarch64": "linux-aarch64"}.get(machine)
-
-
-def _usual(facts: Facts) -> str:
-    """Return the processor that goes with the GPUs where nobody told of it: Grace and Jetson have one of Arm's."""
-    named = any(ON_ARM.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
-    return "aarch64" if named or embedded(facts) else "x86_64"
 
 
 def _each(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.messages import heard, said
 from gpustack.diagnose.machine.values import flag
-from gpustack.model.command import sh
+from gpustack.model.command import sh, step
+from gpustack.model.facts import Unseen
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Facts
@@ -38,9 +39,35 @@ ENGINES = {
 AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
 COMMANDS = {
     "podman": sh("podman run --device nvidia.com/gpu=all …"),
-    "kubernetes": sh("kubectl explain pod.spec.containers.resources.limits  # ask for nvidia.com/gpu: 1"),
+    "kubernetes": step("ask for the GPU in the container of the pod: `resources: {limits: {nvidia.com/gpu: 1}}`"),
     "apptainer": sh("apptainer exec --nv …"),
 }
+
+
+# How GPUs get into a container, by what runs it; the last is for any other.
+WAYS = {
+    "docker": "docker run --gpus all (compose: deploy.resources.reservations.devices; a CI job: options: --gpus all "
+    'in GitHub Actions, gpus = "all" under [runners.docker] in GitLab, each on a runner that has GPUs)',
+    "podman": "podman run --device nvidia.com/gpu=all, after sudo nvidia-ctk cdi generate "
+    "--output=/etc/cdi/nvidia.yaml on the machine (a CI job: the same option in the runner's configuration)",
+    "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}} in the pod's container, on a cluster with NVIDIA's device "
+    "plugin",
+    "apptainer": "apptainer exec --nv",
+    "": "the option of its runtime: docker run --gpus all, podman run --device nvidia.com/gpu=all, apptainer exec --nv",
+}
+
+
+def kind(facts: Facts) -> str:
+    """Return what runs this container, as far as it is known: docker, podman, kubernetes or apptainer."""
+    held = facts.host.container or ""
+    known = {"singularity": "apptainer", "containerd": "kubernetes", "cri-o": "kubernetes"}.get(held, held)
+    return known if known in WAYS else ""
+
+
+def unseen(facts: Facts) -> Unseen:
+    """Return that a container has the GPUs alone that it was started with, and how it is started with them."""
+    why = f"this is a container ({facts.host.container}): it sees only the GPUs that it was started with"
+    return Unseen(what="the GPUs of the machine", why=why, enable_by=f"start it with {WAYS[kind(facts)]}")
 
 
 def inside(facts: Facts) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 INSTALL = "python -m pip install"
+GRACE = re.compile(r"\b(?:GH200|GB10|GB200|GB300)\b")
 
 
 def torch(facts: Facts) -> Build | None:
@@ -137,3 +138,19 @@ def gpu_used(facts: Facts) -> bool:
     return heard(facts, "cuda-available-true", "ran-on-gpu") or bool(
         build and (flag(build.copy.facts, "available") or build.ran_on_gpu)
     )
+
+
+def platform(facts: Facts) -> str | None:
+    """Return the platform as wheels name it: linux-x86_64, linux-aarch64, windows, macos; None where nobody said."""
+    system, machine = (facts.host.os or "").lower(), facts.host.machine or _usual(facts)
+    if "windows" in system and not facts.host.wsl:
+        return "windows"
+    if "mac" in system or "darwin" in system:
+        return "macos"
+    return {"x86_64": "linux-x86_64", "AMD64": "linux-x86_64", "aarch64": "linux-aarch64"}.get(machine)
+
+
+def _usual(facts: Facts) -> str:
+    """Return the processor that goes with the GPUs where nobody told of it: Grace and Jetson have one of Arm's."""
+    named = any(GRACE.search(text(copy.facts, "name") or "") for copy in copies(facts, "gpu"))
+    return "aarch64" if named or embedded(facts) else "x86_64"

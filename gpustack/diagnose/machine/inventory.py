@@ -158,7 +158,7 @@ def nvidia_here(facts: Facts) -> bool:
         or number(told(facts, "nvml"), "gpu_count")
         or items(module, "gpus")
         or flag(module, "loaded")
-        or (from_text(facts) and (version(facts, DRIVER) or version(facts, "nvml")))
+        or (from_text(facts) and (version(facts, DRIVER) or version(facts, "nvml") or module))
     )
 
 

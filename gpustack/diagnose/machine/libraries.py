@@ -95,10 +95,12 @@ class Clash:
 def clash(build: Build, library: str, component: str, wheel: str, facts: Facts) -> Clash | None:
     """Return how the copy that a framework uses differs from its own: that of its pin, else the next in the order."""
     one = used(build, library, component, facts)
+    if one is None:
+        return None
     name = next((pin for pin in sorted(table(build.copy.facts, "pins")) if pin.startswith(wheel)), None)
-    own = own_version(build, one, component, wheel, facts) if one else None
-    version = (one.version or one.named) if one else None
-    if one is None or not version or not own or not (name or one.step == LD_LIBRARY_PATH):
+    own = own_version(build, one, component, wheel, facts)
+    version = one.version or one.named
+    if not version or not own or not (name or one.step == LD_LIBRARY_PATH):
         return None
     found, wanted = numbers(version)[:UP_TO_PATCH], numbers(own)[:UP_TO_PATCH]
     size = min(len(found), len(wanted))
@@ -116,6 +118,8 @@ def own_version(build: Build, one: Used, component: str, wheel: str, facts: Fact
 def used(build: Build, library: str, component: str, facts: Facts) -> Used | None:
     """Return the copy of a library (libcudnn) that a framework uses; None where nothing says which."""
     candidates = _candidates(build, library)
+    if not candidates and not table(build.exercise, "loaded"):
+        return None
     real = [text(one, "real") or text(one, "path") or "" for one in candidates]
     seen = [path for path in texts(build.exercise, "loaded", library) if _is_main(path, library)]
     path = seen[0] if seen else next(iter(real), None)
@@ -160,7 +164,8 @@ def evidence(build: Build, library: str, one: Used) -> Because:
 def _candidates(build: Build, library: str) -> tuple[JsonValue, ...]:
     """Return what the loader would find for the library's main file, in its order."""
     search = table(build.copy.facts, "search")
-    return next((items(search, name) for name in sorted(search) if name.startswith(f"{library}.so")), ())
+    names = [name for name in search if name.startswith(f"{library}.so")]
+    return items(search, min(names)) if names else ()
 
 
 def _is_main(path: str, library: str) -> bool:

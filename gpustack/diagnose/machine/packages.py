@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.toolchain import toolchain_toolkits as toolkits_h
 from gpustack.diagnose.machine.values import because_of, copies, table, text, version
 from gpustack.matrix.subjects import frameworks, libraries, toolkits, torch
 from gpustack.matrix.subjects.ranges import is_version, minor
-from gpustack.model.command import DISTRIBUTION, LIBRARY, either, sh
+from gpustack.model.command import DISTRIBUTION, LIBRARY, either, sh, step
 from gpustack.model.report import Because, Fix
 from gpustack.model.versions import CudaVersion
 
@@ -48,7 +48,7 @@ OF_CUDA = frozenset(
 NOT_FOUND, NOT_LOADED, BY_TENSORFLOW = "missing-library", "cannot-load-library", "missing-library-tf"
 OF_BITSANDBYTES = re.compile("bitsandbytes|CUDA SETUP", re.IGNORECASE)
 WHEEL = re.compile(r"nvidia-(?:cuda-runtime|cublas|cudnn|cufft|cusparse|cusolver|cuda-nvrtc)-cu(\d\d)")
-TOOLKIT = sh("# install the CUDA toolkit that the program was built for")
+TOOLKIT = step("install the CUDA toolkit that the program was built for")
 SYMBOL = "undefined symbol"
 LONG = 80
 GPU_BUILDS = ("onnxruntime-gpu", "ort-nightly-gpu")

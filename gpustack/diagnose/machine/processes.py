@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.values import copies, number, table, text
-from gpustack.model.command import CONTAINER, NAME, NUMBER, PID, UNIT, Command, sh
+from gpustack.model.command import CONTAINER, NAME, NUMBER, PID, UNIT, Command, sh, step
 from gpustack.model.facts import Status
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ def restart(copy: Instance) -> Command:
     if engine in {"docker", "podman"} and name:
         return sh("{engine} restart {name}", engine=NAME(engine), name=CONTAINER(name))
     if engine == "kubernetes":
-        return sh("# delete the pod that holds container {name}; its controller restarts it", name=CONTAINER(name))
+        return step("delete the pod that holds container {name}; its controller restarts it", name=CONTAINER(name))
     if job and job.isdecimal():
         return sh("scontrol requeue {job}", job=NUMBER(job))
     if unit:
         return sh("sudo systemctl restart {unit}", unit=UNIT(unit))
-    return sh("kill {pid}  # then start it again", pid=PID(pid(copy)))
+    return sh("kill {pid}", pid=PID(pid(copy)))
 
 
 def releases(copy: Instance) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from gpustack.diagnose.machine.inventory import capabilities, gpus
 from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import Command, either, sh
+from gpustack.model.command import Command, either, sh, step
 from gpustack.model.report import Because, Fix
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
@@ -95,7 +95,7 @@ class Program:
 OPENCV = Program(
     name="OpenCV",
     text="Its wheels have no CUDA, whatever they are called: build it from source.",
-    commands=(sh("# cmake -D WITH_CUDA=ON -D OPENCV_DNN_CUDA=ON, in the source of opencv and opencv_contrib"),),
+    commands=(step("in the source of opencv with opencv_contrib: `cmake -D WITH_CUDA=ON -D OPENCV_DNN_CUDA=ON`"),),
     verify=sh('python -c "import cv2; print(cv2.cuda.getCudaEnabledDeviceCount())"'),
 )
 # Source: each project's page on how it is installed or built (read 2026-11-21).
@@ -143,7 +143,7 @@ PROGRAMS = {
     "dgl": Program(
         name="DGL",
         text="On the package index DGL is for the CPU alone: its page gives the command for your torch and CUDA.",
-        commands=(sh("# take the command of https://www.dgl.ai/pages/start.html"),),
+        commands=(step("take the command of its page (https://www.dgl.ai/pages/start.html)"),),
     ),
     "lightgbm": Program(
         name="LightGBM",
@@ -158,7 +158,7 @@ PROGRAMS = {
     "sherpa-onnx": Program(
         name="sherpa-onnx",
         text="On the package index sherpa-onnx is for the CPU alone: its page gives the wheel with CUDA.",
-        commands=(sh("# take the command of https://k2-fsa.github.io/sherpa/onnx/python/install.html"),),
+        commands=(step("take the command of its page (https://k2-fsa.github.io/sherpa/onnx/python/install.html)"),),
     ),
     "opencv": OPENCV,
     "dnn module": OPENCV,
@@ -168,7 +168,7 @@ PROGRAMS = {
 
 def called(program: str) -> Program:
     """Return the program that a message calls so; of an unknown one only that it must be rebuilt."""
-    unknown = Program(name=program or "The program", commands=(sh("# build it from source, as its own page says"),))
+    unknown = Program(name=program or "The program", commands=(step("build it from source, as its own page says"),))
     return PROGRAMS.get(program.lower(), unknown)
 
 

@@ -17,7 +17,6 @@ from gpustack.model.command import (
     BUILD_TAG,
     DISTRIBUTION,
     MODULE,
-    NUMBER,
     PYTHON,
     SOME_PYTHON,
     code,
@@ -170,7 +169,7 @@ def torches(wheel: Extension, major: int, matrix: Matrix) -> tuple[Command, ...]
     """Return the command that installs the torch of this CUDA major that a wheel asks for, where one is known."""
     release = (wheel.torch or "").lstrip("=").partition("+")[0]
     tags = [one for one in wheels.builds_of(matrix, release) if one.cuda and one.cuda.major == major] if release else []
-    return (install_torch(SOME_PYTHON, release, tags[-1].tag, force=False),) if tags else ()
+    return (install_torch(SOME_PYTHON, release, tags[-1].tag),) if tags else ()
 
 
 def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Matrix) -> Fix:
@@ -192,7 +191,7 @@ def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Mat
         )
     if tags:
         torch_command = install_torch(SOME_PYTHON, release, tags[-1].tag)
-        commands.append(sh("{install}  # torch for CUDA {major}", install=torch_command, major=NUMBER(major)))
+        commands.append(torch_command)
     return Fix(
         text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
         f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",

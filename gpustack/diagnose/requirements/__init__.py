@@ -22,7 +22,13 @@ SEVERITIES = tuple(Severity)
 def outcomes(facts: Facts, matrix: Matrix) -> tuple[Outcome, ...]:
     """Return every requirement of the health table that is broken, limited or unknown."""
     machine = Machine(facts=facts, matrix=matrix)
-    return (*counts.missing(machine), *states.broken(machine), *states.siblings(machine), *events.logged(machine))
+    return (
+        *counts.missing(machine),
+        *counts.far(machine),
+        *states.broken(machine),
+        *states.siblings(machine),
+        *events.logged(machine),
+    )
 
 
 def contracts(held: Iterable[Outcome]) -> Iterator[Contract]:

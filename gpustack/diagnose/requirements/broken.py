@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import fixes, installing
+from gpustack.diagnose.change_sets import change_set
 from gpustack.diagnose.machine.inventory import from_text, gpus
 from gpustack.diagnose.machine.values import because, version
 from gpustack.diagnose.requirements.of_versions import OTHER, PAIRS, SPOKEN, Pair
@@ -133,6 +134,9 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
 def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     if how.driver:
         return fixes.driver(facts, matrix)
+    change = change_set(facts, matrix, contract.environment) if "pytorch" in {contract.from_, contract.to} else None
+    if change:
+        return installing.commands(change, facts, contract.environment)
     return (
         how.commands(facts) if how.commands else (sh("gpustack matrix plan {subject}", subject=NAME(contract.from_)),)
     )

@@ -15,6 +15,7 @@ from gpustack.diagnose.machine.values import at, copies, flag, items, number, te
 from gpustack.diagnose.requirements.states import Outcome
 from gpustack.matrix.subjects import health
 from gpustack.model.facts import Status
+from gpustack.model.report import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +27,43 @@ if TYPE_CHECKING:
 STARTS = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).{0,200}?RmInitAdapter failed", re.IGNORECASE)
 UUID = re.compile(r"GPU-[0-9A-Za-z-]*")
 UNREAD = re.compile(r"(?!NVMLError_NotSupported).")
+DATA_CENTRE = frozenset({"datacenter"})
 NAMES = {"bus": "the PCI bus", "module": "the kernel module", "nvml": "NVML", "cuda": "CUDA", "failed": "the log"}
 ENDS = {"bus": "pci-display", "module": "nvidia.ko", "nvml": "nvml", "cuda": "libcuda", "failed": "kernel-log"}
+
+
+def far(machine: Machine) -> Iterator[Outcome]:
+    """Yield each GPU that has no network card near it, where another has one: by switch, and by processor."""
+    ports = [one for one in machine.subjects("infiniband") if text(one.held, "state") == "ACTIVE"]
+    slots = machine.subjects("pci-display")
+    if not ports or not machine.is_of(ports[0], DATA_CENTRE):
+        return
+    by_node = {one.mark: number(one.held, "numa_node") for one in slots}
+    nodes = {number(one.held, "numa_node") for one in ports} - {None}
+    known = nodes and None not in by_node.values()
+    far_ = {mark for mark, node in by_node.items() if node not in nodes} if known else set()
+    below = {bridge for one in ports for bridge in texts(one.held, "bridges")[:-1]}
+    above = {one.mark: [text(held, "pci") for held in items(one.held, "bridges")][:-1] for one in slots}
+    behind = {mark for mark, bridges in above.items() if bridges and not below & set(bridges)}
+    far_ |= behind if behind != set(above) else set()
+    for one in slots if far_ != set(by_node) else ():
+        if one.mark in far_:
+            node = by_node[one.mark]
+            where = f"NUMA node {node}" if known and node not in nodes else "its PCI Express switch"
+            yield Outcome(
+                component="pci-display",
+                kind="state",
+                finding="gpu-far-from-network",
+                severity=Severity.WARNING,
+                instance=one.mark,
+                title=f"{one.title}: no network card in use at {where}; other GPUs have one near",
+                needs="a network card near it, as its siblings have",
+                found=f"none at {where}",
+                row=health.judged(machine.matrix, "pci-display.near").row,
+                grounds=(("numa_node", node), ("bridges[].pci", ", ".join(filter(None, above[one.mark])) or None)),
+                source=one.source,
+                sure=False,
+            )
 
 
 def missing(machine: Machine) -> Iterator[Outcome]:

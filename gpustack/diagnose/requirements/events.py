@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.events import APPLICATION, LINK, MEMORY, SUMMARY, chains
-from gpustack.diagnose.requirements.states import Outcome
+from gpustack.diagnose.machine.values import items, number, text, told
+from gpustack.diagnose.requirements.states import Outcome, cut
+from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.codes import xids
 from gpustack.model.report import Severity
 
@@ -23,11 +27,64 @@ WEIGHTS = {
     **dict.fromkeys(("CHECK_MECHANICALS", "CHECK_UVM", "UPDATE_SWFW", "WORKFLOW_NVLINK5_ERR"), Severity.WARNING),
     **dict.fromkeys(("RESTART_APP", "CONTACT_SUPPORT"), Severity.INFO),
 }
+AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
+FATAL = re.compile("fatal", re.IGNORECASE)  # "Non-fatal, Link 32 …" does not begin with it
 BOARD = frozenset({"hw", "pcie"})  # layers of Xids that are a fault even where the catalogue names no action
 RECOVERED = 0  # what NVML answers where no recovery is asked for
 
 
 def logged(machine: Machine) -> Iterator[Outcome]:
+    """Yield what the kernel's log says of this start and of earlier ones."""
+    yield from _now(machine)
+    yield from _before(machine)
+    yield from _switches(machine)
+
+
+def _before(machine: Machine) -> Iterator[Outcome]:
+    """Yield each Xid of a board that came in more than one start of the machine: what comes back is no accident."""
+    earlier = items(told(machine.facts, "kernel-log"), "earlier_xids")
+    if not earlier:
+        return
+    known = {one.number: one for one in xids(machine.matrix)}
+    by_mark = {one.mark: one for one in machine.subjects("gpu")}
+    now = {(chain.pci, code) for chain in chains(machine.facts) for code in chain.codes}
+    for one in earlier:
+        pci, code, starts = text(one, "pci") or "", number(one, "code") or 0, number(one, "starts") or 0
+        xid, times = known.get(code), starts + ((pci, code) in now)
+        grave = xid and code not in APPLICATION | {SUMMARY} and (code in JUDGED or _weight(xid, None) in AT_FAULT)
+        if xid and grave and times > 1:
+            again = _outcome(xid, pci, 1, by_mark.get(pci), Severity.WARNING)
+            said = f"Xid {code} at {pci} in {times} starts of the machine"
+            title = f"{again.title.partition(': ')[0]}: Xid {code}, {xid.name}, in {times} starts of the machine"
+            yield replace(again, title=title, found=said, grounds=(("earlier_xids", said),))
+
+
+def _switches(machine: Machine) -> Iterator[Outcome]:
+    """Yield the errors that NVSwitches logged (SXids), once for each switch: fatal ones end the work of all GPUs."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for one in items(told(machine.facts, "kernel-log"), "sxids"):
+        found.setdefault(text(one, "pci") or "", []).append((number(one, "code") or 0, text(one, "text") or ""))
+    for pci, said in found.items():
+        fatal = [one for one in said if FATAL.match(one[1])]
+        code, words = (fatal or said)[-1]
+        times = f", {len(said)} SXids in all" if len(said) > 1 else ""
+        yield Outcome(
+            component="nvswitch",
+            kind="event",
+            finding="nvlink-error",
+            severity=Severity.ERROR if fatal else Severity.WARNING,
+            instance=pci,
+            title=f"NVSwitch at {pci}: SXid {code}, {cut(words)}{times}",
+            needs="no SXid",
+            found=f"SXid {code} at {pci}",
+            row=health.judged(machine.matrix, "nvswitch.sxid").row,
+            grounds=(("sxids", f"SXid {code} at {pci}: {words}"),),
+            source="kernel log",
+            sure=False,
+        )
+
+
+def _now(machine: Machine) -> Iterator[Outcome]:
     """Yield each Xid of this start that asks for more than nothing, once for each GPU, with how often it came."""
     times: dict[tuple[str, int], int] = {}
     for chain in chains(machine.facts):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpustack.diagnose.machine.inventory import arch_on_bus, driver_release, gpus, loaded_release, on_windows, ours
+from gpustack.diagnose.machine.inventory import (
+    arch_on_bus,
+    driver_release,
+    from_text,
+    gpus,
+    loaded_release,
+    on_windows,
+    ours,
+)
 from gpustack.diagnose.machine.values import copies, number, status, text, told, version
 from gpustack.diagnose.requirements.edges import asked, edge, kernel_of, loaded
 from gpustack.diagnose.requirements.fits import Fit, windows_release
@@ -99,12 +107,14 @@ def _same(needs: DriverRelease, found: DriverRelease) -> Fit:
 class Kind(NamedTuple):
     """GPUs of one architecture, by its first word; ``product`` is the name of one that is merely asked about.
 
-    ``chip`` is the compute capability where that is known: Blackwell Ultra is younger than Blackwell.
+    ``chip`` is the compute capability where that is known: Blackwell Ultra is younger than Blackwell. ``listed``: the
+    driver runs one, whatever rows say.
     """
 
     arch: str
     product: str | None = None
     chip: ComputeCapability | None = None
+    listed: bool = False
 
 
 def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -114,11 +124,12 @@ def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     flavour = text(told(facts, "nvidia.ko"), "flavour")
     kinds = tuple(_kinds(facts, matrix))
     for arch in dict.fromkeys(kind.arch for kind in kinds):
-        if branch:
-            yield from _branches([kind for kind in kinds if kind.arch == arch], branch, matrix)
+        drawn = list(_branches([kind for kind in kinds if kind.arch == arch], branch, matrix)) if branch else []
         rule = matrix.flavour(arch)
         if rule and flavour in {"open", "proprietary"}:
-            yield _module(rule, arch, flavour)
+            drawn.append(_module(rule, arch, flavour))
+        works = not from_text(facts) and any(kind.listed for kind in kinds if kind.arch == arch)
+        yield from (replace(one, status=Kept.LIMITED) if works and one.status is Kept.BROKEN else one for one in drawn)
     for product in dict.fromkeys(kind.product for kind in kinds if kind.product):
         if release and not on_windows(facts):
             yield from _listed(product, release, matrix)
@@ -134,7 +145,8 @@ def _kinds(facts: Facts, matrix: Matrix) -> Iterator[Kind]:
         known = matrix.arch(gpu.capability) if gpu.capability else None
         if known and not known.embedded:
             product = text(gpu.copy.facts, "name") if asked(gpu.copy) else None
-            yield Kind(known.name.partition(" ")[0], product, gpu.capability)
+            runs = gpu.copy.status is Status.PRESENT and not asked(gpu.copy)
+            yield Kind(known.name.partition(" ")[0], product, gpu.capability, listed=runs)
 
 
 def _branch(release: DriverRelease | None, facts: Facts, matrix: Matrix) -> int | None:

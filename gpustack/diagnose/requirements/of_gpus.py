@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements.records import Record
-from gpustack.model.command import GPU, PCI, Command, sh
+from gpustack.model.command import GPU, PCI, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence
 
@@ -73,6 +73,66 @@ RECORDS: Mapping[str, Record] = {
 
         Compare the GPUs with nvidia-smi, and give the odd one the same settings and firmware as the others.""",
     ),
+    "gpu-setting-pending": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Stop the programs on it and reset it, so that the setting takes effect; or set it back.",
+        commands=_reset,
+        verify=_all,
+        needs_root=True,
+        doc="""A setting of a GPU was changed and waits for a reset.
+
+        ECC and MIG mode are stored on the board and take effect at the next reset of the GPU or start of the machine.
+        Until then the GPU runs with the old mode, and afterwards with another amount of memory or other devices than
+        programs have now: what works today may fail after the next restart.
+
+        Reset the GPU while nothing runs on it, or set the old mode again.""",
+    ),
+    "ecc-off": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Switch ECC on and reset the GPU.",
+        commands=lambda gpu: (sh("sudo nvidia-smi -e 1 -i {gpu}", gpu=GPU(gpu)), *_reset(gpu)),
+        verify=_memory,
+        needs_root=True,
+        doc="""ECC is switched off on a GPU of a data centre.
+
+        Errors of its memory then change results, and nobody notices: no counter rises and no row is replaced. On
+        GPUs with HBM it costs no memory and hardly any speed.
+
+        Switch it on (nvidia-smi -e 1) and reset the GPU.""",
+    ),
+    "gpu-prohibited": Record(
+        layer=Layer.DRIVER,
+        component="gpu",
+        remedy="Set the compute mode back to default, unless the GPU is kept out of use on purpose.",
+        commands=lambda gpu: (sh("sudo nvidia-smi -c DEFAULT -i {gpu}", gpu=GPU(gpu)),),
+        verify=_all,
+        needs_root=True,
+        doc="""The compute mode of a GPU is prohibited, so that no program can use it.
+
+        Administrators set it to take a GPU out of use. CUDA does not list it; where it is the only one, programs say
+        that all CUDA devices are busy or unavailable (error 46), or that there is none.
+
+        Set the mode back to default (nvidia-smi -c DEFAULT), or find out why it was taken out of use.""",
+    ),
+    "gpu-clocks-low": Record(
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="If nobody lowered them on purpose, set the clocks back.",
+        commands=lambda gpu: (
+            sh("sudo nvidia-smi -rac -i {gpu}", gpu=GPU(gpu)),
+            sh("sudo nvidia-smi -rgc -i {gpu}", gpu=GPU(gpu)),
+        ),
+        verify=_speed,
+        needs_root=True,
+        doc="""The clocks of a GPU are set below their default, or its memory runs slowly under load.
+
+        Somebody has set application clocks or locked the clocks (nvidia-smi -ac, -lgc, -lmc), or a tool that saves
+        power has: work takes longer, and other GPUs wait for this one.
+
+        If it was not done on purpose, set them back (nvidia-smi -rac and -rgc).""",
+    ),
     "ecc-corrected-high": Record(
         layer=Layer.HARDWARE,
         component="gpu",
@@ -124,7 +184,7 @@ RECORDS: Mapping[str, Record] = {
         "shows).",
         commands=lambda gpu: (
             sh("nvidia-smi -q -d POWER -i {gpu}", gpu=GPU(gpu)),
-            sh("# sudo nvidia-smi -pl WATTS -i {gpu}", gpu=GPU(gpu)),
+            step("set it with `sudo nvidia-smi -pl WATTS -i {gpu}`", gpu=GPU(gpu)),
         ),
         verify=_speed,
         needs_root=True,
@@ -183,6 +243,19 @@ RECORDS: Mapping[str, Record] = {
         Seat the card and its riser again, try another slot, and update the firmware of the machine.""",
     ),
     # Findings that rules yield too; their texts are there.
+    "bios-bar-setting": Record(
+        layer=Layer.HARDWARE,
+        component="pci-display",
+        remedy="Switch on Above 4G Decoding and Resizable BAR in the machine's firmware, or take pci=realloc=off off "
+        "the kernel's command line; then restart.",
+        commands=lambda gpu: (
+            sh("sudo dmesg | grep -i 'BAR '"),
+            sh("sudo lspci -vv -s {place} | grep -i region", place=PCI(gpu)),
+        ),
+        verify=_all,
+        needs_root=True,
+        needs_reboot=True,
+    ),
     "gpu-ecc-error": Record(
         layer=Layer.HARDWARE,
         component="gpu",

@@ -128,6 +128,86 @@ RECORDS: Mapping[str, Record] = {
 
         Read the kernel's log for Xids and timeouts, and look for processes in state D.""",
     ),
+    "driver-library-mismatch": Record(
+        layer=Layer.DRIVER,
+        component="nvidia-driver",
+        remedy="Bring kernel module, firmware and libraries to one release, then restart.",
+        commands=lambda _gpu: (sh("cat /proc/driver/nvidia/version"), sh("ls /lib/firmware/nvidia")),
+        verify=_listed,
+        needs_root=True,
+        needs_reboot=True,
+    ),
+    "fabric-manager-version-mismatch": Record(
+        layer=Layer.DRIVER,
+        component="nvidia-fabricmanager",
+        remedy="Restart the fabric manager while no program uses the GPUs.",
+        commands=lambda _gpu: (sh("sudo systemctl restart nvidia-fabricmanager"),),
+        verify=lambda _gpu: sh("systemctl status nvidia-fabricmanager"),
+        needs_root=True,
+    ),
+    "imex-not-ready": Record(
+        layer=Layer.DRIVER,
+        component="nvidia-imex",
+        remedy="Start the IMEX daemon on every node of the rack with the same list of nodes, and read its log.",
+        commands=lambda _gpu: (
+            sh("nvidia-imex-ctl -N"),
+            sh("sudo journalctl -b -u nvidia-imex"),
+            sh("sudo systemctl restart nvidia-imex"),
+        ),
+        verify=lambda _gpu: sh("nvidia-imex-ctl -N"),
+        needs_root=True,
+        doc="""IMEX, which shares GPU memory between the nodes of an NVLink rack, is not ready.
+
+        On GB200 and GB300 racks NVLink joins GPUs of several nodes. The IMEX daemon of each node lets them map each
+        other's memory, and a program needs one of its channels. Without it NCCL falls back to the network or fails
+        (CUDA error 800 or 801 for fabric handles).
+
+        Start nvidia-imex on every node, give all of them the same nodes_config.cfg, and let the module create a channel
+        (NVreg_CreateImexChannel0=1).""",
+    ),
+    "gpu-far-from-network": Record(
+        layer=Layer.HARDWARE,
+        component="infiniband",
+        remedy="Look at the machine's diagram of slots: seat a network card beside each group of GPUs, or find out "
+        "which card is missing.",
+        commands=lambda _gpu: (sh("nvidia-smi topo -m"), sh("lspci -tv")),
+        verify=lambda _gpu: sh("nvidia-smi topo -m"),
+        confidence=Confidence.LIKELY,
+        doc="""A GPU has no network card near it, and its siblings have.
+
+        Data between machines goes from a GPU to the card below the same PCI Express switch, or at least at the same
+        processor. A GPU without one sends everything across the link between the processors: that is slower, takes
+        bandwidth from the others, and holds back every collective of the job.
+
+        A card may be missing, in the wrong slot, or not recognised. Compare with the machine's manual.""",
+    ),
+    "clock-not-synchronised": Record(
+        layer=Layer.KERNEL,
+        component="linux-kernel",
+        remedy="Start a service that synchronises the clock: chrony, systemd-timesyncd or ptp4l.",
+        commands=lambda _gpu: (sh("timedatectl status"), sh("sudo timedatectl set-ntp true")),
+        verify=lambda _gpu: sh("timedatectl show -p NTPSynchronized"),
+        needs_root=True,
+        doc="""The clock of the machine is not synchronised with any other.
+
+        It drifts by seconds a day. Certificates and tickets are then refused, logs of several machines cannot be put in
+        order, and counters that are compared over time show wrong rates.
+
+        Start chrony, systemd-timesyncd or ptp4l, and let it reach its server.""",
+    ),
+    "open-files-low": Record(
+        layer=Layer.ENVIRONMENT,
+        component="limits",
+        remedy="Raise the limit for the user, or for the service (LimitNOFILE) or container (--ulimit nofile).",
+        commands=lambda _gpu: (sh("ulimit -Hn"), sh("ulimit -n $(ulimit -Hn)")),
+        verify=lambda _gpu: sh("ulimit -n"),
+        doc="""A process may open fewer files than programs on several GPUs need.
+
+        Each worker that loads data, each connection of NCCL and each shared tensor takes a file. Above the limit they
+        fail with "Too many open files", often hours into a run.
+
+        Raise it (ulimit -n; in services LimitNOFILE, in containers --ulimit nofile).""",
+    ),
     "host-hardware-fault": Record(
         layer=Layer.HARDWARE,
         component="linux-kernel",

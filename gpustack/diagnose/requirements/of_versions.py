@@ -183,10 +183,10 @@ PAIRS: Mapping[str, Pair] = {
         finding="pin-violated", layer=Layer.FRAMEWORK, remedy=FITTING, said_by=("oneapi-env-not-sourced",)
     ),
     "loader": Pair(
-        finding="oneapi-env-not-sourced",
-        commands=lambda _facts: (sh("source /opt/intel/oneapi/setvars.sh"),),
+        finding=OTHERWISE,
         layer=Layer.ENVIRONMENT,
-        remedy="Install the SYCL runtime that the build names, or source oneAPI's setvars.sh.",
+        remedy="Install the SYCL runtime that the build names.",
+        said_by=("oneapi-env-not-sourced",),
     ),
     "python": Pair(finding="python-version-no-wheel", layer=Layer.ENVIRONMENT, remedy=FITTING),
     "glibc": Pair(

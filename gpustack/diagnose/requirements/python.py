@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.values import copies, flag, text
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
-from gpustack.matrix.subjects import frameworks, ranges, serving, torch, training, wheel_tags
+from gpustack.matrix.subjects import frameworks, generated, ranges, serving, torch, training, wheel_tags
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
@@ -74,7 +74,8 @@ COMPILED = frozenset({"flash-attention"})  # pip compiles it where no wheel is r
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return how each component that has wheels goes with the Python that it is in, and with that one's glibc."""
     system = platform(facts) or ""
-    for component in dict.fromkeys((*WHEELS, *PACKAGES)):
+    others = (one.id for one in facts.components if any(map(asked, one.instances)))
+    for component in dict.fromkeys((*WHEELS, *PACKAGES, *others)):
         for copy in copies(facts, component):
             python = next((one for one in copies(facts, "python") if one.environment == copy.environment), None)
             if python and release(copy):
@@ -87,10 +88,11 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
     """Return the wheels of a release that were listed: of each distribution that it takes, by processor."""
-    if component not in PACKAGES or (component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu"):
+    name = PACKAGES.get(component) or (component if generated.has(matrix, component) else None)
+    if name is None or (component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu"):
         return ()
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
-    names = (PACKAGES[component], *([f"jax-cuda{plugin[1]}-plugin"] if plugin else []))
+    names = (name, *([f"jax-cuda{plugin[1]}-plugin"] if plugin else []))
     return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in names)
 
 
@@ -116,7 +118,7 @@ def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tup
     wheels, name = held.wheels, f"{minor(version)}{t}"
     span = ranges.VersionRange.parse(wheels.span) if wheels and wheels.span else None
     inside = span is None or span.holds(version)
-    own = wheels.takes(name) if wheels and held.system != ON_ARM else None
+    own = wheels.takes(name) if wheels and held.system not in {ON_ARM, "windows"} else None
     if wheels and span and (not inside or span.text.startswith("==") or not asked(held.copy)):
         yield inside, f"Python {span}", wheels.row
     if wheels and own is not None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.diagnose.requirements.python import COMPILED, ON_ARM, tagged
-from gpustack.matrix.subjects import frameworks, libraries, terms, torch
+from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
@@ -31,6 +32,9 @@ WORDS: Mapping[str, str] = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 DEVICES: Mapping[str, str] = {"nvidia": "gpu", "amd": "amd-gpu", "intel": "intel-gpu"}
 # What the package index serves as a CUDA build alone; beside a PyTorch of another maker it is a build of one's own.
 CUDA_ALONE = frozenset({"tensorflow", "vllm", "xformers", "transformer-engine", "tensorrt-llm"})
+# How a build of these goes with a library of CUDA is judged by what it was made with, not by what its wheel pins.
+MAKERS_OF_BUILDS = frozenset({"pytorch", "tensorflow", "jax", "onnxruntime"})
+LIBRARIES = frozenset({"cudnn", "nccl", "cublas", "tensorrt"})
 BEFORE_MAJORS = 11  # until then one build of a library served one minor of CUDA
 
 
@@ -41,6 +45,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         if any(asked(copy) for copy in one.instances):
             yield from _maker(one, here, facts, matrix)
     yield from _platforms(facts, matrix)
+    yield from _required(facts, matrix)
     toolkit = version(facts, TOOLKIT)
     if toolkit and numbers(toolkit) and any(asked(copy) for copy in copies(facts, TOOLKIT)):
         yield from _libraries(toolkit, facts, matrix)
@@ -50,6 +55,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return whether there are wheels for the processor, where one was named or goes with the GPU."""
     system = platform(facts) or ""
+    if system == "windows" and not facts.taken:
+        yield from _windows(facts, matrix)
     if not system.startswith("linux-") or not (facts.host.machine or system == ON_ARM):
         return
     machine = system.removeprefix("linux-")
@@ -62,6 +69,44 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
+def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return whether the index has a wheel for Windows of what is asked about; one for any platform says nothing."""
+    for one in facts.components:
+        for copy in one.instances if any(map(asked, one.instances)) else ():
+            name = generated.DISTRIBUTIONS.get(one.id, (one.id,))[0]
+            known = generated.release_of(matrix, name, copy.version or "")
+            if known and known.wheels and generated.EVERY not in known.wheels:
+                kept = Kept.OK if "windows" in known.wheels else Kept.BROKEN
+                fit = Fit(
+                    kept=kept,
+                    needs=f"a platform with a wheel: {', '.join(known.wheels)}",
+                    found="Windows",
+                    row=known.row,
+                )
+                yield edge(one.id, "machine", "platform", fit, copy.environment)
+
+
+def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return what the METADATA of each release that is asked about requires of the distributions beside it."""
+    here, found = platform(facts) or "", [(one, copy) for one in facts.components for copy in one.instances]
+    for one, copy in found:
+        python = next((other.version for it, other in found if it.id == "python"), None)
+        known = (
+            tuple(generated.of_component(matrix, one.id, copy.version or "")) if asked(copy) and copy.version else ()
+        )
+        for mine, (beside, other) in product(known, found):
+            version_ = other.version if beside.id != one.id and other.environment == copy.environment else None
+            version_ = None if one.id in MAKERS_OF_BUILDS and beside.id in LIBRARIES else version_
+            for name in generated.DISTRIBUTIONS.get(beside.id, (beside.id,)) if version_ else ():
+                span = mine.pin(name, here, python)
+                if span is not None and version_:
+                    kept = Kept.OK if span.holds(version_) else Kept.BROKEN
+                    row = mine.requiring(name, span)
+                    fit = Fit(kept=kept, needs=f"{name} {span}", found=f"{name} {version_}", row=row)
+                    kind = "torch" if beside.id == "pytorch" else "requirement"
+                    yield edge(one.id, beside.id, kind, fit, copy.environment)
+
+
 def _machines(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
     """Return the processors that a release has wheels for, where a row says so."""
     if component == "pytorch":
@@ -71,7 +116,7 @@ def _machines(component: str, copy: Instance, machine: str, matrix: Matrix) -> t
     listed = tagged(component, copy, matrix)
     if not listed or not all(listed):
         return (), None
-    machines = [tuple(name for one in wheels for name in one.machines) for wheels in listed]
+    machines = [tuple(name for one in wheels for name in one.machines if name != "windows") for wheels in listed]
     row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
     return tuple(name for name in machines[0] if all(name in held for held in machines)), row
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.values import text
+from gpustack.diagnose.requirements.checks import checks, single
 from gpustack.diagnose.requirements.paths import Member, applies, figure, matches, members, same, values
 from gpustack.matrix.subjects import health
 from gpustack.matrix.subjects.health import Limit, State, shown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST = 60  # letters of a value in a title
 SHOWN = 4  # members that a title names
+UPTIME = "uptime_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +60,10 @@ class Outcome:
 
 def broken(machine: Machine) -> Iterator[Outcome]:
     """Yield every expected state and limit that is not met, once for each row and subject."""
-    duties: tuple[State | Limit, ...] = (*health.states(machine.matrix), *health.limits(machine.matrix))
     known: dict[object, Found] = {}
-    for duty in duties:
-        for subject in machine.subjects(duty.of):
-            outcome = _held(duty, subject, machine, known)
+    for check in checks(health.states(machine.matrix), health.limits(machine.matrix)):
+        for subject in machine.subjects(check.duty.of):
+            outcome = None if check.passes(subject.held, known) else _held(check.duty, subject, machine, known)
             if outcome:
                 yield outcome
 
@@ -72,7 +73,7 @@ def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[o
     seen = [one for one in members(subject.held, duty.path, known) if not duty.members or duty.members.search(one.name)]
     if not seen:
         return None
-    bound = _bound(duty, subject) if isinstance(duty, Limit) else None
+    bound = _bound(duty, subject, machine) if isinstance(duty, Limit) else _other(duty, subject, machine)
     wrong = [one for one in seen if _wrong(duty, one.value, bound)]
     if not wrong or not applies(duty, subject, machine):
         return None
@@ -80,7 +81,7 @@ def _held(duty: State | Limit, subject: Subject, machine: Machine, known: dict[o
     worst_value = cut(worst.value)
     words = {
         "found": worst_value,
-        "bound": _plain(duty.value if isinstance(duty, Limit) and duty.value is not None else _least(duty, subject)),
+        "bound": _shown_bound(duty, subject, bound),
         "member": worst.name,
         "members": _named(wrong, duty),
         "count": len(wrong),
@@ -107,35 +108,61 @@ def _title(subject: Subject, what: str) -> str:
     return f"{subject.title}: {what}" if subject.title else what[:1].upper() + what[1:]
 
 
-def _wrong(duty: State | Limit, value: JsonValue, bound: float | None) -> bool:
+def _wrong(duty: State | Limit, value: JsonValue, bound: JsonValue) -> bool:
     if isinstance(duty, Limit):
-        measured = figure(value)
-        return measured is not None and bound is not None and duty.bad.breaks(measured, bound)
+        measured, against = figure(value), figure(bound)
+        broken = measured is not None and against is not None and duty.bad.breaks(measured, against)
+        return broken and (measured or 0.0) >= duty.least
     if value is None:
         return duty.known
     if duty.unlike and matches(duty.unlike, value):
         return True
+    if duty.equal:
+        return bound is not None and isinstance(value, bool) == isinstance(bound, bool) and value != bound
     return same(value, duty.never) or (duty.expect is not None and not same(value, duty.expect))
 
 
-def _bound(duty: Limit, subject: Subject) -> float | None:
-    least = duty.value if duty.value is not None else _least(duty, subject)
-    return None if least is None else least - duty.margin
+def _bound(duty: Limit, subject: Subject, machine: Machine) -> float | None:
+    """Return what a number is held against: a value, so many in the time since the start, or other facts."""
+    if duty.value is None:
+        least = _least(duty, subject)
+        return None if least is None else least - duty.margin
+    if duty.per is None:
+        return duty.value - duty.margin
+    since = figure(machine.fact("linux-kernel", UPTIME))
+    return duty.value * since / duty.per if since else None
 
 
-def _least(duty: State | Limit, subject: Subject) -> float | None:
-    """Return the least of the facts that bound another, those below zero or null left out."""
-    if not isinstance(duty, Limit):
+def _other(duty: State, subject: Subject, machine: Machine) -> JsonValue:
+    """Return the fact that another has to be equal to, or None where nobody knows it."""
+    if duty.equal is None:
         return None
+    if duty.equal_in:
+        return machine.fact(duty.equal_in, duty.equal.text)
+    return next(iter(values(subject.held, duty.equal)), None)
+
+
+def _least(duty: Limit, subject: Subject) -> float | None:
+    """Return the least, or the greatest, of the facts that bound another, those below zero or null left out."""
     known = [figure(one) for path in duty.bound for one in values(subject.held, path)]
-    return min((one for one in known if one is not None and one > 0), default=None)
+    found = [one for one in known if one is not None and one > 0]
+    return (max if duty.most else min)(found, default=None)
 
 
-def _wanted(duty: State | Limit, bound: float | None) -> str:
+def _shown_bound(duty: State | Limit, subject: Subject, bound: JsonValue) -> str:
+    """Return a bound as a title names it: before the margin, and a state that another fact gives as it is."""
+    if isinstance(duty, State):
+        return cut(bound)
+    return _plain(duty.value if duty.value is not None else _least(duty, subject))
+
+
+def _wanted(duty: State | Limit, bound: JsonValue) -> str:
     """Say what a row asks of its fact."""
     if isinstance(duty, Limit):
         good = {"above": "at most", "at-least": "below", "below": "at least", "at-most": "above"}
         return f"{good[duty.bad.value]} {_plain(bound)}"
+    if duty.equal:
+        return cut(bound)
     if duty.expect is not None:
         return " or ".join(map(shown, duty.expect))
     if duty.never:
@@ -171,9 +198,10 @@ def siblings(machine: Machine) -> Iterator[Outcome]:
 
 
 def _unlike(duty: Alike, group: Sequence[Subject], machine: Machine) -> Iterator[Outcome]:
-    said = [(one, known[0]) for one in group if (known := values(one.held, duty.path))]
-    if len({shown(value) for _, value in said}) > 1:  # else all are alike, which is quickly told
-        said = [(one, value) for one, value in said if applies(duty, one, machine)]
+    said = [(one, value) for one in group if (value := single(one.held, duty.path)) is not None]
+    if all(value == said[0][1] for _, value in said):
+        return  # which is quickly told of most
+    said = [(one, value) for one, value in said if applies(duty, one, machine)]
     counted = Counter(shown(value) for _, value in said)
     if len(counted) < 2:  # noqa: PLR2004 - all alike
         return

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
-from gpustack.diagnose.machine.values import at, copies, flag, number, text
+from gpustack.diagnose.machine.values import at, copies, flag, number, text, told
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 
@@ -71,6 +71,10 @@ class Machine:
         held = {"container": one.container, "virtualisation": one.virtualisation, "wsl": one.wsl}
         return {**held, "measured": not from_text(self.facts)}
 
+    def fact(self, component: str, name: str) -> JsonValue:
+        """Return a fact of the copy of a component that is in use."""
+        return at(told(self.facts, component), name)
+
     def component(self, name: str) -> Component | None:
         """Return a component of the facts."""
         return self.facts.find(name)
@@ -128,14 +132,22 @@ def _ports(machine: Machine, component: str) -> Iterator[Subject]:
         yield Subject(component=component, held=copy.facts, mark=copy.key, source=source, called=called, kind=kind)
 
 
+def _switches(machine: Machine, component: str) -> Iterator[Subject]:
+    """Yield the NVSwitches on the bus."""
+    source = _source(machine, component)
+    for copy in copies(machine.facts, component):
+        called = f"NVSwitch at {copy.key}"
+        yield Subject(component=component, held=copy.facts, mark=copy.key, source=source, called=called)
+
+
 def _library(machine: Machine, component: str) -> Iterator[Subject]:
     """Yield NVML with the slowest of each of its calls, the GPUs that it lists and that there are, and persistence."""
-    calls: dict[str, JsonValue] = {}
+    calls: dict[str, float] = {}
     for name in NVML:
         seen = machine.component(name)
         for call in seen.calls if seen else ():
-            before = calls.get(call.name)
-            calls[call.name] = max(call.seconds, before) if isinstance(before, float) else call.seconds
+            if call.seconds > calls.get(call.name, -1.0):
+                calls[call.name] = call.seconds
     listed = machine.subjects("gpu")
     kept = {one.mark or "": flag(one.held, "persistence") for one in listed}
     more: dict[str, JsonValue] = {
@@ -162,4 +174,11 @@ def _source(machine: Machine, component: str) -> str:
     return seen.source if seen else ""
 
 
-_SOURCES = {"gpu": _gpus, "nvlink": _links, "pci-display": _slots, "nvml": _library, "infiniband": _ports}
+_SOURCES = {
+    "gpu": _gpus,
+    "nvlink": _links,
+    "pci-display": _slots,
+    "nvml": _library,
+    "infiniband": _ports,
+    "nvswitch": _switches,
+}

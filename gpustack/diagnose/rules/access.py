@@ -12,7 +12,7 @@ from gpustack.diagnose.machine.messages import grounds, heard, said
 from gpustack.diagnose.machine.nodes import refused
 from gpustack.diagnose.machine.values import because, because_of, copies, items, number, table, text, texts, told
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import NAME, PATH, sh
+from gpustack.model.command import NAME, PATH, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -90,8 +90,8 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
             "users may use the GPU, open the nodes until the next start.",
             commands=(
                 sh("ls -l {named}", named=named),
-                sh("# sudo usermod -aG GROUP $USER, where that is a group for GPUs and not root"),
-                sh("# or: sudo chmod 0666 {named}", named=named),
+                step("where that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
+                step("or until the next start: `sudo chmod 0666 {named}`", named=named),
             ),
             needs_root=True,
             verify=sh("nvidia-smi"),

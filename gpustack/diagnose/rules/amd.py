@@ -224,7 +224,9 @@ def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         if (WHOLE.search(one.line) or not PARTS.search(one.line)) and not (named and _about(one) not in named)
     ]
     gfx = min(named) if named and gfx not in named and not heard(facts, *CERTAIN) else gfx
-    listed = gfx and build and build.archs and gfx not in build.archs
+    archs = texts(told(facts, "pytorch"), "archs") or (build.archs if build else ())
+    of_rocm = any(one.startswith("gfx") for one in archs)
+    listed = bool(gfx and of_rocm and gfx not in archs)
     overridden = text(table(told(facts, "environment"), "variables"), OVERRIDE)
     if heard(facts, *CERTAIN):
         yield _finding(facts, matrix, gfx, Confidence.CERTAIN)
@@ -322,7 +324,8 @@ def _finding(facts: Facts, matrix: Matrix, gfx: str | None, confidence: Confiden
     what = _what(facts)
     gpu = " ".join(part for part in (name, f"({gfx})" if gfx and name else gfx) if part) or "this AMD GPU"
     listed = list(dict.fromkeys(one.values.get("gfx", "") for one in said(facts, "tensile-list")))
-    archs = listed or (list(build.archs) if build else [])
+    printed = [one for one in texts(told(facts, "pytorch"), "archs") if one.startswith("gfx")]
+    archs = listed or printed or (list(build.archs) if build else [])
     has = f"It has code for {' '.join(archs)}." if archs else ""
     return rocm_gfx_unsupported.finding(
         title=f"{what} has no code for {gpu}",

@@ -26,7 +26,7 @@ from gpustack.diagnose.requirements.fits import arch_fit, by_ptx, ptx_too_new
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks, serving
 from gpustack.matrix.subjects import torch as wheels
-from gpustack.model.command import ARCH, DISTRIBUTION, GPU, NUMBER, PYTHON, Command, either, sh
+from gpustack.model.command import ARCH, GPU, NUMBER, PYTHON, Command, either, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
@@ -60,7 +60,7 @@ OTHERS = {
     "trt-sm-unsupported": ("TensorRT here", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     "paddle-arch": (
         "This build of PaddlePaddle",
-        "# its wheels by CUDA: https://www.paddlepaddle.org.cn/en/install/quick",
+        "# its wheels by CUDA are on its page (https://www.paddlepaddle.org.cn/en/install/quick)",
     ),
 }
 LISTS = ("arch-supported", "ggml-arch", "paddle-arch")
@@ -259,9 +259,10 @@ def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fi
         return fixes.jetson(build)
     if advised:
         tag = f"cu{advised.split()[-1].replace('.', '')}"
+        release = fixes.newest_with(tag, facts, matrix)
         return Fix(
             text=f"Install the build for CUDA {advised.strip()} ({tag}), as PyTorch itself advises.",
-            commands=(fixes.install_torch(PYTHON(None), None, tag, DISTRIBUTION("torchvision")),),
+            commands=(fixes.install_torch(PYTHON(None), release, tag),) if release else (),
             verify=fixes.TORCH_SEES,
         )
     wheel = _wheel(facts, matrix, cc)

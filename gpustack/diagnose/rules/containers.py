@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.nodes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import ADDRESS, NAME, either, sh
+from gpustack.model.command import ADDRESS, NAME, either, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -94,7 +94,7 @@ def _flag_fix(facts: Facts) -> Fix:
     named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
     kind = named or facts.host.container or ""
     return Fix(
-        text="Start the container with the GPU (docker run --gpus all; compose: deploy.resources.reservations).",
+        text=f"Start the container with the GPU: {containers.WAYS.get(kind) or containers.WAYS['docker']}.",
         commands=(containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),),
         verify=sh("nvidia-smi"),
     )
@@ -156,8 +156,17 @@ def _lost_in_text(facts: Facts) -> bool:
 
 RUNS = sh("docker run --rm --gpus all ubuntu nvidia-smi")
 NO_LIBRARY = "toolkit-needs-nvml"
+GPU_UNSEEN = "gpu-unused-said"
 OF_DRIVER = ("libdxcore", "libnvidia", "libcuda.so", "libnvoptix")
-SNAP_FAILS = (NO_LIBRARY, *TOOLKIT, "toolkit-driver-not-loaded", "no-device", "cuda-available-false", *NOT_FOUND)
+SNAP_FAILS = (
+    NO_LIBRARY,
+    *TOOLKIT,
+    "toolkit-driver-not-loaded",
+    "no-device",
+    "cuda-available-false",
+    *NOT_FOUND,
+    GPU_UNSEEN,
+)
 
 
 @rule("docker-snap", layer=Layer.CONTAINER, component="docker", severity=Severity.ERROR, from_messages=True)
@@ -197,9 +206,9 @@ def _snap_fix(*, named: bool) -> Fix:
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         commands=(
             sh("sudo snap save docker"),
-            sh("# sudo snap remove docker, when images and volumes are saved or not needed"),
-            sh(
-                "# install docker-ce from Docker's repository, and nvidia-container-toolkit: {page}",
+            step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
+            step(
+                "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
                 page=ADDRESS(CONTAINERS),
             ),
             sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),

@@ -26,8 +26,8 @@ from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh
-from gpustack.model.facts import Layer, Status
+from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh, step
+from gpustack.model.facts import Layer, Status, once
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
                 text="Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
                 commands=(
                     sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                    sh("# sudo mv {file} {off}, where no package has it", file=PATH(where), off=PATH(f"{where}.off")),
+                    step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
                 ),
                 needs_root=True,
                 verify=verify,
@@ -167,6 +167,7 @@ def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         yield _bad_finding(one, versions, facts)
 
 
+@once
 def versions_of(facts: Facts) -> Mapping[str, str]:
     """Return the version in use of each component and package, where one is known."""
     packages = table(told(facts, "packages"), "distributions")

@@ -211,7 +211,7 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         detail="Only a build for CUDA looks for NVIDIA's driver. On a GPU of another maker it computes on the CPU.",
         because=(*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
         confidence=Confidence.LIKELY,
-        fix=fixes.any_torch(build, matrix, "rocm" if maker == "amd" else "xpu"),
+        fix=fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
     )
 
 
@@ -240,7 +240,7 @@ def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
         return fixes.jetson(build)
     wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if wheel is None or what != "CUDA":
-        return fixes.any_torch(build, matrix, WORDS_KINDS.get(what, "cuda"))
+        return fixes.any_torch(build, facts, matrix, WORDS_KINDS.get(what, "cuda"))
     return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
 
 
@@ -381,10 +381,11 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     if embedded(facts):
         return fixes.jetson(build)
     if build.component == "pytorch" and not nvidia_here(facts):
-        return fixes.any_torch(build, matrix, "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda")
+        maker = "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda"
+        return fixes.any_torch(build, facts, matrix, maker)
     wheel = wheel_for_driver(build, facts, matrix) if build.component != "tensorflow" else None
     if wheel is None and (from_text(facts) or build.component == "tensorflow"):
-        return INSTALLED.get(build.component) or fixes.any_torch(build, matrix)
+        return INSTALLED.get(build.component) or fixes.any_torch(build, facts, matrix)
     return Fix(
         text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
         commands=wheel[1] if wheel else fixes.driver(facts, matrix),

@@ -28,7 +28,7 @@ from gpustack.diagnose.machine.values import because, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import DISTRIBUTION, NUMBER, requirement, sh
+from gpustack.model.command import DISTRIBUTION, NUMBER, requirement, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -267,7 +267,7 @@ def _ort_fix(wanted: int, others: list[tuple[str, Because]], facts: Facts, matri
     if cuda:
         wheel = sh("python -m pip install {cudnn}", cudnn=requirement(f"nvidia-cudnn-cu{cuda}", f"=={wanted}.*"))
     else:
-        wheel = sh("# install cuDNN {wanted}", wanted=NUMBER(wanted))
+        wheel = step("install cuDNN {wanted}", wanted=NUMBER(wanted))
     held = numbers(others[0][0])[0] if others else None
     fitting = [one for one in frameworks.onnxruntime_releases(matrix) if one.cudnn == held and cuda in {one.cuda, None}]
     feeds = [

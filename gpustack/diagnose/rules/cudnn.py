@@ -25,7 +25,7 @@ from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import VERSION, requirement, sh
+from gpustack.model.command import VERSION, requirement, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -85,7 +85,7 @@ def _old_said(facts: Facts) -> Iterator[Finding]:
                 ),
             )
             if numbers(least)[0] >= FIRST_WHEEL
-            else (sh("# install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),
+            else (step("install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),
             verify=sh("gpustack doctor --deep"),
         ),
     )
@@ -336,7 +336,7 @@ def _path_finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
 
 
 TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
-TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps  # of the running program: one folder alone")
+TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps")
 
 
 @rule("cudnn-two-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)

@@ -158,10 +158,11 @@ def _finding(facts: Facts, two: Two) -> Finding:
         because=(*two.because, *grounds(facts, "torchvision-nms", most=1)),
         confidence=two.sure,
         fix=Fix(
-            text="Uninstall torch until pip and conda know of none, delete what is left, and install it once.",
+            text="Uninstall torch until pip and conda know of none, delete what is left (the second says where), "
+            "and install it once.",
             commands=(
-                sh("python -m pip uninstall -y torch torchvision torchaudio  # until it says that none is installed"),
-                sh('python -c "import torch; print(torch.__version__, torch.__file__)"  # what is left, and where'),
+                sh("python -m pip uninstall -y torch torchvision torchaudio"),
+                sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
             ),
             verify=sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
         ),

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose import wheels
 from gpustack.diagnose.machine.extensions import (
     SERVING,
-    SOURCES,
     UNNAMED,
     Extension,
-    distribution_of,
     of_name,
     other_cuda_alone,
     unfitting,
@@ -19,32 +17,17 @@ from gpustack.diagnose.machine.extensions import (
 from gpustack.diagnose.machine.frameworks import (
     because_package,
     because_torch,
-    distributions,
     installed,
-    torch,
     torch_version,
 )
 from gpustack.diagnose.machine.linking import TORCH, demangled, symbol_owner
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
-from gpustack.diagnose.machine.values import text
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import torch as rows
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers, within
 from gpustack.model.command import (
-    ADDRESS,
     BUILD_TAG,
-    DISTRIBUTION,
-    HERE,
-    MODULE,
-    NOTHING,
-    PYTHON,
-    SOME_PYTHON,
     VERSION,
-    Command,
-    Word,
-    code,
-    either,
-    requirement,
     sh,
 )
 from gpustack.model.facts import Layer
@@ -168,7 +151,7 @@ def _vision_finding(
         ),
         row=right.row if right else made.row if made else None,
         confidence=Confidence.CERTAIN if severity is Severity.ERROR else Confidence.LIKELY,
-        fix=_vision_fix(facts, package, right, own),
+        fix=wheels.companions_fix(facts, matrix, package),
     )
 
 
@@ -208,27 +191,6 @@ def _of(right: Companions | None, package: str) -> str | None:
     return {"torchvision": right.torchvision, "torchaudio": right.torchaudio}.get(package)
 
 
-def _vision_fix(facts: Facts, package: str, right: Companions | None, cuda: str | None) -> Fix:
-    build = torch(facts)
-    tag = build.copy.build if build and build.copy.build else f"cu{cuda.replace('.', '')}" if cuda else None
-    known = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag))
-    index = known if BUILD_TAG.holds(tag) else NOTHING
-    fitting = _of(right, package)
-    pins = {"torch": right.torch, package: fitting} if right and fitting else {"torch": None, package: None}
-    wanted = [requirement(name, f"=={release}" if release else "") for name, release in pins.items()]
-    if package != "torchaudio" and text(distributions(facts), "torchaudio") and not fitting:
-        wanted.append(requirement("torchaudio"))
-    return Fix(
-        text=f"Install torch and {package} of one release, in one command, from one index.",
-        commands=(
-            sh("python -m pip uninstall -y torch {package}", package=DISTRIBUTION(package)),
-            sh("python -m pip install {wanted} {index}", wanted=wanted, index=index),
-        ),
-        verify=sh("python -c {code}", code=code("import torch, {package}", package=MODULE(package))),
-    )
-
-
-BUILT_FOR = "{python} -m pip install {torch}  # the torch that it was built for"
 PYG = (
     "python -m pip install --force-reinstall --no-deps torch-scatter torch-sparse torch-cluster torch-spline-conv"
     " -f https://data.pyg.org/whl/torch-{torch}+{tag}.html"
@@ -258,7 +220,7 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     companion = heard(facts, "torchvision-load", "torchaudio-load")  # what is missing then is missing for them
     found = [one for one in unfitting(facts, matrix) if one.extension.name not in COMPANIONS]
     found = [one for one in found if one.symbol or not companion]
-    yield from (_misfit(one, facts) for one in found)
+    yield from (_misfit(one, facts, matrix) for one in found)
     page = _other_page(facts)
     if page and not found:
         yield _of_page(page, facts)
@@ -297,7 +259,7 @@ def _of_page(page: Message, facts: Facts) -> Finding:
     )
 
 
-def _misfit(one: Unfitting, facts: Facts) -> Finding:
+def _misfit(one: Unfitting, facts: Facts, matrix: Matrix) -> Finding:
     """Return an extension that misses something of torch, by its own file or by what was said when it was loaded."""
     extension, symbol, file = one.extension, one.symbol, (one.files[0].path or "").rpartition("/")[2]
     lacks = f"torch offers no {demangled(symbol)} of this form (undefined symbol: {symbol})" if symbol else ""
@@ -317,7 +279,7 @@ def _misfit(one: Unfitting, facts: Facts) -> Finding:
         because=(*one.because(facts), *because_package(facts, extension.name), *grounds(facts, "pyg-page", most=1)),
         row=extension.row,
         confidence=Confidence.CERTAIN if symbol or one.environment else Confidence.LIKELY,
-        fix=_abi_fix(extension, release, facts, python=PYTHON(one.environment)),
+        fix=wheels.extension_fix(extension, release, facts, matrix, environment=one.environment),
     )
 
 
@@ -348,7 +310,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         detail="Its own kernels cannot be loaded: without them it is slow or fails." + _asks(extension),
         because=(because_said(message), *because_package(facts, extension.name)),
         row=extension.row,
-        fix=_abi_fix(extension, values["have"], facts, built),
+        fix=wheels.extension_fix(extension, values["have"], facts, matrix, built=built),
     )
 
 
@@ -369,42 +331,5 @@ def _abi_pinned(message: Message, package: str, facts: Facts, matrix: Matrix) ->
         because=(because_said(message), *because_torch(facts)),
         row=extension.row,
         confidence=Confidence.POSSIBLE,
-        fix=_abi_fix(extension, found, facts, needs.lstrip("=")),
-    )
-
-
-def _abi_fix(
-    extension: Extension, release: str | None, facts: Facts, built: str | None = None, python: Word = SOME_PYTHON
-) -> Fix:
-    name = extension.name
-    wanted = built or (extension.torch or "").lstrip("=")
-    plain = wanted.partition("+")[0]
-    exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
-    module = name.replace("-", "_")
-    return Fix(
-        text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
-        + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
-        commands=either(
-            *_anew(extension, release, distribution_of(name, facts), python),
-            *((sh(BUILT_FOR, python=python, torch=requirement("torch", f"=={plain}")),) if exact else ()),
-        ),
-        verify=sh("{python} -c {code}", python=python, code=code("import torch, {module}", module=MODULE(module)))
-        if module.isidentifier()
-        else sh('{python} -c "import torch"', python=python),
-    )
-
-
-def _anew(extension: Extension, release: str | None, wanted: str | None, python: Word) -> tuple[Command, ...]:
-    """Return how it is reinstalled, or built here; only in words where pip is not known to have it."""
-    torch = VERSION(release) if release else HERE
-    if wanted is None:
-        name, source = DISTRIBUTION(extension.name), SOURCES.get(extension.name)
-        if source is None:
-            return (sh("# build {name} for torch {torch}: from where it came", name=name, torch=torch),)
-        return (sh("# build {name} for torch {torch}: {source}", name=name, torch=torch, source=ADDRESS(source)),)
-    wheel = DISTRIBUTION(wanted)
-    again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)
-    return (
-        sh("{again} {wheel}  # its release for torch {torch}", again=again, wheel=wheel, torch=torch),
-        sh("{again} --no-build-isolation --no-binary {wheel} {wheel}  # built here", again=again, wheel=wheel),
+        fix=wheels.extension_fix(extension, found, facts, matrix, built=needs.lstrip("=")),
     )

@@ -189,12 +189,12 @@ def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             fix=Fix(
                 text="Rewrite the card's firmware, then switch the machine off and on.",
                 commands=(
-                    sh("sudo cat /sys/bus/pci/devices/{gpu}/survivability_mode  # what failed", gpu=PCI(copy.key)),
+                    sh("sudo cat /sys/bus/pci/devices/{gpu}/survivability_mode", gpu=PCI(copy.key)),
                     sh("sudo fwupdmgr refresh && sudo fwupdmgr update"),
                 ),
                 needs_root=True,
                 needs_reboot=True,
-                verify=sh("ls /sys/bus/pci/devices/{gpu}/survivability_mode  # must not be there", gpu=PCI(copy.key)),
+                verify=sh("ls /sys/bus/pci/devices/{gpu}/survivability_mode", gpu=PCI(copy.key)),
             ),
         )
 

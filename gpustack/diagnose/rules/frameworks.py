@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.inventory import builds, nvidia_here
 from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, text, version
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import PYTHON, Command, sh
+from gpustack.model.command import PYTHON, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
@@ -52,25 +52,28 @@ BF16 = Feature(
     name="bf16 (bfloat16)",
     needs="8.0",
     instead="Ask for fp16 (float16, half) in the place of bf16.",
-    commands=(sh("# transformers: --fp16 in the place of --bf16"), sh("# vLLM: --dtype half")),
+    commands=(step("with transformers: --fp16 instead of --bf16"), step("with vLLM: --dtype half")),
 )
 FLASH = Feature(
     name="FlashAttention-2",
     needs="8.0",
     instead="Use another attention: SDPA of PyTorch, or xFormers.",
-    commands=(sh('# transformers: attn_implementation="sdpa"'), sh("# vLLM: export VLLM_ATTENTION_BACKEND=XFORMERS")),
+    commands=(
+        step('with transformers: attn_implementation="sdpa"'),
+        step("with vLLM: `export VLLM_ATTENTION_BACKEND=XFORMERS`"),
+    ),
 )
 HOPPER = Feature(
     name="FlashAttention-3",
     needs="9.0",
     instead="Use FlashAttention-2 or SDPA of PyTorch.",
-    commands=(sh('# transformers: attn_implementation="sdpa"'),),
+    commands=(step('with transformers: attn_implementation="sdpa"'),),
 )
 FP8 = Feature(
     name="FP8",
     needs="8.9",
     instead="Take the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
-    commands=(sh("# vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
+    commands=(step("with vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
 )
 COMPILE = Feature(
     name="torch.compile (Triton)",
@@ -82,7 +85,7 @@ TENSOR = Feature(
     name="this kernel of llama.cpp",
     needs=None,
     instead="Run without what asks for it: --flash-attn needs tensor cores in most builds.",
-    commands=(sh("# llama.cpp: leave out --flash-attn (-fa)"),),
+    commands=(step("with llama.cpp: leave out --flash-attn (-fa)"),),
 )
 KINDS = {
     "ggml-kernel-needs": TENSOR,

@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, sai
 from gpustack.diagnose.machine.values import because, because_of, flag, number, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
-from gpustack.model.command import GPU, Command, sh
+from gpustack.model.command import GPU, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -105,7 +105,7 @@ def _off_bus_finding(pci: str | None, grounds: list[Because], row: Row | None, f
             "power supply and cables, slot and riser, temperature, firmware; then the board.",
             commands=(
                 sh("sudo dmesg | grep -iE 'xid|aer'"),
-                sh("# sudo poweroff, where somebody can switch it on again"),
+                step("where somebody can switch it on again: `sudo poweroff`"),
             ),
             needs_root=True,
             needs_reboot=True,
@@ -140,7 +140,10 @@ def told_ecc(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fix=Fix(
             text=f"{fixes.place(facts)}Find the GPU by its counters, stop its programs and reset it, or restart the "
             "machine. If errors come back or remapping failed, have the board exchanged.",
-            commands=(show, *(() if amd else (sh("# sudo nvidia-smi --gpu-reset -i INDEX, that of the list"),))),
+            commands=(
+                show,
+                *(() if amd else (step("with the INDEX of that list: `sudo nvidia-smi --gpu-reset -i INDEX`"),)),
+            ),
             needs_root=True,
             verify=show,
         ),

@@ -11,7 +11,7 @@ from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, items, status, table, text, texts, told
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import PATH, sh
+from gpustack.model.command import PATH, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -28,7 +28,7 @@ WEAK = ("xpu-no-devices", "ze-no-devices", "sycl-no-devices", "sycl-no-gpu-liste
 OPENCL = ("intel-opencl-icd", "intel-opencl")  # the OpenCL half of the runtime, in packages of its own
 HALVES = re.compile(r"level[-_]zero|libze[-_]?intel|libze1")
 INSTALL = {
-    "apt": sh("sudo apt-get install libze1 libze-intel-gpu1  # older releases: level-zero intel-level-zero-gpu"),
+    "apt": sh("sudo apt-get install libze1 libze-intel-gpu1"),
     "dnf": sh("sudo dnf install oneapi-level-zero intel-compute-runtime"),
     "zypper": sh("sudo zypper install level-zero intel-compute-runtime"),
     "pacman": sh("sudo pacman -S level-zero-loader intel-compute-runtime"),
@@ -47,6 +47,7 @@ def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     opencl = _opencl_alone(facts)
     here = bool(copies(facts, "intel-gpu") or on_bus(facts, "intel") or opencl) or heard(facts, "sycl-opencl-gpu")
     weak = heard(facts, *WEAK) and not heard(facts, "sycl-listed") and not heard(facts, "oneapi-library")
+    weak = weak and text(told(facts, "pytorch"), "accelerator") not in {"cuda", "cpu"}  # it has no code to ask with
     only_opencl = heard(facts, "sycl-opencl-gpu") and not heard(facts, "sycl-listed", "oneapi-library")
     if not heard(facts, MISSING, NONE, EMPTY, DEAD) and not ((weak and here) or only_opencl):
         return
@@ -105,7 +106,7 @@ def _looked_for(facts: Facts, component: str) -> Because:
 def _install(facts: Facts) -> Fix:
     return Fix(
         text="Install the GPU half of Level Zero.",
-        commands=(INSTALL.get(fixes.manager(facts) or "") or sh("# install level-zero and Intel's compute runtime"),),
+        commands=(INSTALL.get(fixes.manager(facts) or "") or step("install level-zero and Intel's compute runtime"),),
         needs_root=True,
         verify=sh("sycl-ls"),
     )

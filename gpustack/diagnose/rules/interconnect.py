@@ -28,7 +28,7 @@ from gpustack.diagnose.machine.values import (
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.matrix.subjects import gpus as products
-from gpustack.model.command import BRANCH, GPU, PCI, Command, sh
+from gpustack.model.command import BRANCH, GPU, PCI, Command, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
@@ -286,7 +286,7 @@ def _apart(facts: Facts) -> Fix:
         "Set the IOMMU to pass-through (iommu=pt) or switch it off (intel_iommu=off, amd_iommu=off), and switch ACS "
         "off in the firmware or on the bridges (setpci); not where virtual machines get GPUs. Until then set "
         "NCCL_P2P_DISABLE=1.",
-        sh("# add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub"),
+        step("add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, then `sudo update-grub`"),
         sh("sudo lspci -vvv | grep -i acsctl"),
     )
 

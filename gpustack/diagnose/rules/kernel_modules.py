@@ -12,6 +12,7 @@ from gpustack.diagnose.machine.inventory import (
     arch_on_bus,
     disk_release,
     driver_works,
+    from_text,
     listed,
     loaded_release,
     nvidia_here,
@@ -201,8 +202,9 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     if not nvidia_here(facts) or not out(facts) or missing(facts):
         return
     blocked = texts(told(facts, "nvidia.ko"), "blacklisted")
+    unbuilt = not on_disk(facts) and (not from_text(facts) or heard(facts, "module-not-found"))
     yield nvidia_module_not_loaded.finding(
-        title="NVIDIA's kernel module is not loaded" + ("" if on_disk(facts) else " and not built for this kernel"),
+        title="NVIDIA's kernel module is not loaded" + " and not built for this kernel" * unbuilt,
         detail=f"{' and '.join(blocked)} keep it from being loaded." if blocked else "",
         because=(
             because(facts, "nvidia.ko", "loaded"),

@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.inventory import PASSED_ON, gpus, loaded_release,
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import GPU, PCI, PID, Command, sh
+from gpustack.model.command import GPU, PCI, PID, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -94,7 +94,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
                 "exchanged.",
                 commands=(
                     sh("amd-smi list"),
-                    sh("# sudo amd-smi reset --gpureset --gpu INDEX, that of the list"),
+                    step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
                     sh("amd-smi bad-pages"),
                 ),
                 needs_root=True,
@@ -289,7 +289,7 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
     held = f" and still holds {used} MiB" if used else ""
     end = [sh("kill {heirs}", heirs=tuple(map(PID, heirs)))] if heirs else []
     if parent and parent != INIT:
-        end.append(sh("kill -CHLD {parent}  # asks its parent to collect it", parent=PID(parent)))
+        end.append(sh("kill -CHLD {parent}", parent=PID(parent)))
     left = f" Of its group, these still hold a GPU's node open: {', '.join(map(str, heirs))}." if heirs else ""
     return gpu_process_stuck.finding(
         instance=str(processes.pid(copy)),
@@ -324,7 +324,7 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
             commands=(
                 sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
                 LOG,
-                sh("# sudo reboot, if it stays"),
+                step("if it stays: `sudo reboot`"),
             ),
             needs_root=True,
             needs_reboot=True,
@@ -378,14 +378,27 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
     )
 
 
+# What a program says of its own work, by the kind of message.
+OWN_FAULTS = {
+    "program-out-of-memory": "The program needs more GPU memory than is free; driver and framework are not at fault",
+    "program-shapes": "The program combines tensors whose shapes do not fit; driver and framework are not at fault",
+    "program-assert": "A kernel of the program failed an assertion (an index or value out of range)",
+    "program-devices": "The program mixes tensors on different devices; driver and framework are not at fault",
+}
+
+
 @rule("application-fault", layer=Layer.APPLICATION, component="kernel-log", severity=Severity.INFO)
 def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program on a GPU failed by its own doing; the stack is well.
 
     The driver writes an Xid for faults of programs too: an address that is not mapped (31), an illegal instruction or
-    index (13), and what follows when such a program ends (43, 45). Neither GPU nor driver is at fault. Run the program
-    under compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
+    index (13), and what follows when such a program ends (43, 45). Too little free memory, tensors that do not fit and
+    assertions are the program's own as well. Neither GPU nor driver is at fault. Run the program under
+    compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
     """
+    for kind, what in OWN_FAULTS.items():
+        if heard(facts, kind):
+            yield application_fault.finding(instance=kind, title=what, because=grounds(facts, kind, most=2))
     for event in faults_of_programs(facts):
         known = matrix.xids.get(event.code)
         name = f" ({known.name})" if known else ""
@@ -413,7 +426,8 @@ def persistence_mode_off(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     with a screen on the GPU nothing needs doing.
     """
     off = [gpu for gpu in gpus(facts) if flag(gpu.copy.facts, "persistence") is False]
-    calls = [(one.id, call) for one in facts.components for call in one.calls if call.name.startswith(STARTS)]
+    asked = facts.components if off else ()
+    calls = [(one.id, call) for one in asked for call in one.calls if call.name.startswith(STARTS)]
     slow = [(component, call) for component, call in calls if call.seconds >= SLOW]
     if not off or not slow:
         return

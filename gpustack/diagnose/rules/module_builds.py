@@ -25,7 +25,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, flag, 
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules.kernel_modules import on_disk, out
 from gpustack.matrix.subjects import drivers
-from gpustack.model.command import ANY, DOTTED, NAME, PATH, Command, sh
+from gpustack.model.command import ANY, DOTTED, NAME, PATH, Command, either, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import DriverRelease
@@ -268,8 +268,10 @@ def _fix_other(facts: Facts, module: str) -> Fix:
         f"Install a release of {package} that knows this kernel, or start a kernel that it is made for. Or do without: "
         f"the kernel's own {own} drives the GPU where {package} is not installed.",
         sh("tail -n 40 /var/lib/dkms/{module}/*/build/make.log", module=NAME(module)),
-        sh("sudo apt-get remove {package}", package=NAME(package)),
-        sh("# or: sudo dnf remove {package}", package=NAME(package)),
+        *either(
+            sh("sudo apt-get remove {package}", package=NAME(package)),
+            sh("sudo dnf remove {package}", package=NAME(package)),
+        ),
     )
     return replace(fix, verify=sh("dkms status"))
 

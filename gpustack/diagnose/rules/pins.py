@@ -269,7 +269,7 @@ def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
     commands = [sh("python -m pip install {pinned}", pinned=pinned)]
     if near:
         digits = NUMBER(f"{near.major}{near.minor}")
-        commands.append(sh("export BNB_CUDA_VERSION={digits}  # a near version that it has", digits=digits))
+        commands.append(sh("export BNB_CUDA_VERSION={digits}", digits=digits))
     return Fix(
         text=f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
         f"for a CUDA that this one has.{span}",

@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, text, 
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
-from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh
+from gpustack.model.command import ADDRESS, BUILD_TAG, DOTTED, SYMBOL, Command, requirement, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -109,7 +109,7 @@ def _glibc_fix(needs: str, has: str) -> Fix:
         text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
         f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
         commands=(
-            sh("ldd --version  # the glibc of this system"),
+            sh("ldd --version"),
             sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
         ),
         verify=sh("ldd --version"),
@@ -263,7 +263,10 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
         text=f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
         commands=(
             sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
-            sh("# or: conda create -n gpu python={python} && conda activate gpu", python=DOTTED(best or "3.11")),
+            step(
+                "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
+                python=DOTTED(best or "3.11"),
+            ),
             _install(package, wanted, facts),
         ),
         verify=sh("python --version"),
@@ -274,7 +277,7 @@ def _install(package: str, wanted: str, facts: Facts) -> Command:
     """Return how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
     name = distribution_of(package.lower(), facts)
     if name is None:
-        return sh("# and install there what was asked for")
+        return step("install there what was asked for")
     tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
     asked = requirement(name, f"=={wanted}" if wanted else "")
     if tag and name.startswith("torch"):
@@ -323,9 +326,10 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=grounds(facts, LIBSTDCXX_SAYS),
         confidence=Confidence.CERTAIN,
         fix=Fix(
-            text="Install a newer libstdc++ into the environment and let it be found before the system's.",
+            text="Install a newer libstdc++ into the environment and let it be found before the system's; without "
+            "conda, upgrade the system's.",
             commands=(
-                sh("conda install -c conda-forge libstdcxx-ng  # without conda, upgrade the system's"),
+                sh("conda install -c conda-forge libstdcxx-ng"),
                 sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
             ),
             verify=sh("strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep {needs}", needs=SYMBOL(needs)),

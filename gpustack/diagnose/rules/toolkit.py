@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
-from gpustack.diagnose.machine.completing import platform
+from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
@@ -18,7 +18,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
 from gpustack.matrix.subjects import torch as torch_rows
 from gpustack.matrix.subjects.ranges import is_version, numbers
-from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh
+from gpustack.model.command import ARCH, DOTTED, NAME, NOTHING, PATH, SOME_PYTHON, Command, either, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 
@@ -128,8 +128,9 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
     commands = [sh(use, cuda=DOTTED(wanted))] if wanted and is_version(wanted) else []
     cuda = parsed(found)
     tag = _tag(facts, matrix, cuda) if cuda else None
-    if tag:
-        commands.append(fixes.install_torch(SOME_PYTHON, None, tag))
+    release = fixes.newest_with(tag, facts, matrix) if tag else None
+    if tag and release:
+        commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return Fix(
         text=f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
@@ -279,8 +280,8 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
         return Fix(
             text=f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
             commands=(
-                sh(
-                    "# name the older {name} to nvcc: -ccbin, NVCC_CCBIN, CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
+                step(
+                    "name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
                 ),
             ),
             verify=sh("nvcc --version"),
@@ -351,7 +352,7 @@ def _target_fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:
 
 def _newer(one: Target) -> tuple[Command, ...]:
     if not one.first:
-        return (sh("# install a newer CUDA toolkit"),)
+        return (step("install a newer CUDA toolkit"),)
     home = PATH(f"/usr/local/cuda-{one.first}")
     return (sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home),)
 

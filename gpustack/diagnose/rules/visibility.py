@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import GPU, NOTHING, VARIABLE, sh
+from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -68,8 +68,8 @@ def _undivided(
             text=ADVICE,
             commands=(
                 sh("sudo nvidia-smi mig {which} -lgip", which=which),
-                sh("# sudo nvidia-smi mig {which} -cgi PROFILE -C", which=which),
-                sh("# or: sudo nvidia-smi {which} -mig 0", which=which),
+                step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
+                step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
             ),
             needs_root=True,
             verify=sh("nvidia-smi -L"),

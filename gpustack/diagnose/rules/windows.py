@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.values import because, copies, number, status, te
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import is_version
-from gpustack.model.command import PATH, sh
+from gpustack.model.command import PATH, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -78,7 +78,7 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
             commands=(
                 PURGE
                 if manager(facts) in {"apt", None}
-                else sh("# remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's"),
+                else step("remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's"),
                 sh("sudo ldconfig"),
                 sh("wsl.exe --shutdown"),
             ),
@@ -252,8 +252,8 @@ def _finding(facts: Facts, release: str | None) -> Finding:
             text=f"Run TensorFlow in WSL2, which uses the GPU by the driver of Windows; or take TensorFlow {LAST}.",
             commands=(
                 sh("wsl --install"),
-                sh('python -m pip install "tensorflow[and-cuda]"  # inside WSL2'),
-                sh('# or: python -m pip install "tensorflow<2.11"  # on Windows itself: 2.10, Python 3.7 to 3.10'),
+                sh('wsl.exe -- python3 -m pip install "tensorflow[and-cuda]"'),
+                step('on Windows itself, with Python 3.7 to 3.10: `python -m pip install "tensorflow<2.11"`'),
             ),
             verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
         ),

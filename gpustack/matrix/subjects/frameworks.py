@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, version_of
-from gpustack.model.reading import key, whole
+from gpustack.model.reading import key, made, whole
 from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
 
@@ -180,6 +181,17 @@ class WheelSpan(Stated):
         return f"{name} {which} is made for CUDA {self.cuda}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CondaBuilds(Stated):
+    """The CUDA versions for which conda-forge builds one release of PyTorch for Linux."""
+
+    torch: str
+    cudas: tuple[CudaVersion, ...] = field(metadata=key("cuda"))
+
+    def __str__(self) -> str:
+        return f"conda-forge builds torch {self.torch} for CUDA {', '.join(map(str, self.cudas))}"
+
+
 def jax_releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
     """Return the releases of JAX that are known, oldest first."""
     return matrix.rows("jax", "releases", JaxRelease)
@@ -189,18 +201,27 @@ def jax_of(matrix: Matrix, version: str) -> JaxRelease | None:
     """Return the release of exactly this version, or None: one between two rows may differ from both."""
     wanted = version_of(version.partition("+")[0])
     known = jax_releases(matrix) if wanted is not None else ()
-    return next((one for one in known if version_of(one.version) == wanted), None)
+    by_hand = next((one for one in known if version_of(one.version) == wanted), None)
+    made_of = None if by_hand else generated.jax_row(matrix, version)
+    return made(made_of, JaxRelease) if made_of else by_hand
 
 
 def jax_build(matrix: Matrix, version: str, cuda: int) -> JaxBuild | None:
     """Return what a version of JAX needs in its build for a CUDA major, or None."""
     release = jax_of(matrix, version)
     builds = (one for one in matrix.rows("jax", "builds", JaxBuild) if one.cuda == cuda)
-    return next((one for one in builds if release and one.version == release.version), None)
+    by_hand = next((one for one in builds if release and one.version == release.version), None)
+    plugin = jax_plugin(matrix, version, cuda) if release and not by_hand else None
+    if plugin is None or (cudnn := plugin.requires.get("cudnn")) is None:
+        return by_hand
+    return made({**plugin.stated, "jax": version, "cuda": cuda, "cudnn": cudnn.text}, JaxBuild)
 
 
 def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
     """Return what the plugin of a release for a CUDA major requires, or None where no row states it."""
+    row = generated.plugin_row(matrix, version, cuda)
+    if row:
+        return made(row, Plugin)
     plugins = (one for one in matrix.rows("jax", "plugins", Plugin) if one.plugin == f"jax-cuda{cuda}-plugin")
     return next((one for one in plugins if one.versions.holds(version)), None)
 
@@ -258,10 +279,18 @@ def onnxruntime_releases(matrix: Matrix) -> tuple[OrtRelease, ...]:
 
 def onnxruntime_of(matrix: Matrix, version: str) -> OrtRelease | None:
     """Return what an onnxruntime-gpu (1.22.0) from the package index needs, or None."""
-    return next((one for one in onnxruntime_releases(matrix) if one.version == minor(version)), None)
+    patches = matrix.rows("onnxruntime", "patches", OrtRelease)
+    rows = {one.version: one for one in (*onnxruntime_releases(matrix), *patches)}
+    return rows.get(version.partition("+")[0]) or rows.get(minor(version))
 
 
 def onnxruntime_feeds(matrix: Matrix, version: str) -> tuple[Feed, ...]:
     """Return the builds of this onnxruntime-gpu for another CUDA."""
     feeds = matrix.rows("onnxruntime", "feeds", Feed)
     return tuple(one for one in feeds if one.version == minor(version) and one.only.holds(version))
+
+
+def on_conda_forge(matrix: Matrix, version: str, cuda: CudaVersion) -> bool:
+    """Return whether conda-forge is known to build this release for this CUDA."""
+    rows = matrix.rows("torch_wheels", "conda", CondaBuilds)
+    return any(one.torch == version and cuda in one.cudas for one in rows)

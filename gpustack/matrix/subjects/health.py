@@ -109,12 +109,17 @@ class Duty(Stated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(Duty):
-    """A fact that has one of some values, or none of some; ``known``: one that was read at all."""
+    """A fact that has one of some values, or none of some; ``known``: one that was read at all.
+
+    ``equal``: it is the same as another fact where that is known, of its own instance or of a component ``equal_in``.
+    """
 
     expect: tuple[JsonValue, ...] | None = None
     never: tuple[JsonValue, ...] = ()
     unlike: re.Pattern[str] | None = field(default=None, metadata=key("unlike", re.compile))
     known: bool = False
+    equal: Path | None = None
+    equal_in: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a row that expects nothing."""
@@ -127,17 +132,25 @@ class State(Duty):
         words = [f"is {' or '.join(map(shown, self.expect))}"] if self.expect is not None else []
         words += [f"is not {' or '.join(map(shown, self.never))}"] if self.never else []
         words += [f"is without {self.unlike.pattern}"] if self.unlike else []
+        words += [f"is as {self.equal_in} {self.equal.text}".replace("  ", " ")] if self.equal else []
         return " and ".join([*words, "is read"] if self.known else words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Duty):
-    """A number that stays on the good side of a value, or of the least of other facts less a margin."""
+    """A number that stays on the good side of a value, or of the least of other facts less a margin.
+
+    ``most``: the bound is the greatest of them. ``per``: the value is a rate, so many in these seconds, over the time
+    since the kernel started; a counter below ``least`` is no rate.
+    """
 
     bad: Side
     value: float | None = None
     bound: tuple[Path, ...] = ()
     margin: float = 0.0
+    most: bool = False
+    per: float | None = None
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a row without a bound, or with two."""
@@ -148,7 +161,9 @@ class Limit(Duty):
     def wanted(self) -> str:
         """What is wanted of the fact, in words."""
         against = " or ".join(one.text for one in self.bound) or f"{self.value:.12g}"
-        return f"is bad {self.bad.value.replace('-', ' ')} {against}{f' less {self.margin:g}' if self.margin else ''}"
+        rate = f" in {self.per:g} s, from {self.least:g} on" if self.per else ""
+        less = f" less {self.margin:g}" if self.margin else ""
+        return f"is bad {self.bad.value.replace('-', ' ')} {against}{less}{rate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +193,17 @@ class Count(Stated):
         return f"every GPU of the list {self.every} is in the list {self.among}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(Stated):
+    """What code compares, since it is about several components at once: the row says what, and where that is from."""
+
+    name: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what}"
+
+
 def states(matrix: Matrix) -> tuple[State, ...]:
     """Return every expected state."""
     return matrix.rows(TABLE, "states", State)
@@ -196,6 +222,11 @@ def alikes(matrix: Matrix) -> tuple[Alike, ...]:
 def counts(matrix: Matrix) -> tuple[Count, ...]:
     """Return every pair of lists of GPUs that are compared."""
     return matrix.rows(TABLE, "counts", Count)
+
+
+def judged(matrix: Matrix, name: str) -> Judged:
+    """Return the row of what code compares, by its name."""
+    return next(one for one in matrix.rows(TABLE, "judged", Judged) if one.name == name)
 
 
 def shown(value: JsonValue) -> str:

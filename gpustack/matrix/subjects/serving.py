@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import generated, torch
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
-from gpustack.model.reading import key
+from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
@@ -137,16 +138,23 @@ def release_of(matrix: Matrix, component: str, version: str) -> ServingRelease |
 
 
 def vllm_releases(matrix: Matrix) -> tuple[VllmRelease, ...]:
-    """Return every release of vLLM that was read, oldest first."""
-    return matrix.rows("vllm", "releases", VllmRelease)
+    """Return every release of vLLM whose requirements were read, oldest first."""
+    return tuple(_vllm(matrix, one) for one in generated.releases(matrix, "vllm") if one.requires is not None)
 
 
 def vllm_of(matrix: Matrix, version: str) -> VllmRelease | None:
     """Return the vLLM of exactly this version, or None where no row states it."""
-    wanted = version_of(version.partition("+")[0])
-    return next(
-        (one for one in vllm_releases(matrix) if wanted is not None and version_of(one.version) == wanted), None
-    )
+    known = generated.release_of(matrix, "vllm", version)
+    return _vllm(matrix, known) if known and known.requires is not None else None
+
+
+def _vllm(matrix: Matrix, known: generated.Release) -> VllmRelease:
+    """Return what a release pins, with the CUDA of the torch that the index gives for its pin."""
+    pin = known.pin("torch") or ANY
+    usual = torch.default_build(matrix, pin.text.removeprefix("==")) if pin.text.startswith("==") else None
+    cuda = str(usual.cuda) if usual and usual.cuda else None
+    held = {"version": known.version, "torch": pin.text, "python": known.python.text, "cuda": cuda}
+    return made({**known.stated, **held, "glibc": known.glibc.get("linux-x86_64")}, VllmRelease)
 
 
 def vllm_floor(matrix: Matrix, version: str) -> VllmFloor | None:

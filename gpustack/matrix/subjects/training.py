@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, version_of
-from gpustack.model.reading import key
+from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
@@ -166,13 +167,21 @@ def flash_wheels_of(matrix: Matrix, version: str) -> FlashWheels | None:
 
 def xformers(matrix: Matrix) -> tuple[TorchPin, ...]:
     """Return the torch that each release of xFormers asks for, oldest first."""
-    return matrix.rows("training", "xformers", TorchPin)
+    return tuple(pin for one in generated.releases(matrix, "xformers") if (pin := _torch_pin(one)))
 
 
 def xformers_of(matrix: Matrix, version: str) -> TorchPin | None:
     """Return the release of xFormers of exactly this version, or None where no row states it."""
-    wanted = version_of(version.partition("+")[0])
-    return next((one for one in xformers(matrix) if wanted is not None and version_of(one.version) == wanted), None)
+    known = generated.release_of(matrix, "xformers", version)
+    return _torch_pin(known) if known else None
+
+
+def _torch_pin(known: generated.Release) -> TorchPin | None:
+    pin = known.pin("torch")
+    if pin is None:
+        return None
+    held = {"origin": f"training.{known.name}", "version": known.version, "torch": pin.text}
+    return made({**known.stated, **held, "python": known.python.text}, TorchPin)
 
 
 def bitsandbytes(matrix: Matrix) -> tuple[BitsandbytesRelease, ...]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects import generated
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, numbers
-from gpustack.model.reading import key
+from gpustack.model.reading import key, made
 from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.matrix import Matrix
 
 EVERY = "any"
@@ -47,7 +50,20 @@ def tags(matrix: Matrix) -> tuple[WheelTags, ...]:
 def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]:
     """Return the wheels of one release, by processor; none where no row states them."""
     release = version.partition("+")[0]
+    known = generated.release_of(matrix, package, release)
+    if known:
+        return tuple(_generated(known))
     return tuple(one for one in tags(matrix) if one.package == package and one.versions.holds(release))
+
+
+def _generated(known: generated.Release) -> Iterator[WheelTags]:
+    for platform, pythons in known.wheels.items():
+        system, _, machine = platform.partition("-")
+        if system in {"linux", "windows", EVERY}:
+            machines = [machine or system] if system != EVERY else ["x86_64", "aarch64", "windows"]
+            held = {"package": known.name, "versions": f"=={known.version}", "machines": machines}
+            more = {"python": [*pythons], "requires_python": known.python.text}
+            yield made({**known.stated, **held, **more}, WheelTags)
 
 
 def _fits(tag: str, python: str) -> bool:

@@ -106,3 +106,23 @@ def test_whatever_a_program_or_a_file_says(text: str) -> None:
     files = {ROWS[MANAGER]["pid"]: text, ROWS[MANAGER]["settings"][0]: text}
     seen = look(MANAGER, files, commands={PROGRAM: "", f"{PROGRAM} --version": text})
     assert seen["path"] == PROGRAM
+
+
+IMEX = "nvidia-imex"
+TRAY = {"/proc/driver/nvidia/gpus/0008:01:00.0/information": "Model: \t\t NVIDIA GB200\n"}
+
+
+@pytest.mark.parametrize(
+    ("printed", "domain"),
+    [("Nodes From\\To  0\nDomain State: UP\n", "UP"), ("Domain State: DEGRADED\n", "DEGRADED"), ("?", None)],
+)
+def test_imex_tells_its_domain_its_channels_and_whether_this_machine_needs_it(printed: str, domain: str | None) -> None:
+    files = {**TRAY, **running(9, IMEX), "/dev/nvidia-caps-imex-channels/channel0": ""}
+    seen = look(IMEX, files, commands={"nvidia-imex-ctl -N": printed})
+    assert (seen["running"], seen["needed"], seen["channels"], seen["domain"]) == (True, True, 1, domain)
+
+
+def test_imex_that_does_not_run_has_no_domain_and_is_not_needed_outside_of_a_rack() -> None:
+    alone = {"/proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H200\n"}
+    assert look(IMEX, alone) is None
+    assert look(IMEX, TRAY) == {"key": IMEX, "status": "absent", "needed": True, "channels": 0}

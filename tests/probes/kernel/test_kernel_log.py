@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,34 @@ def test_what_the_machines_own_hardware_reports_is_kept() -> None:
         "Modules linked in: [Hardware Error]",
     ]
     assert LOG["sift"]([(1.0, line) for line in lines])["hardware_errors"] == lines[:2]
+
+
+BOOT, BEFORE = "0b7c9e1a-0000-4000-8000-000000000001", "11111111111111111111111111111111"
+EARLIER = "journalctl _TRANSPORT=kernel -g NVRM: Xid -n 200 -o json --no-pager -q"
+
+
+def entry(boot: str, text: object) -> str:
+    return json.dumps({"_BOOT_ID": boot, "MESSAGE": text})
+
+
+def test_xids_of_earlier_starts_are_counted_by_start() -> None:
+    lost = "NVRM: Xid (PCI:0000:41:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    rows = [
+        entry(BEFORE, lost),
+        entry(BEFORE, lost),
+        entry("2" * 32, lost),
+        entry(BOOT.replace("-", ""), lost),
+        entry("3" * 32, [78, 86]),
+        "{broken",
+        "[]",
+    ]
+    files = {"/dev/kmsg": kmsg("x"), "/proc/sys/kernel/random/boot_id": f"{BOOT}\n", "/var/log/journal/ab/system": ""}
+    seen = LOG["probe"](ToldHost(files, commands={EARLIER: "\n".join(rows)}))
+    assert seen["earlier_xids"] == [{"pci": "0000:41:00.0", "code": 79, "starts": 2}]
+    late = ToldHost(files, commands={EARLIER: TimeoutError("journalctl gave no answer")})
+    assert LOG["probe"](late)["earlier_xids"] == []
+
+
+def test_where_no_journal_is_kept_nothing_is_asked_of_earlier_starts() -> None:
+    files = {"/dev/kmsg": kmsg("x"), "/proc/sys/kernel/random/boot_id": f"{BOOT}\n"}
+    assert LOG["probe"](ToldHost(files))["earlier_xids"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from typing import Any
 
 import pytest
@@ -190,3 +191,44 @@ def test_what_decides_how_fast_the_processors_are_is_told() -> None:
     assert [look(files)[name] for name in names] == [True, "powersave", "acpi-cpufreq", "hpet"]
     assert [look()[name] for name in names] == [None] * 4
     assert look({"/proc/sys/kernel/numa_balancing": "0\n"})["numa_balancing"] is False
+
+
+class Clock:
+    """A C library whose adjtimex says that the clock is off by so much, and whether it is synchronised."""
+
+    def __init__(self, answer: int, microseconds: int = 0, status: int = 0) -> None:
+        self.answer, self.microseconds, self.status = answer, microseconds, status
+
+    def adjtimex(self, held: Any) -> int:  # noqa: ANN401 - a buffer
+        said = held.raw[:24] + self.microseconds.to_bytes(8, sys.byteorder) + bytes(8)
+        held.raw = (said + self.status.to_bytes(4, sys.byteorder)).ljust(208, b"\0")
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("said", "synchronised", "error"),
+    [(Clock(0, 250_000), True, 0.25), (Clock(5, 16_000_000, 0x40), False, 16.0), (Clock(-1), None, None)],
+)
+def test_a_clock_says_whether_it_is_synchronised_and_how_far_it_may_be_off(
+    said: Clock, synchronised: object, error: object
+) -> None:
+    seen = look(libraries={"libc.so.6": said})
+    assert seen["clock"] == {"synchronised": synchronised, "max_error_s": error}
+
+
+def test_a_system_without_that_library_says_nothing_of_its_clock() -> None:
+    assert look()["clock"] == {"synchronised": None, "max_error_s": None}
+
+
+def test_errors_of_the_memory_are_counted_for_each_controller() -> None:
+    counts = {"mc0/ce_count": "12\n", "mc0/ue_count": "0\n", "mc1/ce_count": "garbage", "power/control": "auto"}
+    seen = look({f"/sys/devices/system/edac/mc/{name}": said for name, said in counts.items()})
+    assert seen["edac"] == [
+        {"controller": "mc0", "corrected": 12, "uncorrected": 0},
+        {"controller": "mc1", "corrected": None, "uncorrected": None},
+    ]
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("86400.25 99.0\n", 86400.25), ("soon", None), ("", None)])
+def test_the_time_since_the_start_is_a_number_or_nothing(said: str, seconds: float | None) -> None:
+    assert look({"/proc/uptime": said})["uptime_s"] == seconds

@@ -1,0 +1,103 @@
+"""The command that packs what a vendor's support asks for: report."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.cli.examining import alone, read, taken, without_secrets
+from gpustack.cli.options import Deep, Origins, Pythons, Timeout, writable
+from gpustack.errors import UsageError
+from gpustack.model import writing
+from gpustack.report import renderer
+
+if TYPE_CHECKING:
+    from gpustack.model.bench import BenchReport
+    from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.report import Report
+
+LOG = "kernel-log"
+EVENTS = {"xids": "Xid", "sxids": "SXid"}
+ABOUT = """What gpustack recorded of one machine, for whoever helps with it.
+
+Host and user names, addresses, serial numbers, UUIDs and secrets were taken out of every file.
+
+report.txt     the report in full: the verdict, the fix, the stack, all evidence
+report.md      the same in 40 lines, for an issue
+report.json    the same for programs
+snapshot.json  the recorded facts; `gpustack doctor --from snapshot.json` judges them again
+log.txt        the lines of the kernel's log, and of the texts that were given, that matter
+"""
+BENCH = "bench.json     the figures of gpustack bench\n"
+
+
+def report(
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the bundle goes.")] = Path(
+        "gpustack-report.zip"
+    ),
+    origins: Origins = None,
+    bench: Annotated[
+        Path | None, typer.Option("--bench", metavar="FILE", help="Add this saved report of gpustack bench.")
+    ] = None,
+    deep: Deep = False,
+    pythons: Pythons = None,
+    timeout: Timeout = None,
+) -> None:
+    """Pack a redacted snapshot, the report, and the lines of the log that matter into one file for support."""
+    from gpustack.diagnose.engine import judge
+    from gpustack.matrix import Matrix
+    from gpustack.snapshots.saved import read as saved
+
+    if str(output) == "-":
+        raise UsageError("a bundle is a zip file: name one, such as -o bundle.zip")
+    writable(output)
+    alone({"--from": origins, "--python": pythons, "--deep": deep})
+    matrix = Matrix()
+    measured = without_secrets(saved(bench), wanted=True) if bench else None
+    facts = read(origins, matrix, timeout) if origins else taken(pythons, timeout, deep=deep)
+    hidden = without_secrets(facts, wanted=True, here=not origins)
+    writing.write(output, _packed(_files(hidden, judge(hidden, matrix), measured)))
+    typer.echo(f"gpustack: {output} was written: names, serials, UUIDs and addresses were taken out", err=True)
+
+
+def _files(facts: Facts, judged: Report, bench: BenchReport | None) -> Mapping[str, str]:
+    """Return each file of the bundle by its name."""
+    files = {
+        "README.txt": ABOUT + (BENCH if bench else ""),
+        "report.txt": renderer("text")(judged, verbose=2, width=120),
+        "report.md": renderer("markdown")(judged),
+        "report.json": renderer("json")(judged),
+        "snapshot.json": renderer("json")(facts),
+        "log.txt": "".join(f"{line}\n" for line in dict.fromkeys(_log(facts))),
+    }
+    return {**files, "bench.json": renderer("json")(bench)} if bench else files
+
+
+def _log(facts: Facts) -> Iterator[str]:
+    """Yield the lines that were recognised in the kernel's log and in texts that were given."""
+    found = facts.find(LOG)
+    for name, held in (found.facts if found else {}).items():
+        yield from _lines(name, held if isinstance(held, tuple) else ())
+    yield from (one.line for one in facts.messages if one.line)
+
+
+def _lines(name: str, held: tuple[JsonValue, ...]) -> Iterator[str]:
+    for one in held:
+        if isinstance(one, Mapping) and name in EVENTS:
+            yield f"{EVENTS[name]} ({one.get('pci')}): {one.get('code')}, {one.get('text')}"
+        elif isinstance(one, str):
+            yield one
+
+
+def _packed(files: Mapping[str, str]) -> bytes:
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, text in files.items():
+            bundle.writestr(name, text.encode("utf-8", "replace"))
+    return packed.getvalue()

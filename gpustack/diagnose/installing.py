@@ -1,0 +1,99 @@
+"""What to type to install packages into one Python: with pip, uv, Poetry or Pixi, as the environment is managed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.model.command import (
+    ADDRESS,
+    BUILD_TAG,
+    NOTHING,
+    PYTHON,
+    SOME_PYTHON,
+    Command,
+    Word,
+    requirement,
+    sh,
+    step,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpustack.diagnose.change_sets import ChangeSet
+    from gpustack.model.facts import Facts
+
+TORCH_INDEX = "https://download.pytorch.org/whl"
+ON_INDEX = ("torch", "torchvision", "torchaudio", "xformers")  # what PyTorch's own index has
+# Packages that the index has as source, or as wheels of no torch in particular: without --no-build-isolation their
+# build does not find the torch that is here ("No module named 'torch'").
+FROM_SOURCE = frozenset({"flash-attn", "mamba-ssm", "causal-conv1d", "deepspeed", "natten", "gsplat"})
+BUILT = "--force-reinstall --no-deps --no-build-isolation"
+INDEX = sh("--index-url")
+# By a part of the path of its Python: who manages an environment.
+MANAGERS = (("/.pixi/envs/", "pixi"), ("/pypoetry/virtualenvs/", "poetry"))
+
+
+def manager(facts: Facts, environment: str | None) -> str:
+    """Return who installs into a Python: pip, uv, poetry or pixi."""
+    found = next((one for part, one in MANAGERS if part in (environment or "").replace("\\", "/")), None)
+    kind = next((one.kind for one in facts.environments if one.python == environment), "")
+    return found or ("uv" if kind in {"uv", "uv tool"} else "pip")
+
+
+def install(facts: Facts, environment: str | None, wanted: Sequence[Word], *more: Word | Command) -> Command:
+    """Return the command that installs distributions into a Python, in one go; ``more`` are options for pip and uv."""
+    python = PYTHON(environment)
+    program = manager(facts, environment)
+    if program == "uv":
+        at = sh("--python {python}", python=python) if python != SOME_PYTHON else NOTHING
+        return sh("uv pip install {at} {wanted} {more}", at=at, wanted=wanted, more=more)
+    if program == "poetry" and not any(more):
+        return sh("poetry add {wanted}", wanted=wanted)
+    if program == "pixi" and not any(more):
+        return sh("pixi add --pypi {wanted}", wanted=wanted)
+    return sh("{python} -m pip install {wanted} {more}", python=python, wanted=wanted, more=more)
+
+
+def commands(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[Command, ...]:
+    """Return the commands that make a set of changes: all its wheels in one, then what is built against them."""
+    wheels = {name: version for name, version in change.pins.items() if name not in FROM_SOURCE}
+    other = any(name not in ON_INDEX for name in wheels)
+    plain = change.usual and "torch" in change.moves
+    local = "" if plain else f"+{change.tag}"
+    wanted = tuple(
+        requirement(name, f"=={version}{local if name in ON_INDEX[:3] else ''}") for name, version in wheels.items()
+    )
+    kind = sh("--extra-index-url") if other else INDEX
+    page = (index(change.tag, kind),) if local else ()
+    built = tuple(
+        sh(
+            "{install} {options}",
+            install=install(facts, environment, (requirement(name, f"=={change.pins[name]}"),)),
+            options=sh(BUILT),
+        )
+        for name in change.pins
+        if name in FROM_SOURCE
+    )
+    kept = manager(facts, environment) in {"poetry", "pixi"}
+    note = (step("write the same releases into the project's own file, or its next lock undoes this"),) if kept else ()
+    return (install(facts, environment, wanted, *page), *built, *(note if page else ()))
+
+
+def index(tag: str | None, option: Command = INDEX) -> Command:
+    """Return the option that names PyTorch's own index of a build."""
+    return sh("{option} {index}/{tag}", option=option, index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag))
+
+
+def words(change: ChangeSet, held: Mapping[str, str]) -> str:
+    """Return in words what a set of changes changes, and what it leaves as it is."""
+    moved = [f"{name} {held[name]} to {change.pins[name]}" for name in change.moves if name in held]
+    kept = [f"{name} {version}" for name, version in change.pins.items() if name not in change.moves]
+    stay = f" {listed(kept)} {'stays' if len(kept) == 1 else 'stay'}." if kept else ""
+    new = listed([f"{name} {version}" for name, version in change.pins.items()])
+    return f"Change {listed(moved)} in one command.{stay}" if moved else f"Install {new} in one command."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them."""
+    return ", ".join(names[:-1]) + (" and " if names[1:] else "") + names[-1] if names else ""

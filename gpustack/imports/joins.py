@@ -1,0 +1,86 @@
+"""Facts of different lines and texts joined: what each says alone, and what they say together of one machine."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpustack.matrix.subjects.serving import release_of, vllm_of
+from gpustack.model.facts import Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpustack.imports.gathered import Gathered
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import JsonValue
+
+PINNED = re.compile(r"==(\d[\w.]*)$")
+NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
+RUNNING = re.compile(r"/lib/modules/([2-9]\.\d[\w.+~-]*)")
+
+
+def join(into: Gathered, matrix: Matrix) -> None:
+    """Take in what follows from several facts together; what a text says outright stands."""
+    into.strength = Strength.MESSAGE
+    for one in JOINS:
+        one(into, matrix)
+    into.strength = Strength.PRINTED
+
+
+def _served(into: Gathered, matrix: Matrix) -> None:
+    """Take in the PyTorch that a server's release requires, where nothing says which is here."""
+    for server in ("vllm", "sglang"):
+        version = into.version(server)
+        known = into.fact("packages", "distributions")
+        if not version or into.knows("pytorch") or (isinstance(known, dict) and "torch" in known):
+            continue
+        row = vllm_of(matrix, version) if server == "vllm" else release_of(matrix, server, version)
+        pin = PINNED.match(str(row.torch)) if row else None
+        if row and row.cuda and pin:
+            source = f"what {server} {version} requires"
+            into.tell("pytorch", source, version=pin[1], cuda=str(row.cuda), accelerator="cuda")
+
+
+def _other_maker(into: Gathered, _matrix: Matrix) -> None:
+    """Take in that a PyTorch for CUDA finds no GPU, where a program asked it for one of Intel's."""
+    asked = next((one for one in into.messages if one.kind == "xpu-no-devices"), None)
+    if asked and into.fact("pytorch", "accelerator") == "cuda":
+        into.tell("pytorch", asked.origin, available=False)
+
+
+def _no_devices(into: Gathered, _matrix: Matrix) -> None:
+    """Take in that the driver counts no GPU, and the flavour of its module where only the file on disk is known."""
+    said = next((one for one in into.messages if one.kind == "smi-no-devices"), None)
+    if said and into.knows("nvidia.ko"):  # NVML starts only where the module is in memory
+        into.tell("nvml", said.origin, gpu_count=0)
+        into.tell("nvidia.ko", said.origin, loaded=True, flavour=into.fact("nvidia.ko", "flavour_on_disk"))
+
+
+def _out(into: Gathered, _matrix: Matrix) -> None:
+    """Take in that the module is not in memory, and for which other kernel it was built."""
+    said = [one for one in into.messages if one.kind in NOT_LOADED and one.values.get("module", "nvidia") == "nvidia"]
+    inside = any(into.host.get(name) for name in ("container", "wsl"))
+    if not said or inside or into.fact("nvidia.ko", "loaded") or into.knows("kernel-log"):
+        return
+    origin, into.strength = said[0].origin, said[0].strength
+    for one in said:
+        running = one.values.get("needs", "").partition(" ")[0] or _folder(one.values.get("folder", ""))
+        if running and not into.version("linux-kernel"):
+            into.tell("linux-kernel", origin, version=running)
+        into.tell("nvidia.ko", origin, loaded=False, vermagic=one.values.get("found"))
+    kernels = [str(copy.facts.get("kernel")) for copy in into.copies.get("dkms", {}).values() if _is_nvidia(copy.facts)]
+    if kernels and into.version("linux-kernel") not in kernels:
+        into.tell("nvidia.ko", origin, vermagic=kernels[-1])
+
+
+def _is_nvidia(facts: Mapping[str, JsonValue]) -> bool:
+    return str(facts.get("module")).startswith("nvidia") and facts.get("state") == "installed"
+
+
+def _folder(path: str) -> str | None:
+    found = RUNNING.match(path)
+    return found[1] if found else None
+
+
+JOINS: tuple[Callable[[Gathered, Matrix], None], ...] = (_served, _other_maker, _no_devices, _out)

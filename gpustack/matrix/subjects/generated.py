@@ -1,0 +1,183 @@
+"""Releases of distributions as the package index has them: a generated table each, read when it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers, version_of
+from gpustack.model.reading import key
+from gpustack.model.report import Row
+from gpustack.model.rows import Stated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+
+EVERY = "any"
+PLUGIN = "jax-cuda{}-plugin"
+NAME = re.compile(r"[a-z0-9-]+")
+PYTHONS = tuple(f"3.{number}" for number in range(6, 16))
+# The distributions that a component is, where they are called otherwise; the first is the one that people name.
+DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "pytorch": ("torch",),
+    "flash-attention": ("flash-attn", "flash-attn-4"),
+    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
+    "jax": ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin"),
+    "cudnn": ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13"),
+    "nccl": ("nvidia-nccl-cu12", "nvidia-nccl-cu13"),
+    "cublas": ("nvidia-cublas-cu12", "nvidia-cublas"),
+}
+MACHINES: Mapping[str, Mapping[str, str]] = {
+    "linux-x86_64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "x86_64"},
+    "linux-aarch64": {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": "aarch64"},
+    "windows": {"platform_system": "Windows", "sys_platform": "win32", "platform_machine": "AMD64"},
+}
+
+
+def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    return {name: tuple(pythons.split()) for name, pythons in said.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Release(Stated):
+    """One release: its wheels as Pythons by platform, and what they require of what the matrix knows (PEP 508).
+
+    ``requires`` is None where no METADATA was read, since there is only a source archive.
+    """
+
+    version: str
+    wheels: Mapping[str, tuple[str, ...]] = field(metadata=key("wheels", _split))
+    python: VersionRange = ANY
+    date: str | None = None
+    glibc: Mapping[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] | None = None
+    on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    yanked: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The distribution."""
+        return self.table.rpartition("/")[2]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The distributions that it requires somewhere."""
+        every = (*(self.requires or ()), *(one for held in self.on.values() for one in held))
+        return tuple(dict.fromkeys(match[0] for one in every if (match := NAME.match(one))))
+
+    def __str__(self) -> str:
+        there = ", ".join(f"{name} for Python {' '.join(pythons)}" for name, pythons in self.wheels.items())
+        yanked = f"; withdrawn: {self.yanked}" if self.yanked else ""
+        return f"{self.name} {self.version} has wheels on {there or 'no platform'}{yanked}"
+
+    def requiring(self, name: str, span: VersionRange) -> Row:
+        """Return the row as a report cites it for what it requires of another distribution."""
+        text = f"{self.name} {self.version} requires {name} {span}"
+        return Row(table=self.table, text=text, source=self.source, checked=self.checked)
+
+    def pin(
+        self, name: str, platform: str = "linux-x86_64", python: str | None = None, extra: str = ""
+    ) -> VersionRange | None:
+        """Return what it requires of a distribution on a platform and Python; None: nothing, or it was not read.
+
+        Without a Python, it is what all that the wheels are for require alike.
+        """
+        said = self.on.get(platform, self.requires)
+        if not said or platform not in MACHINES:
+            return None
+        pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
+        found = {_joined(said, name, {**MACHINES[platform], "extra": extra, **_versions(one)}) for one in pythons}
+        return VersionRange(next(iter(found)) or "") if len(found) == 1 and None not in found else None
+
+    def _pythons(self, platform: str) -> tuple[str, ...]:
+        held = self.wheels.get(platform) or self.wheels.get(EVERY, ())
+        named = tuple(dict.fromkeys(one.removesuffix("t") for one in held if one[-1].isdigit() or one[-1] == "t"))
+        return named or tuple(one for one in PYTHONS if self.python.holds(f"{one}.99")) or PYTHONS
+
+
+def table(distribution: str) -> str:
+    """Return the name of the table of a distribution."""
+    return f"generated/{distribution}"
+
+
+def has(matrix: Matrix, distribution: str) -> bool:
+    """Return whether there is a table of a distribution."""
+    return matrix.has(table(distribution))
+
+
+def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
+    """Return every release of a distribution, oldest first; none where no table was made of it."""
+    return matrix.rows(table(distribution), "releases", Release) if has(matrix, distribution) else ()
+
+
+def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
+    """Return the release of exactly this version, or None where no row states it."""
+    wanted = version_of(version.partition("+")[0])
+    there = releases(matrix, distribution) if wanted is not None else ()
+    return next((one for one in there if version_of(one.version) == wanted), None)
+
+
+def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
+    """Yield the releases of this version of the distributions that a component is."""
+    for name in DISTRIBUTIONS.get(component, (component,)):
+        found = release_of(matrix, name, version)
+        if found:
+            yield found
+
+
+def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
+    """Return a release of JAX as a row, by its plugins: their CUDA majors and Python; None where none was read."""
+    there = {cuda: release_of(matrix, PLUGIN.format(cuda), version) for cuda in (12, 13)}
+    plugins = {cuda: one for cuda, one in there.items() if one and one.wheels}
+    if (first := next(iter(plugins.values()), None)) is None:
+        return None
+    held = {"jax": first.version, "cuda": [*plugins], "requires_python": first.python.text}
+    return {**first.stated, **held, "glibc": first.glibc.get("linux-x86_64")}
+
+
+def plugin_row(matrix: Matrix, version: str, cuda: int) -> Mapping[str, object] | None:
+    """Return what a release of JAX's plugin requires of CUDA's parts as a row; None where it was not read."""
+    known = release_of(matrix, PLUGIN.format(cuda), version)
+    if known is None or not known.requires:
+        return None
+    parts = {name: known.pin(name, extra="with-cuda") for name in known.names if name.startswith("nvidia-")}
+    requires = {_part(name): span.text for name, span in parts.items() if span}
+    return {**known.stated, "plugin": known.name, "versions": f"=={known.version}", "requires": requires}
+
+
+def _part(distribution: str) -> str:
+    """Return a distribution as rows name the part of CUDA: nvidia-cuda-runtime-cu12 is cudart."""
+    name = re.sub(r"^nvidia-(?:cuda-)?|-cu\d+$", "", distribution)
+    return "cudart" if name == "runtime" else name
+
+
+def _versions(python: str) -> Mapping[str, str]:
+    full = f"{python}.{99 if numbers(python)[2:] == () else numbers(python)[2]}"
+    return {
+        "python_version": python,
+        "python_full_version": full,
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "os_name": "posix",
+        "platform_release": "",
+        "platform_version": "",
+        "implementation_version": full,
+    }
+
+
+def _joined(said: tuple[str, ...], name: str, environment: Mapping[str, str]) -> str | None:
+    """Return the ranges of all requirements on a distribution that hold in an environment; None where none does."""
+    from packaging.requirements import Requirement  # noqa: PLC0415 - a report may need none
+
+    spans = []
+    for one in said:
+        if not one.startswith(name):
+            continue
+        requirement = Requirement(one)
+        if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate(dict(environment))):
+            spans.append(str(requirement.specifier))
+    return ",".join(filter(None, spans)) if spans else None

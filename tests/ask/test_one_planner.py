@@ -1,0 +1,95 @@
+"""The doctor, ``matrix why`` and ``matrix plan`` advise the same first for the same facts: they have one planner."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.ask import answering
+from gpustack.ask.given import Given
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.machine.completing import complete
+from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cuda
+from gpustack.matrix.subjects import torch as rows
+from gpustack.model.matrix_answer import Change
+from tests.ask.test_agreement import BUILDS, RELEASES
+from tests.build import MATRIX, on, torch
+from tests.diagnose.test_rules import recorded
+from tests.recorded import facts_of
+from tests.wide import WIDE, sample
+from tools import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.model.facts import Facts
+
+IDS = ("driver-too-old-for-cuda-build", "arch-not-in-build")
+SEED, DRAWN = 20261122, 400 if WIDE else 80
+CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
+
+
+def of_the_doctor(facts: Facts) -> str | None:
+    """Return the PyTorch that the doctor advises to install, where its build is what is wrong."""
+    for one in judge(facts, MATRIX).findings:
+        found = re.search(r"torch==[\w.]+\+\w+", " ".join(one.fix.commands)) if one.fix and one.id in IDS else None
+        if found:
+            return found[0]
+    return None
+
+
+def of_the_matrix(name: str, facts: Facts) -> str | None:
+    """Return the PyTorch that a question to the matrix is answered with, of that which is here."""
+    (build,) = (one for one in builds(complete(facts, MATRIX)) if one.component == "pytorch")
+    version = (build.copy.version or "").partition("+")[0]
+    answer = getattr(answering, name)([f"torch=={version}+{build.copy.build}"], Given(), facts, MATRIX)
+    kinds = {Change.WHEEL, Change.VERSION}
+    return next((one.subject for one in answer.alternatives if one.kind in kinds), None)
+
+
+def plain(facts: Facts) -> bool:
+    """Return whether a machine has one PyTorch of a release that the matrix knows, and its GPU and driver are known."""
+    known = complete(facts, MATRIX)
+    here = [one for one in builds(known) if one.component == "pytorch"]
+    return (
+        len(here) == 1
+        and here[0].copy.build is not None
+        and rows.release_of(MATRIX, here[0].copy.version or "") is not None
+        and bool(capabilities(known) and driver_cuda(known, MATRIX))
+    )
+
+
+def drawn() -> Iterator[tuple[str, Facts]]:
+    """Yield machines of a PyTorch, a driver and a GPU, drawn by the seed."""
+    luck = random.Random(SEED)  # noqa: S311 - a published order, no secret
+    linux = [one for one in BUILDS if one.platform == "linux-x86_64" and one.accelerator == "cuda" and one.archs]
+    for _ in range(DRAWN):
+        build, branch, card = luck.choice(linux), luck.choice(RELEASES), luck.choice(CARDS)
+        highest = branch.cuda.major * 1000 + branch.cuda.minor * 10
+        installed = torch(build.version, build.tag, str(build.cuda), archs=[str(one) for one in build.archs])
+        yield f"{build.version}+{build.tag} {branch.last} {card}", on(str(branch.last), highest, installed, cc=card)
+
+
+def everywhere() -> Iterator[tuple[str, Facts]]:
+    yield from drawn()
+    yield from (("recorded", facts) for facts in recorded() if plain(facts))
+    told = [one for one in cases.every() if one.root_cause in IDS]
+    yield from ((one.id, facts) for one in sample(told, 3) if plain(facts := facts_of(one)))
+
+
+@pytest.mark.timeout(0 if WIDE else 240)
+def test_the_doctor_and_the_matrix_advise_the_same_first() -> None:
+    asked = 0
+    other = []
+    for name, facts in everywhere():
+        doctor = of_the_doctor(facts)
+        if doctor is not None:
+            asked += 1
+            matrix = {of_the_matrix("why", facts), of_the_matrix("plan", facts)}
+            if matrix != {doctor}:
+                other.append(f"{name}: {doctor}, {matrix}")
+    assert asked >= DRAWN // 4
+    assert not other, "\n".join(other)

@@ -1,0 +1,115 @@
+"""Packages that are bound to torch change together: one command with every pin, and nothing left behind that broke."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpustack.diagnose import installing
+from gpustack.diagnose.change_sets import change_set
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.machine.completing import complete
+from gpustack.imports import load
+from gpustack.matrix import Matrix
+from gpustack.model.facts import Environment, Facts, Host
+
+if TYPE_CHECKING:
+    from gpustack.model.report import Fix, Report
+
+MATRIX = Matrix()
+SMI = """| NVIDIA-SMI {driver}             Driver Version: {driver}     CUDA Version: {cuda}     |
+|   0  {name}          On  |   00000000:1B:00.0 Off |                    0 |
+| N/A   30C    P0             71W /  700W |       1MiB /  81559MiB |      0%      Default |
+"""
+
+
+def pasted(listed: str, name: str = "NVIDIA H100 80GB HBM3", driver: str = "570.133.20", cuda: str = "12.8") -> Facts:
+    lines = "".join(f"{one.replace('==', ' ' * 8)}\n" for one in listed.split())
+    text = f"{SMI.format(name=name, driver=driver, cuda=cuda)}\nPackage           Version\n----------- -------\n{lines}"
+    return complete(load(["-"], io.BytesIO(text.encode()), MATRIX), MATRIX)
+
+
+def report(listed: str, *machine: str) -> Report:
+    return judge(pasted(listed, *machine), MATRIX)
+
+
+def fixes(made: Report, *ids: str) -> list[Fix]:
+    return [one.fix for one in made.findings if one.fix and one.id in ids]
+
+
+def test_vllm_beside_another_torch_is_one_change_set() -> None:
+    """The torch goes back to the one that vLLM was compiled for, and what already fits it stays."""
+    made = report("torch==2.9.0 torchvision==0.23.0 torchaudio==2.8.0 vllm==0.11.0")
+    found = fixes(made, "torch-torchvision-mismatch", "pin-violated", "extension-abi-mismatch")
+    assert found
+    wanted = "python -m pip install torch==2.8.0 torchvision==0.23.0 torchaudio==2.8.0 vllm==0.11.0"
+    assert {one.commands for one in found} == {(wanted,)}
+    assert "stay" in found[0].text
+
+
+def test_two_packages_that_torch_left_behind_follow_it_together() -> None:
+    (advice, *others) = fixes(
+        report("torch==2.9.0 torchvision==0.23.0 torchaudio==2.8.0"), "torch-torchvision-mismatch"
+    )
+    assert "torchvision==0.24.0+cu128 torchaudio==2.9.0+cu128" in advice.commands[0]
+    assert all(one.commands == advice.commands for one in others)
+
+
+@pytest.mark.parametrize(
+    ("listed", "pins"),
+    [
+        # Not the newest bitsandbytes, which would replace torch 2.1
+        ("torch==2.1.2 torchvision==0.16.2 bitsandbytes==0.50.2", {"torch": "2.1.2", "bitsandbytes": "0.45.5"}),
+        ("torch==2.4.1 torchvision==0.19.1 xformers==0.0.30", {"torch": "2.4.1", "xformers": "0.0.28.post1"}),
+        ("torch==2.1.2 torchvision==0.16.2 flash-attn==2.8.3", {"torch": "2.1.2", "flash-attn": "2.7.4"}),
+        ("torch==2.9.0 vllm==0.11.0 torchvision==0.24.0 torchaudio==2.9.0 xformers==0.0.33.post1", {"vllm": "0.11.2"}),
+    ],
+)
+def test_an_extension_comes_in_the_release_that_fits_the_torch_beside_it(listed: str, pins: dict[str, str]) -> None:
+    facts = pasted(listed)
+    change = change_set(facts, MATRIX)
+    assert change is not None
+    assert {name: change.pins[name] for name in pins} == pins
+    typed = installing.commands(change, facts, None)
+    assert all(f"{name}=={version}" in " ".join(typed) for name, version in change.pins.items())
+    assert all("--no-build-isolation" in one for one in typed if "flash-attn" in one)
+
+
+def test_nothing_changes_where_all_fits() -> None:
+    assert change_set(pasted("torch==2.9.0 torchvision==0.24.0 torchaudio==2.9.0 vllm==0.11.2"), MATRIX) is None
+
+
+@pytest.mark.parametrize(
+    ("python", "kind", "start"),
+    [
+        ("/home/u/app/.venv/bin/python", "uv", "uv pip install --python /home/u/app/.venv/bin/python torch=="),
+        ("/home/u/.cache/pypoetry/virtualenvs/app/bin/python", "venv", "poetry add torch=="),
+        ("/home/u/app/.pixi/envs/default/bin/python", "conda", "pixi add --pypi torch=="),
+        ("/opt/venv/bin/python", "venv", "/opt/venv/bin/python -m pip install torch=="),
+    ],
+)
+def test_packages_are_installed_as_the_environment_is_managed(python: str, kind: str, start: str) -> None:
+    change = change_set(pasted("torch==2.9.0 vllm==0.11.0"), MATRIX)
+    assert change is not None
+    facts = Facts(taken="", host=Host(), environments=(Environment(python=python, kind=kind),))
+    assert installing.commands(change, facts, python)[0].startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("name", "driver", "cuda", "wanted"),
+    [
+        ("NVIDIA H100 80GB HBM3", "470.256.02", "11.4", "torch==2.5.1+cu118"),
+        ("NVIDIA A100-SXM4-40GB", "470.256.02", "11.4", "torch==2.5.1+cu118"),
+    ],
+)
+def test_a_torch_that_does_not_run_here_takes_its_companions_along(
+    name: str, driver: str, cuda: str, wanted: str
+) -> None:
+    made = report("torch==2.5.1 torchvision==0.20.1 torchaudio==2.5.1", name, driver, cuda)
+    (advice,) = fixes(made, "arch-not-in-build", "driver-too-old-for-cuda-build")
+    (command,) = [one for one in advice.commands if "torch==" in one]
+    assert wanted in command
+    assert "torchvision==0.2" in command
+    assert "torchaudio==2." in command

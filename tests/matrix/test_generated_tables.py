@@ -1,0 +1,212 @@
+"""Generated tables: made the same from the same index, complete, and what the matrix answers with."""
+
+from __future__ import annotations
+
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpustack.ask import answering
+from gpustack.ask.given import Given
+from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import generated, torch
+from gpustack.matrix.subjects.ranges import version_of
+from gpustack.model.matrix_answer import Compatibility, MatrixAnswer
+from tools.matrix.__main__ import GENERATED, main
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MATRIX = Matrix()
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pip leaves files open
+TABLES = sorted(path.stem for path in GENERATED.glob("*.toml"))
+LINUX = "platform_system == 'Linux' and platform_machine == 'x86_64'"
+WHEELS = {
+    "demo-1.0.0-cp310-cp310-manylinux2014_x86_64.whl": ("torch==2.0.0", f"nvidia-cudnn-cu12==9.1.0.70; {LINUX}"),
+    "demo-1.0.0-cp310-cp310-manylinux2014_aarch64.whl": ("torch==2.0.1",),
+    "demo-1.1.0-cp38-abi3-manylinux_2_28_x86_64.whl": ("torch==2.1.0", "requests"),
+    "demo-1.1.0-cp314-cp314t-win_amd64.whl": ("torch==2.1.0",),
+    "demo-1.2.0rc1-py3-none-any.whl": ("torch",),
+    "demo-2.0.0-py3-none-any.whl": (
+        "numpy<2; python_version < '3.12'",
+        "numpy>=2; python_version >= '3.12'",
+        "Torch>=2",
+        "cupy; extra == 'gpu'",
+    ),
+}
+OLD = tuple(f"0.{number}.0" for number in range(1, 10))
+SOURCES = (*(f"demo-{one}.tar.gz" for one in OLD), "demo-1.0.0.tar.gz")
+
+
+def indexed(folder: Path) -> Path:
+    """Return a folder that pip takes for an index: one distribution, whose page says which file was withdrawn."""
+    page = folder / "demo"
+    page.mkdir(parents=True)
+    links = []
+    for name, requires in WHEELS.items():
+        version = name.split("-")[1]
+        lines = [
+            "Metadata-Version: 2.1",
+            "Name: demo",
+            f"Version: {version}",
+            *(f"Requires-Dist: {one}" for one in requires),
+        ]
+        with zipfile.ZipFile(page / name, "w") as wheel:
+            wheel.writestr(f"demo-{version}.dist-info/METADATA", "\n".join(lines) + "\n")
+        yanked = ' data-yanked="broken"' if version == "1.1.0" else ""
+        links.append(f'<a href="{name}" data-requires-python="&gt;=3.8"{yanked}>{name}</a>')
+    for name in SOURCES:
+        (page / name).write_bytes(b"")
+        links.append(f'<a href="{name}">{name}</a>')
+    (page / "index.html").write_text(f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>", "utf-8")
+    return folder
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a table that was made of a recorded index, through pip's own settings."""
+    monkeypatch.setenv("PIP_INDEX_URL", indexed(tmp_path / "index").as_uri())
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    known = 'since = "2022-01-01"\ndistributions = [{ name = "demo" }, { name = "torch" }]\n'
+    (tmp_path / "known.toml").write_text(known, "utf-8")
+    assert run(tmp_path, "demo") == 0
+    return tmp_path
+
+
+def run(folder: Path, *tables: str) -> int:
+    places = ("--folder", folder / "generated", "--distributions", folder / "known.toml", "--cache", folder / "cache")
+    return main([*tables, "--date", "2026-11-22", *map(str, places)])
+
+
+def test_a_table_has_every_final_release_and_what_its_wheels_require(made: Path) -> None:
+    rows = {
+        row["version"]: row for row in tomllib.loads((made / "generated" / "demo.toml").read_text("utf-8"))["releases"]
+    }
+    assert list(rows) == [*OLD, "1.0.0", "1.1.0", "2.0.0"]
+    assert rows["0.9.0"] == {"version": "0.9.0", "wheels": {}}
+    assert rows["1.0.0"]["wheels"] == {"linux-x86_64": "3.10", "linux-aarch64": "3.10"}
+    assert rows["1.0.0"]["glibc"] == {"linux-x86_64": "2.17", "linux-aarch64": "2.17"}
+    assert [one.split(";")[0] for one in rows["1.0.0"]["requires"]] == ["nvidia-cudnn-cu12==9.1.0.70", "torch==2.0.0"]
+    assert rows["1.0.0"]["on"] == {"linux-aarch64": ["torch==2.0.1"]}
+    assert rows["1.1.0"]["wheels"] == {"linux-x86_64": "3.8+", "windows": "3.14t"}
+    assert rows["1.1.0"]["requires"] == ["torch==2.1.0"]  # nothing in the matrix is about requests
+    assert rows["1.1.0"]["yanked"] == "broken"
+    assert rows["2.0.0"]["wheels"] == {"any": "any"}
+
+
+def test_ten_rows_that_were_deleted_come_back_byte_for_byte(made: Path) -> None:
+    path = made / "generated" / "demo.toml"
+    whole = path.read_text("utf-8")
+    lines = whole.splitlines(keepends=True)
+    rows = [one for one in lines if one.startswith("  { version")]
+    lost = rows[1:11]
+    assert len(lost) == 10
+    path.write_text("".join(one for one in lines if one not in lost), "utf-8")
+    assert run(made, "coverage") == 1
+    assert run(made, "demo") == 0
+    assert path.read_text("utf-8") == whole
+    assert run(made) == 0
+    assert path.read_text("utf-8") == whole
+
+
+def test_coverage_names_what_is_missing_and_what_was_never_read(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(made, "coverage") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"demo +12 rows of +12 releases, 100.0%, up to 2.0.0\n", said)
+    assert re.search(r"torch +not read", said)
+    path = made / "generated" / "demo.toml"
+    path.write_text(re.sub(r'  \{ version = "1.1.0".*\n', "", path.read_text("utf-8")), "utf-8")
+    assert run(made, "coverage") == 1
+    assert "91.7%, up to 2.0.0; missing: 1.1.0" in capsys.readouterr().out
+
+
+def test_a_distribution_that_the_index_does_not_have_is_one_line(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(made, "torch") == 1
+    assert capsys.readouterr().err.startswith("torch: ")
+    assert not (made / "generated" / "torch.toml").exists()
+
+
+def test_markers_decide_what_a_release_requires_on_a_python_and_a_platform(made: Path) -> None:
+    matrix = Matrix(made)
+    two, one = generated.release_of(matrix, "demo", "2.0.0"), generated.release_of(matrix, "demo", "1.0.0")
+    assert one
+    assert two
+    assert str(two.pin("numpy", python="3.11")) == "<2"
+    assert str(two.pin("numpy", python="3.13t")) == ">=2"
+    assert two.pin("numpy") is None  # it depends on the Python
+    assert str(two.pin("torch")) == ">=2"
+    assert two.pin("cupy") is None
+    assert str(two.pin("cupy", extra="gpu")) == "any version"
+    assert str(one.pin("torch", "linux-aarch64")) == "==2.0.1"
+    assert one.pin("nvidia-cudnn-cu12", "linux-aarch64") is None
+    assert str(one.pin("nvidia-cudnn-cu12")) == "==9.1.0.70"
+    assert generated.release_of(matrix, "demo", "0.9.0").pin("torch") is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_shipped_tables_are_whole(name: str) -> None:
+    rows, table = generated.releases(MATRIX, name), MATRIX.table(generated.table(name))
+    versions = [version_of(one.version) for one in rows]
+    assert versions == sorted(versions, key=lambda one: one or version_of("0"))  # type: ignore[arg-type,return-value]
+    assert len(set(versions)) == len(versions)
+    assert table["index_seen"] == rows[-1].version
+    assert table["distribution"] == name
+    assert all((one.requires is not None) == bool(one.wheels) for one in rows if set(one.wheels) - {"windows"})
+
+
+def test_hand_made_rows_of_torch_say_the_same_as_the_index() -> None:
+    made = {one.version: one for one in generated.releases(MATRIX, "torch")}
+    by_hand = {one.version: one for one in torch.releases(MATRIX)}
+    assert set(made) == set(by_hand)
+    for version, one in made.items():
+        pythons = [python for python in one.wheels["linux-x86_64"] if not python.endswith("t")]
+        assert pythons == list(by_hand[version].pythons), version
+        assert ("windows" in one.wheels) == any(name.startswith("windows") for name in by_hand[version].wheels), version
+
+
+WORKS, FAILS, UNKNOWN = Compatibility.COMPATIBLE, Compatibility.INCOMPATIBLE, Compatibility.UNKNOWN
+
+
+def why(*texts: str, **given: str) -> MatrixAnswer:
+    return answering.why(texts, Given(**given), None, MATRIX)
+
+
+@pytest.mark.parametrize(
+    ("texts", "given", "verdict"),
+    [
+        (("torch==2.5.1",), {"python": "3.13", "machine": "aarch64"}, FAILS),
+        (("torch==2.5.1",), {"python": "3.12", "machine": "aarch64"}, WORKS),
+        (("torch==2.5.1",), {"python": "3.13", "os": "windows"}, FAILS),
+        (("torch==2.5.1",), {"python": "3.13"}, WORKS),
+        (("torch==2.8.0", "triton==3.4.0"), {}, WORKS),
+        (("vllm==0.9.2", "torch==2.6.0"), {}, FAILS),
+        (("vllm==0.9.1", "torch==2.7.0"), {}, WORKS),
+        (("vllm==0.9.2", "xformers==0.0.31"), {}, FAILS),
+        (("vllm==0.9.2", "numba==0.61.2"), {"python": "3.9"}, FAILS),
+        (("vllm==0.9.2", "numba==0.61.2"), {"python": "3.10"}, WORKS),
+        (("vllm==0.9.2",), {"os": "windows"}, FAILS),
+        (("xformers==0.0.30", "torch==2.7.0"), {}, WORKS),
+        (("xformers==0.0.30", "torch==2.7.1"), {}, FAILS),
+        (("numba==0.61.0", "numpy==2.1.3"), {}, WORKS),
+        (("numba==0.61.0", "numpy==2.2.0"), {}, FAILS),
+        (("numba==0.66.0",), {"python": "3.14t"}, WORKS),
+        (("numba==0.61.0",), {"python": "3.13", "os": "windows"}, WORKS),
+        (("jax==0.4.30", "cudnn==8.9.7"), {}, FAILS),
+        (("jax==0.4.30", "cudnn==9.1.0"), {}, WORKS),
+        (("jax==0.12.0", "cuda==12.1"), {}, Compatibility.LIMITED),
+        (("numba==0.999", "numpy==2.0"), {}, UNKNOWN),
+        (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
+    ],
+)
+def test_what_the_index_says_is_what_the_matrix_answers(
+    texts: tuple[str, ...], given: dict[str, str], verdict: Compatibility
+) -> None:
+    answer = why(*texts, **given)
+    assert answer.verdict is verdict, [one.text for one in answer.reasons]

@@ -1,0 +1,153 @@
+"""New public threads: taken in, split by repository into what is built with and what is held out, and measured.
+
+Nobody reads the held-out half while building: what is right there was right of machines that nobody had worked on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpustack.diagnose.engine import judge
+from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.rulebook import rules
+from gpustack.imports import load_texts
+from gpustack.model.facts import Layer
+from gpustack.model.report import Health, Severity
+from tools.cases import Case, every, put
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+NEEDED = frozenset({"id", "source", "root_cause", "inputs"})
+WELL = "none-"
+FEW = 3
+
+
+def read(path: Path) -> Iterator[Case]:
+    """Yield the threads of a file, or of all files in a folder: JSON lists of objects with what a case has.
+
+    ``id``, ``source`` (owner/repository#number), ``root_cause`` and ``inputs`` (a text by its name) have to be there.
+    Raises ValueError, naming the file, for anything else.
+    """
+    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        held = json.loads(file.read_text("utf-8"))
+        for row in held if isinstance(held, list) else [held]:
+            yield _case(row, file)
+
+
+def _case(row: Mapping[str, Any], file: Path) -> Case:
+    missing = NEEDED - row.keys()
+    if missing:
+        raise ValueError(f"{file}: a thread without {', '.join(sorted(missing))}")
+    cause, inputs = row["root_cause"], row["inputs"]
+    if not (inputs and all(isinstance(text, str) and text.strip() for text in inputs.values())):
+        raise ValueError(f"{file}: {row['id']} has no texts")
+    if "#" not in row["source"]:
+        raise ValueError(f"{file}: {row['id']} names no thread as owner/repository#number")
+    rule, record = rules().get(cause), RECORDS.get(cause)
+    if not (rule or record or cause.startswith(WELL)):
+        raise ValueError(f"{file}: {row['id']} has the cause {cause}, which no finding has")
+    layer = rule.layer if rule else record.layer if record else Layer.APPLICATION
+    return Case(
+        root_cause=cause,
+        id=row["id"],
+        source=row["source"],
+        input_form=row.get("input_form", "mixed"),
+        layer=row.get("layer", layer.value),
+        layer_also=tuple(row.get("layer_also", ())),
+        must_mention=tuple(row.get("must_mention", ())),
+        false_alarms=tuple(row.get("false_alarms", ())),
+        fix=row.get("fix", ""),
+        confidence=row.get("confidence", "medium"),
+        decidable=row.get("decidable", "yes"),
+        inputs={name: text if text.endswith("\n") else f"{text}\n" for name, text in inputs.items()},
+    )
+
+
+def held_out(case: Case, known: Iterable[str]) -> bool:
+    """Return whether a new thread is held out: by its repository's name, where none of it was built with before."""
+    return case.repository not in set(known) and sha256(case.repository.encode()).digest()[-1] % 2 == 1
+
+
+def take(path: Path) -> Counter[str]:
+    """Take in new threads; return how many went into which half, and how many were there already."""
+    known = [one.repository for one in every()]
+    threads = {one.source for half in (False, True) for one in every(held_out=half)}
+    taken: Counter[str] = Counter()
+    for case in read(path):
+        if case.source in threads:
+            taken["known"] += 1
+            continue
+        out = held_out(case, known)
+        put(case, held_out=out)
+        threads.add(case.source)
+        taken["held out" if out else "to build with"] += 1
+    return taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a diagnosis of threads came to; ``likeliest`` counts the cause first of root causes and then candidates."""
+
+    sick: int
+    root: int
+    likeliest: int
+    three: int
+    mute: int
+    frequent: int  # that the three causes which are most frequent in the recorded cases would have named
+    healthy: int
+    said_healthy: int
+    alarms: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The figures on a line."""
+        return (
+            f"{self.sick} sick: first cause {_part(self.likeliest, self.sick)} (as root cause {self.root}), among the "
+            f"first three {_part(self.three, self.sick)}, silent {self.mute}; always naming the three most frequent "
+            f"causes {_part(self.frequent, self.sick)}. {self.healthy} healthy: said so {self.said_healthy}, alarms "
+            f"{len(self.alarms)}"
+        )
+
+
+def measure(cases: Sequence[Case], matrix: Matrix) -> Figures:
+    """Judge cases as ``doctor --from`` does, and count."""
+    common = [cause for cause, _ in Counter(one.root_cause for one in every() if not one.healthy).most_common(FEW)]
+    count: Counter[str] = Counter()
+    alarms = []
+    for case in cases:
+        report = judge(load_texts(case.files, matrix), matrix)
+        roots = report.verdict.root_causes
+        if case.healthy:
+            count["healthy"] += 1
+            count["said healthy"] += report.verdict.status is Health.HEALTHY
+            if roots or any(one.severity is Severity.ERROR for one in report.findings):
+                alarms.append(case.id)
+            continue
+        named = list(dict.fromkeys((*roots, *(one.id for one in report.candidates))))
+        count["sick"] += 1
+        count["root"] += roots[:1] == (case.root_cause,)
+        count["first"] += named[:1] == [case.root_cause]
+        count["three"] += case.root_cause in named[:FEW]
+        count["mute"] += not named
+        count["frequent"] += case.root_cause in common
+    return Figures(
+        sick=count["sick"],
+        root=count["root"],
+        likeliest=count["first"],
+        three=count["three"],
+        mute=count["mute"],
+        frequent=count["frequent"],
+        healthy=count["healthy"],
+        said_healthy=count["said healthy"],
+        alarms=tuple(alarms),
+    )
+
+
+def _part(number: int, whole: int) -> str:
+    return f"{number} ({number / whole:.0%})" if whole else f"{number}"

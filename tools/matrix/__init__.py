@@ -1,0 +1,1 @@
+"""The programs that write ``compat-matrix/generated/`` from primary sources."""

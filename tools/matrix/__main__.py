@@ -1,0 +1,77 @@
+"""Write generated tables, ``python -m tools.matrix [TABLE...]``, or say what they cover, ``… coverage``.
+
+``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched.
+
+A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
+of ``distributions.toml``. The index is the one that pip is set to use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tools.matrix import coverage, fatbin, index, releases
+
+GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
+    parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
+    parser.add_argument("tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, or code")
+    parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
+    parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
+    parser.add_argument(
+        "--date", default=datetime.now(timezone.utc).date().isoformat(), help="the day they are checked"
+    )
+    parser.add_argument("--cache", type=Path, help="where METADATA that was read is kept")
+    given = parser.parse_args(arguments)
+    known = releases.distributions(given.distributions)
+    with index.opened(given.cache) as source:
+        if given.tables == ["coverage"]:
+            return coverage.main(known, given.folder, source)
+        if given.tables[:1] == ["code"]:
+            return max(_code(one, source) for one in given.tables[1:])
+        there = [one for one in known if (given.folder / f"{one}.toml").exists()]
+        wanted = list(known) if given.tables == ["all"] else given.tables or there
+        strange = [one for one in wanted if one not in known]
+        if strange:
+            parser.error(f"{strange[0]} is not in {given.distributions.name}")
+        return max([_write(known[one], known, source, given.folder, given.date) for one in wanted], default=0)
+
+
+def _write(
+    one: releases.Distribution, known: Mapping[str, releases.Distribution], source: index.Index, folder: Path, date: str
+) -> int:
+    try:
+        text = releases.table(one, known, source, date)
+    except index.NotReadError as error:
+        print(f"{one.name}: {error}", file=sys.stderr)
+        return 1
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{one.name}.toml").write_text(text, "utf-8")
+    print(f"{one.name}: {text.count('{ version = ')} releases")
+    return 0
+
+
+def _code(asked: str, source: index.Index) -> int:
+    """Print the GPU code in the wheel of a release for Linux x86-64: how often each target is in its libraries."""
+    name, _, version = asked.partition("==")
+    wheels = [one for one in source.files(name) if releases.is_linux_wheel(one.filename, version)]
+    if not wheels:
+        print(f"{asked}: the index has no wheel of it for Linux x86-64", file=sys.stderr)
+        return 1
+    with source.opened(wheels[-1], index.LARGE) as archive:
+        found = fatbin.listed(archive)
+    print(
+        f"{wheels[-1].filename}: {', '.join(f'{target} {count}' for target, count in found.items()) or 'no GPU code'}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""How much of what is on the index the generated tables have: rows against releases, distribution by distribution."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.matrix.index import NotReadError
+from tools.matrix.releases import Distribution, listed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from tools.matrix.index import Index
+
+LEAST = 0.99  # of the releases that the index has
+
+
+def main(known: Mapping[str, Distribution], folder: Path, index: Index) -> int:
+    """Print one line for each distribution; return 1 where a table has less than it should."""
+    worst, read = 1.0, 0
+    for name, one in known.items():
+        path = folder / f"{name}.toml"
+        if not path.exists():
+            print(f"{name:30} not read: no table was made of it")
+            continue
+        table = tomllib.loads(path.read_text("utf-8"))
+        rows = {row["version"] for row in table["releases"]}
+        try:
+            there = listed(one, index)
+        except NotReadError as error:
+            print(f"{name:30} {len(rows):4} rows; {error}")
+            worst = 0.0
+            continue
+        missing = [version for version in there if version not in rows]
+        share = 1 - len(missing) / len(there) if there else 1.0
+        worst, read = min(worst, share), read + 1
+        more = f"; missing: {' '.join(missing)}" if missing else ""
+        print(
+            f"{name:30} {len(rows):4} rows of {len(there):4} releases, {share:6.1%}, up to {table['index_seen']}{more}"
+        )
+    print(f"{read} of {len(known)} distributions have a table; the least covered has {worst:.1%}")
+    return int(worst < LEAST)

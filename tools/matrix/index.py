@@ -1,0 +1,105 @@
+"""The package index that pip is set to use, read by pip's own code: files of a distribution, and members of a wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from packaging.utils import canonicalize_name
+from pip._internal.commands import create_command
+from pip._internal.exceptions import PipError
+from pip._internal.index.collector import LinkCollector, parse_links
+from pip._internal.models.link import Link
+from pip._internal.network.lazy_wheel import HTTPRangeRequestUnsupported, LazyZipOverHTTP
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from pip._internal.cli.req_command import RequirementCommand
+    from pip._internal.network.session import PipSession
+
+METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+CHUNK = 1 << 18  # bytes of one range
+LARGE = 1 << 24  # the same where a whole library is read
+
+
+class NotReadError(Exception):
+    """A source did not answer, or not in the way that was expected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """The first index of pip's settings; nothing is installed, and what was read of a wheel is kept in a folder."""
+
+    session: PipSession
+    collector: LinkCollector
+    cache: Path
+
+    def files(self, name: str) -> tuple[Link, ...]:
+        """Return all files of a distribution; raises NotReadError where the index does not answer."""
+        base = self.collector.search_scope.index_urls[0].rstrip("/")
+        try:
+            page = self.collector.fetch_response(Link(f"{base}/{canonicalize_name(name)}/"))
+        except PipError as error:
+            raise NotReadError(f"{name}: {error}") from error
+        if page is None:
+            raise NotReadError(f"the index has no {name}")
+        return tuple(parse_links(page))
+
+    def metadata(self, wheel: Link) -> str:
+        """Return the METADATA of a wheel: the index's copy where it has one, else a range of the wheel's bytes."""
+        kept = self.cache / f"{wheel.hash or wheel.filename}.metadata"
+        if not kept.exists():
+            text = self._metadata(wheel)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(text, "utf-8")
+        return kept.read_text("utf-8")
+
+    def _metadata(self, wheel: Link) -> str:
+        apart = wheel.metadata_link()
+        if apart is not None:
+            answer = self.session.get(apart.url_without_fragment)
+            answer.raise_for_status()
+            return answer.content.decode("utf-8")
+        with self.opened(wheel) as archive:
+            name = next(
+                one for one in archive.namelist() if one.endswith(".dist-info/METADATA") and one.count("/") == 1
+            )
+            return archive.read(name).decode("utf-8")
+
+    @contextmanager
+    def opened(self, wheel: Link, chunk: int = CHUNK) -> Iterator[zipfile.ZipFile]:
+        """Yield a wheel as an archive of which only the ranges that are read are fetched.
+
+        Raises NotReadError where the index gives no ranges.
+        """
+        if wheel.is_file:
+            with zipfile.ZipFile(wheel.file_path) as archive:
+                yield archive
+            return
+        try:
+            with (
+                LazyZipOverHTTP(wheel.url_without_fragment, self.session, chunk) as ranges,
+                zipfile.ZipFile(cast("IO[bytes]", ranges)) as archive,
+            ):
+                yield archive
+        except HTTPRangeRequestUnsupported as error:
+            raise NotReadError(f"{wheel.filename}: the index gives no ranges") from error
+
+
+@contextmanager
+def opened(cache: Path | None = None) -> Iterator[Index]:
+    """Yield the index that pip's settings name, with pip's session: its proxies, certificates and credentials."""
+    command = cast("RequirementCommand", create_command("download"))
+    options, _ = command.parse_args([])
+    with command.main_context():
+        session = command.get_default_session(options)
+        collector = LinkCollector.create(session, options=options, suppress_no_index=True)
+        usual = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "gpustack-matrix"
+        yield Index(session=session, collector=collector, cache=cache or usual)

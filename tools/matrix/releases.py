@@ -1,0 +1,268 @@
+"""The table of a distribution's releases: which wheels there are of each, and what they require.
+
+How to read the next: run it again; a release counts from the day ``since`` of ``distributions.toml`` on. Pre-releases
+are left out: nothing resolves to them. What a wheel requires is kept where it names something that the matrix knows.
+"""
+
+from __future__ import annotations
+
+import email.parser
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from tools.matrix.index import NotReadError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from packaging.tags import Tag
+    from pip._internal.models.link import Link
+
+    from tools.matrix.index import Index
+
+PLATFORMS = (
+    (re.compile(r"(?:manylinux.*|linux)_x86_64"), "linux-x86_64"),
+    (re.compile(r"(?:manylinux.*|linux)_aarch64"), "linux-aarch64"),
+    (re.compile(r"win_amd64"), "windows"),
+    (re.compile(r"macosx_.*_(?:arm64|universal2)"), "macos-arm64"),
+    (re.compile(r"macosx_.*_x86_64"), "macos-x86_64"),
+    (re.compile(r"any"), "any"),
+)
+READ = ("linux-x86_64", "any", "linux-aarch64")  # the wheels whose METADATA is read, the first as the usual
+MANYLINUX = {"manylinux2010": "2.12", "manylinux2014": "2.17"}  # manylinux1 was written on wheels that need more
+NUMBERED = re.compile(r"manylinux_(\d+)_(\d+)_")
+FAMILIES = re.compile(
+    r"(?:nvidia|cuda|cutensor|tensorrt|jax-cuda|rocm|intel|triton|pytorch-triton|flashinfer|cupy)\b.*"
+)
+ABOUT = """\
+# Releases of {name} on the package index. Made by: python -m tools.matrix {name}. Do not edit.
+# releases  python: Requires-Python; wheels: Pythons by platform (3.8+: one wheel for it and every later one, 3.14t:
+#           without the GIL, any: all that python allows); glibc: what all wheels of a platform need; requires: what the
+#           wheel for Linux x86-64 requires of what the matrix knows; on: what that of another platform requires, where
+#           it differs. No requires: there is only a source archive.
+"""
+ALSO = frozenset({"numpy", "ml-dtypes", "llvmlite", "transformers", "protobuf", "setuptools", "dpcpp-cpp-rt"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """A distribution whose releases are read from a day on, and the component of the stack that it is."""
+
+    name: str
+    component: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """One wheel of a release: the file, and the Pythons and oldest glibc by platform."""
+
+    file: Link
+    pythons: Mapping[str, frozenset[str]]
+    glibc: Mapping[str, str]
+
+
+def distributions(path: Path) -> Mapping[str, Distribution]:
+    """Return the distributions that the matrix knows, by name."""
+    held = tomllib.loads(path.read_text("utf-8"))
+    usual = held["since"]
+    return {
+        one["name"]: Distribution(
+            name=one["name"], component=one.get("component", one["name"]), since=one.get("since", usual)
+        )
+        for one in held["distributions"]
+    }
+
+
+def table(one: Distribution, known: Iterable[str], index: Index, date: str) -> str:
+    """Return the file of a distribution; raises NotReadError where the index does not have it."""
+    names = {*known, *ALSO}
+    files = index.files(one.name)
+    releases = _releases(one, files)
+    if not releases:
+        raise NotReadError(f"the index has no release of {one.name} since {one.since}")
+    lines = [_line(version, releases[version], names, index) for version in sorted(releases)]
+    head = {
+        "schema": 1,
+        "subjects": [one.component],
+        "distribution": one.name,
+        "since": one.since,
+        "index_seen": str(max(releases)),
+        "source": f"package index: files of {one.name}, METADATA of its wheels",
+        "checked": date,
+    }
+    about = ABOUT.format(name=one.name)
+    written = "".join(f"{key} = {_value(value)}\n" for key, value in head.items())
+    return f"{about}{written}\nreleases = [\n{''.join(f'  {{ {line} }},{chr(10)}' for line in lines)}]\n"
+
+
+def listed(one: Distribution, index: Index) -> tuple[str, ...]:
+    """Return the releases that the index has, which a table of it should have."""
+    return tuple(map(str, sorted(_releases(one, index.files(one.name)))))
+
+
+def _releases(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Link]]:
+    """Return the files of each final release that first appeared in the time that counts."""
+    found: dict[Version, list[Link]] = defaultdict(list)
+    for file in files:
+        version = _version(file.filename)
+        if version is not None and not version.is_prerelease:
+            found[version].append(file)
+    return {version: held for version, held in found.items() if _day(held) is None or str(_day(held)) >= one.since}
+
+
+def is_linux_wheel(name: str, version: str) -> bool:
+    """Return whether a file is the wheel of this release for Linux x86-64."""
+    return (
+        name.endswith(".whl") and str(_version(name)) == version and bool(re.search(r"linux.*_x86_64|none-any", name))
+    )
+
+
+def _version(name: str) -> Version | None:
+    try:
+        if name.endswith(".whl"):
+            return parse_wheel_filename(name)[1]
+        return parse_sdist_filename(name)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return None
+
+
+def _day(files: Iterable[Link]) -> str | None:
+    """Return the day of the first upload, where the index tells it."""
+    return min((one.upload_time.date().isoformat() for one in files if one.upload_time), default=None)
+
+
+def _line(version: Version, files: Sequence[Link], names: Iterable[str], index: Index) -> str:
+    """Return the row of one release as TOML writes it."""
+    wheels = [_wheel(one) for one in sorted(files, key=lambda one: one.filename) if one.filename.endswith(".whl")]
+    pythons = _union(one.pythons for one in wheels)
+    row: dict[str, object] = {"version": str(version)}
+    day = _day(files)
+    row |= {"date": day} if day else {}
+    span = next((one.requires_python for one in files if one.requires_python), None)
+    row |= {"python": _range(span)} if span else {}
+    row["wheels"] = {name: " ".join(sorted(pythons[name], key=_order)) for _, name in PLATFORMS if name in pythons}
+    row |= {"glibc": glibc} if (glibc := _glibc(wheels)) else {}
+    row |= _required(wheels, frozenset(names), index)
+    if files and all(one.yanked_reason is not None for one in files):
+        row["yanked"] = next((one.yanked_reason for one in files if one.yanked_reason), "") or "without a reason"
+    return ", ".join(f"{_key(key)} = {_value(value)}" for key, value in row.items())
+
+
+def _wheel(file: Link) -> Wheel:
+    pythons: dict[str, set[str]] = defaultdict(set)
+    glibc: dict[str, str] = {}
+    for tag in parse_wheel_filename(file.filename)[3]:
+        name = next((name for pattern, name in PLATFORMS if pattern.fullmatch(tag.platform)), None)
+        python = _python(tag)
+        if name and python:
+            pythons[name].add(python)
+            oldest = _oldest(tag.platform)
+            if oldest:
+                glibc[name] = min(glibc.get(name, oldest), oldest, key=_order)
+    return Wheel(file=file, pythons={name: frozenset(held) for name, held in pythons.items()}, glibc=glibc)
+
+
+def _python(tag: Tag) -> str | None:
+    """Return the Python that a tag is for: 3.12, 3.13t, 3.8+ or any; None for one that is no CPython 2.7 or 3."""
+    match = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
+    if match is None:
+        return "any" if re.fullmatch(r"py3\d*", tag.interpreter) else None
+    version = f"{match[1]}.{match[2]}"
+    if tag.abi == "abi3":
+        return f"{version}+"
+    return f"{version}t" if re.fullmatch(r"cp\d+t|abi3t", tag.abi) else version
+
+
+def _oldest(platform: str) -> str | None:
+    numbered = NUMBERED.match(platform)
+    return f"{numbered[1]}.{numbered[2]}" if numbered else MANYLINUX.get(platform.partition("_")[0])
+
+
+def _union(many: Iterable[Mapping[str, frozenset[str]]]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for held in many:
+        for name, pythons in held.items():
+            found[name] = found.get(name, frozenset()) | pythons
+    return found
+
+
+def _glibc(wheels: Sequence[Wheel]) -> dict[str, str]:
+    """Return the glibc of the platforms whose wheels all need the same."""
+    found: dict[str, set[str | None]] = defaultdict(set)
+    for one in wheels:
+        for name in one.pythons:
+            found[name].add(one.glibc.get(name))
+    return {name: glibc for name, held in sorted(found.items()) if len(held) == 1 and (glibc := next(iter(held)))}
+
+
+def _required(wheels: Sequence[Wheel], names: frozenset[str], index: Index) -> dict[str, object]:
+    """Return what the wheels require, of one for each platform that counts: that for the newest Python."""
+    found: dict[str, tuple[str, ...]] = {}
+    for platform in READ:
+        there = [one for one in wheels if platform in one.pythons]
+        if there and not (platform == "linux-aarch64" and "any" in found):
+            newest = max(there, key=lambda one: (max(map(_order, one.pythons[platform])), one.file.filename))
+            found[platform] = tuple(_known(index.metadata(newest.file), names))
+    if not found:
+        return {}
+    usual = next(iter(found))
+    on = {name: held for name, held in found.items() if held != found[usual]}
+    return {"requires": found[usual], **({"on": on} if on else {})}
+
+
+def _known(metadata: str, names: frozenset[str]) -> Iterator[str]:
+    """Yield the requirements on what the matrix knows, each as PEP 508 writes it, in the order of their text."""
+    said = email.parser.HeaderParser().parsestr(metadata).get_all("Requires-Dist") or []
+    kept = set()
+    for one in said:
+        try:
+            requirement = Requirement(one)
+        except InvalidRequirement:
+            continue
+        name = canonicalize_name(requirement.name)
+        if name in names or FAMILIES.fullmatch(name):
+            requirement.name = name
+            kept.add(str(requirement))
+    yield from sorted(kept)
+
+
+def _range(text: str) -> str:
+    return ",".join(sorted(part.strip() for part in text.split(",")))
+
+
+def _order(text: str) -> tuple[int, ...]:
+    """Return a Python or glibc to sort by: 3.9 before 3.13 before 3.13t."""
+    numbers = [int(part) for part in re.findall(r"\d+", text)]
+    return (*numbers, 1 if text.endswith("t") else 0)
+
+
+def _key(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else json.dumps(text)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(one) for one in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(key)} = {_value(held)}' for key, held in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)
