@@ -50,7 +50,7 @@ def test_two_runs_agree_where_both_are_steady() -> None:
 
 
 def test_zeros_need_no_more_time_than_random_numbers() -> None:
-    (zeros,) = bench.measure(("gemm.bf16",), quick=True, data="zeros").results
+    (zeros,) = bench.measure(("gemm.bf16",), quick=True, gpus=[0], data="zeros").results
     random = next(result for result in report().results if result.id == "gemm.bf16")
     if zeros.value and random.value:
         assert zeros.value > 0.97 * random.value
@@ -67,7 +67,7 @@ def test_products_of_narrow_types_are_right_and_faster_than_those_of_wide_ones()
 
 
 def test_work_without_rest_is_not_faster_than_the_burst_and_has_its_watts() -> None:
-    (result,) = bench.measure(("gemm.bf16",), quick=True, sustain=3.0).results
+    (result,) = bench.measure(("gemm.bf16",), quick=True, gpus=[0], sustain=3.0).results
     if result.sustained and result.value:
         assert 0.5 < result.sustained.value / result.value < 1.02
         assert result.sustained.telemetry
@@ -75,11 +75,11 @@ def test_work_without_rest_is_not_faster_than_the_burst_and_has_its_watts() -> N
 
 
 def test_a_short_load_finds_no_wrong_bit() -> None:
-    (result,) = bench.stress(3.0).results
-    assert result.verdict in {Mark.OK, Mark.LOW, Mark.SKIPPED}, result
-    if result.stress:
-        assert result.stress.products > 1
-        assert result.stress.wrong_bits == 0
+    for result in bench.stress(3.0).results:
+        assert result.verdict in {Mark.OK, Mark.LOW, Mark.SKIPPED}, result
+        if result.stress:
+            assert result.stress.products > 1
+            assert result.stress.wrong_bits == 0
 
 
 def test_nearer_memory_is_faster() -> None:
@@ -95,7 +95,8 @@ def test_kernels_say_how_they_came_about() -> None:
 
 
 def test_the_host_side_is_within_what_hosts_do() -> None:
-    seen = {result.id: result for result in bench.measure(("pcie.*", "launch.*", "alloc.*"), quick=True).results}
+    some = bench.measure(("pcie.*", "launch.*", "alloc.*"), quick=True, gpus=[0])
+    seen = {result.id: result for result in some.results}
     ranges = {
         "pcie.latency": (200, 10_000),
         "launch.kernel": (0.5, 50),
@@ -115,7 +116,8 @@ def test_the_host_side_is_within_what_hosts_do() -> None:
         assert pinned
         assert pageable
         assert pageable < 1.1 * pinned
-    assert all("NUMA" in str(one.method["numa"]) for name, one in seen.items() if not name.endswith(".all"))
+    links = [one for name, one in seen.items() if name.startswith("pcie.") and one.value and not name.endswith(".all")]
+    assert all("NUMA" in str(one.method["numa"]) for one in links)
 
 
 def test_what_goes_on_between_gpus_is_within_what_their_links_allow() -> None:

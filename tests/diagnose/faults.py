@@ -324,7 +324,7 @@ def fewer_links_between_two(said: dict[str, Any], gpu: int) -> None:
 
 
 OF_GPU = (
-    *(("gpu-ecc-error", f"ecc.{name}uncorrected_aggregate", 4) for name in ("", "sram_")),
+    ("gpu-ecc-error", "ecc.sram_uncorrected_aggregate", 4),
     ("gpu-ecc-error", "remap.banks.low", 1),
     ("ecc-corrected-high", "remap.banks.partial", 40),
     ("ecc-corrected-high", "remap.correctable", 200),
