@@ -111,7 +111,7 @@ def packed(wheel: Path, sdist: Path) -> tuple[set[str], set[str]]:
 
 def made(checkout: Path) -> set[str]:
     """Return the names of the tables as JSON, which the build adds to the wheel."""
-    return {str(path.relative_to(checkout).with_suffix(".json")) for path in checkout.glob("compat-matrix/*.toml")}
+    return {str(path.relative_to(checkout).with_suffix(".json")) for path in checkout.glob("compat-matrix/**/*.toml")}
 
 
 def files(checkout: Path, folders: Iterable[str]) -> set[str]:

@@ -12,7 +12,7 @@
 {"nothing": {"reason": TEXT, "remedy": TEXT, "count": N}}                  no GPU can be opened
 {"done": null}                                                             all was run
 
-It judges nothing. After an error of CUDA its context is no good any more: the child ends, the parent starts another.
+It judges nothing. After an error of CUDA its context is lost: the child ends, the parent starts another.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpustack.bench.timing import Samples
 
 USUAL, QUICK = Plan(), Plan(warm=0.25, budget=0.16, least=6)
-ABREAST = replace(QUICK, budget=0.4)  # only what falls into the time that all share counts
+ABREAST = replace(QUICK, budget=0.4)  # what falls into the time that all share
 VARIANTS, QUICK_VARIANTS = 8, 3
 TRIAL = 0.004  # seconds of the train that compares one way with another
 OUT_OF_MEMORY = ("CUDA_ERROR_OUT_OF_MEMORY", "Failed to allocate memory")  # the second is cuda.core 1.0's
@@ -165,8 +165,7 @@ def run(asked: Mapping[str, Any], desk: Desk) -> bool:
         say("at", bench.id)
         try:
             start = partial(_turn, bench, desk) if turn and together else None
-            quick = ABREAST if together else QUICK
-            say("measured", measure(bench, desk, quick if asked["quick"] else USUAL, start))
+            say("measured", measure(bench, desk, (ABREAST if together else QUICK) if asked["quick"] else USUAL, start))
         except SkipError as skip:
             say("skipped", {"id": bench.id, "reason": str(skip), "remedy": skip.remedy})
         except Exception as error:  # noqa: BLE001 - the answer of one benchmark, whatever a library raises

@@ -64,10 +64,14 @@ class Step:
         """Return what the limits say of a number; the number itself where its bounds stand elsewhere."""
         answers = [value > one for one in self.above]
         for limit in self.limits:
-            bound = limit.value if limit.value is not None else _least(limit, held)
-            if bound is None:
-                return value
-            answers.append(limit.bad.breaks(float(value), bound - limit.margin))
+            if limit.per is not None and value >= limit.least:
+                return value  # a rate over the time that the machine is up
+            if limit.per is not None:
+                continue
+            if any(any(path.each) for path in limit.bound):
+                return value  # bounded by a list's members
+            bound = limit.value if limit.value is not None else _bound(limit, held)
+            answers.append(bound is not None and limit.bad.breaks(float(value), bound - limit.margin))
         return answers
 
 
@@ -212,18 +216,16 @@ class Outlines:
         return step.below[name]
 
 
-def _least(limit: health.Limit, held: Mapping[str, Value]) -> float | None:
-    """Return the least of the facts beside a number that bound it; None where one of them is a list's."""
+def _bound(limit: health.Limit, held: Mapping[str, Value]) -> float | None:
+    """Return the least (or the greatest) of the facts beside a number that bound it, of those known."""
     found = []
     for path in limit.bound:
-        if any(path.each):
-            return None
         at: Value = held
         for name in path.names:
             at = at.get(name) if isinstance(at, dict) else None
         if isinstance(at, int | float) and not isinstance(at, bool) and at > 0:
             found.append(float(at))
-    return min(found, default=None)
+    return (max if limit.most else min)(found, default=None)
 
 
 _text = json.JSONEncoder(separators=(",", ":")).encode

@@ -35,7 +35,7 @@ def entries(component: Component) -> tuple[Entry, ...]:
     grouped = GROUPED.get(component.id)
     if grouped and component.status is Status.PRESENT and component.instances:
         return tuple(_groups(component, grouped))
-    told = SPECIFIC.get(component.id, _nothing)(component.facts) if component.status is Status.PRESENT else ()
+    told = SPECIFIC.get(component.id, lambda _: ())(component.facts) if component.status is Status.PRESENT else ()
     reason = (component.reason,) if component.reason and component.status is not Status.PRESENT else ()
     notes = (*told, *_ran(component.facts), *_copies(component), *reason)
     return (Entry(status=component.status, head=_head(component), notes=notes, path=component.path),)
@@ -133,10 +133,6 @@ def _ran(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return ("ran on the GPU",) if run.get("ok") is True and run.get("device") not in {None, "cpu"} else ()
 
 
-def _nothing(_: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    return ()
-
-
 def _kernel(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return ("Secure Boot on",) if facts.get("secure_boot") is True else ()
 
@@ -157,16 +153,12 @@ def _python(facts: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 
 MODULES = ("nvidia.ko", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko", "nvidia-peermem.ko")
-
-
 GROUPED: Mapping[str, Callable[[Instance], tuple[str, str]]] = {
     "gpu": _gpu,
     "pci-display": _pci,
     "nvlink": _nvlink,
     "gpu-processes": _process,
 }
-
-
 SPECIFIC: Mapping[str, Callable[[Mapping[str, JsonValue]], tuple[str, ...]]] = {
     "linux-kernel": _kernel,
     "libcuda": _libcuda,
@@ -286,9 +278,8 @@ def worth(because: Because) -> str:
 
 def fact(because: Because) -> str:
     """Return a fact in words, without where it was learnt; a line that a program printed as it was printed."""
-    if because.component == "message":
-        return f'"{worth(because)}"'
-    return f"{because.component} {because.fact}: {worth(because)}"
+    held = worth(because)
+    return f'"{held}"' if because.component == "message" else f"{because.component} {because.fact}: {held}"
 
 
 def ground(because: Because) -> str:

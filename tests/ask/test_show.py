@@ -125,5 +125,5 @@ def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> N
 
 def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
     short, whole = command("show", "torch"), command("show", "torch", "--all")
-    assert "2.15" in short.stdout.splitlines()[2]
+    assert "2.15" in short.stdout.splitlines()[1]
     assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())

@@ -79,7 +79,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(typed: list[str], near: st
     ("complete", "begun", "found"),
     [
         (helping.benchmarks, "hbm.r", ["hbm.read"]),
-        (helping.findings, "driver-too", ["driver-too-old-for-cuda-build"]),
+        (helping.findings, "driver-too", ["driver-too-old-for-cuda-build", "driver-too-old-for-gpu"]),
         (helping.systems, "pytor", ["pytorch"]),
         (helping.words, "pytor", ["pytorch"]),
     ],

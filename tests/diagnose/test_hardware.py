@@ -76,7 +76,7 @@ def test_the_kernels_word_is_enough_and_weighs_less_where_the_gpu_answers_again(
         ({"retired": {"single_bit": 40, "double_bit": 14}}, None),
         ({"retired": {"single_bit": 40, "double_bit": 15}}, Severity.WARNING),
         ({"retired": {"single_bit": 49, "double_bit": 14}}, Severity.ERROR),
-        ({"ecc": {"uncorrected_volatile": 0, "uncorrected_aggregate": 9, "corrected_volatile": 900}}, None),
+        ({"ecc": {"uncorrected_volatile": 0, "uncorrected_aggregate": 9, "corrected_volatile": 900}}, Severity.INFO),
         ({"ecc": {"uncorrected_volatile": None}}, None),
         ({"ecc": "garbage", "remap": 7}, None),
     ],

@@ -50,7 +50,7 @@ ONE_MIG = "torch.cuda.device_count()\n1"
         (
             "container-no-gpus-flag",
             "compose.yml has no NVIDIA device reservation, so nvidia-smi is unavailable inside the container",
-            ["reservations"],
+            ["reservation of devices"],
         ),
         (
             "container-no-gpus-flag",

@@ -171,7 +171,7 @@ def test_few_open_files_cost_time_and_no_answer(environ: dict[str, str]) -> None
     report = whole(
         command.run(DOCTOR, environ, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
     )
-    assert report["verdict"]["status"] == "healthy"
+    assert report["verdict"]["root_causes"] == ["open-files-low"]  # sixteen are too few for work on GPUs
     assert _blind(report) == []
 
 

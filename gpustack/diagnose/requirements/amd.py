@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.inventory import builds, from_text
-from gpustack.diagnose.machine.values import copies, flag, text, told
+from gpustack.diagnose.machine.values import copies, flag, number, text, told
 from gpustack.diagnose.requirements.edges import edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.matrix.subjects import amd_intel
@@ -30,7 +30,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         return
     for gpu in amd.gpus(facts):
         if gpu.driver == "amdgpu" and not (gpu.integrated and not gpu.kfd):
-            kept = Kept.OK if gpu.kfd else Kept.BROKEN
+            hidden = number(gpu.copy.facts, "hidden_nodes")  # from this container: nobody can tell
+            kept = Kept.OK if gpu.kfd else Kept.UNKNOWN if hidden else Kept.BROKEN
             found = "listed by KFD" if gpu.kfd else "not listed by KFD"
             yield edge("amd-gpu", amd.MODULE, "compute", Fit(kept=kept, needs=f"{gpu.title} in KFD", found=found))
     for copy in copies(facts, "rocm"):
