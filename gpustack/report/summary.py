@@ -35,7 +35,8 @@ def entries(component: Component) -> tuple[Entry, ...]:
     grouped = GROUPED.get(component.id)
     if grouped and component.status is Status.PRESENT and component.instances:
         return tuple(_groups(component, grouped))
-    told = SPECIFIC.get(component.id, lambda _: ())(component.facts) if component.status is Status.PRESENT else ()
+    describe = SPECIFIC.get(component.id)
+    told = describe(component.facts) if describe and component.status is Status.PRESENT else ()
     reason = (component.reason,) if component.reason and component.status is not Status.PRESENT else ()
     notes = (*told, *_ran(component.facts), *_copies(component), *reason)
     return (Entry(status=component.status, head=_head(component), notes=notes, path=component.path),)

@@ -32,7 +32,7 @@ def probe(host: "Host") -> "Answer":
     row = host.row
     path, pid = host.path(row["program"]), running(host)
     socket = bool(row.get("socket")) and host.exists(row["socket"])
-    needed = {"needed": True if switches(host) else None} if row.get("switches") else {}
+    needed = {"needed": True if switches(host) else None} if row.get("switches") else {}  # type: Facts
     if row.get("control"):
         needed = {"needed": racked(host), "channels": len(host.list(CHANNELS))}
     if path is None and pid is None and not socket:

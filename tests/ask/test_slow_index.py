@@ -94,8 +94,10 @@ class Scripted(Door):
         self.script = script
         self.children: list[subprocess.Popen[bytes]] = []
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        self.children.append(super().start([sys.executable, "-I", "-S", "-c", self.script, *argv], environ))
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        self.children.append(super().start([sys.executable, "-I", "-S", "-c", self.script, *argv], environ, stdin))
         return self.children[-1]
 
 

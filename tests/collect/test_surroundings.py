@@ -209,8 +209,10 @@ class Stopping(Door):
     def __init__(self) -> None:
         self.stopped = False
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        child = super().start(argv, environ)
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        child = super().start(argv, environ, stdin)
         if not self.stopped:
             self.stopped = True
             os.kill(child.pid, signal.SIGSTOP)

@@ -44,8 +44,10 @@ class Passing(Door):
     def __init__(self, told: str) -> None:
         self.told = told
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        return super().start(argv, {**environ, "FAKE_FAULT": self.told})
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        return super().start(argv, {**environ, "FAKE_FAULT": self.told}, stdin)
 
 
 @pytest.fixture(scope="module", autouse=True)

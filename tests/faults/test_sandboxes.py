@@ -186,12 +186,14 @@ class Scarce(Door):
         self.last: Path | None = None
         self.refused = 0
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
         self.collect()
         if self.last and self.last.exists():
             self.refused += 1
             _refuse()
-        child = super().start(argv, environ)
+        child = super().start(argv, environ, stdin)
         self.last = Path(f"/proc/{child.pid}")
         return child
 

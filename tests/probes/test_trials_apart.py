@@ -43,9 +43,11 @@ class Faking(Door):
         """Let these through."""
         self.passed = {name: value for name, value in environ.items() if name.startswith("FAKE_")}
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], stdin: int | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start a child with them."""
-        return super().start(argv, {**environ, **self.passed})
+        return super().start(argv, {**environ, **self.passed}, stdin)
 
 
 def tried(program: str | Path, environ: Mapping[str, str], *ids: str, timeout: float = 20.0) -> Facts:

@@ -66,7 +66,7 @@ class Index:
         if apart is not None:
             answer = self.session.get(apart.url_without_fragment)
             answer.raise_for_status()
-            return answer.content.decode("utf-8")
+            return str(answer.content.decode("utf-8"))
         with self.opened(wheel) as archive:
             name = next(
                 one for one in archive.namelist() if one.endswith(".dist-info/METADATA") and one.count("/") == 1
