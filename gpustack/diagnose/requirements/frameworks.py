@@ -99,7 +99,9 @@ def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     for gfx in dict.fromkeys(targets):
         where, tag = build.copy.environment, (build.copy.build or "").removeprefix("rocm")
         if build.accelerator != "rocm":
-            alone = all(one.integrated for one in amd.gpus(facts))  # such a GPU is rarely what a build is chosen for
+            alone = {one.integrated for one in amd.gpus(facts)} == {
+                True
+            }  # such a GPU is rarely what a build is chosen for
             kept = Kept.LIMITED if alone else Kept.BROKEN
             fit = Fit(kept=kept, needs=f"a ROCm build for {gfx}", found=f"a build for {build.accelerator}")
             yield edge("pytorch", "amd-gpu", "accelerator", fit, where)
