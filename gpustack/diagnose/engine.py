@@ -97,7 +97,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
-    contracts = tuple(broken.tied(one, findings) for one in contracts)
+    contracts = tuple(broken.tied(contracts, findings))
     contracts = (*contracts, *broken.spoken(findings, contracts))
     whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
     if facts.host.container and facts.taken and whole_verdict.status is Health.NO_GPU:
