@@ -80,7 +80,7 @@ def ready(matrix: Matrix) -> None:
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
     """Return the report on these facts: the same for the same facts, wherever they were taken."""
-    facts = complete(facts, matrix)
+    facts = complete(deep_messages.implied(facts, matrix), matrix)
     own = alone(facts)
     failures: list[Unseen] = []
     held = _said(requirements.outcomes, facts, matrix, failures)
