@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from operator import is_
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine import exercised
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 LOG = ("nvrm", "module_errors", "hardware_errors", "amdgpu")
 KERNEL_LOG = "kernel log"
+USUAL = "loading NVIDIA"  # what a module that starts says of itself
 
 
 def heard(facts: Facts, matrix: Matrix) -> Facts:
@@ -32,7 +34,7 @@ def heard(facts: Facts, matrix: Matrix) -> Facts:
 def _logged(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield the lines of a log that a probe has read; those of a text are recognised where the text is read."""
     log = told(facts, "kernel-log") if facts.taken else {}
-    lines = "\n".join(line for name in LOG for line in texts(log, name))
+    lines = "\n".join(line for name in LOG for line in texts(log, name) if USUAL not in line)
     if lines:
         yield KERNEL_LOG, lines
 
@@ -48,17 +50,20 @@ def implied(facts: Facts, matrix: Matrix) -> Facts:
     more: dict[str, Component] = {one.id: one for one in reader.implied(facts, matrix).components}
     known = tuple(_filled(one, more.pop(one.id, None)) for one in facts.components)
     components = (*known, *more.values())
-    return facts if components == facts.components else replace(facts, components=components)
+    same = len(components) == len(known) and all(map(is_, components, facts.components))
+    return facts if same else replace(facts, components=components)
 
 
 def _filled(known: Component, more: Component | None) -> Component:
     """Return a component with what messages add to copies of it; that it failed, they say of failed ones alone."""
     copies = {(copy.key, copy.status): copy for copy in more.instances} if more else {}
-    filled = tuple(_with(copy, copies.get((copy.key, copy.status), copy)) for copy in known.instances)
-    return known if filled == known.instances else replace(known, instances=filled)
+    filled = tuple(_with(copy, copies.get((copy.key, copy.status))) for copy in known.instances)
+    return known if all(map(is_, filled, known.instances)) else replace(known, instances=filled)
 
 
-def _with(copy: Instance, more: Instance) -> Instance:
+def _with(copy: Instance, more: Instance | None) -> Instance:
+    if more is None:
+        return copy
     new = {name: value for name, value in more.facts.items() if name not in copy.facts}
     version = copy.version or more.version
     if not new and version == copy.version:

@@ -155,8 +155,10 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
             told.setdefault(finding.key, replace(finding, severity=severity))
     for finding in requirements.findings(judging.held):
         known = told.setdefault(finding.key, finding)
-        if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
-            told[finding.key] = replace(known, severity=finding.severity)  # a rule has said it already, more lightly
+        if known is not finding:  # a rule has said it already, maybe more lightly
+            severity = min(known.severity, finding.severity, key=SEVERITIES.index)
+            more = tuple(one for one in finding.because if one not in known.because)
+            told[finding.key] = replace(known, severity=severity, because=(*known.because, *more))
     pythons = {None, *(one.python for one in facts.environments)}
     drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
     for finding in broken.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):
