@@ -282,8 +282,8 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
                 detail=machine(facts, matrix, "From branch 545 on it runs all from Turing on."),
                 fix=fixes.rebuild(
                     facts,
-                    "Install the proprietary (closed) flavour of the kernel module, or a newer driver; or let this one run "
-                    "the GPU by its option.",
+                    "Install the proprietary (closed) flavour of the kernel module, or a newer driver; or let this one "
+                    "run the GPU by its option.",
                     OPTION,
                     fixes.initramfs(facts),
                 ),
