@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -112,34 +113,47 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack and how to fix it, the root cause first."""
-    from gpustack.diagnose.engine import judge, ready
-    from gpustack.imports.deadline import judged as in_time
-    from gpustack.imports.deadline import to_judge
-    from gpustack.matrix import Matrix
-    from gpustack.model.report import Purpose
-
-    matrix, wanted = Matrix(), places(context, written, outputs)
+    wanted = places(context, written, outputs)
     wanted_ids = [known(one, findings(), "check") for one in only or ()]
-    until = to_judge(timeout or RECORDED_SECONDS) if origins else None
+
+    @cache
+    def matrix() -> Matrix:
+        from gpustack.matrix import Matrix
+
+        return Matrix()
 
     def early() -> None:
+        """Load what judges and shows while the probes run."""
+        from gpustack.diagnose.engine import ready
+
         prepare(wanted)
-        ready(matrix)
+        ready(matrix())
 
     given = {"--from": origins, "--container": image, "--python": pythons, "--deep": deep, "--all-envs": everywhere}
     alone({**given, "--container-env": variables})
+    until: float | None = None
     if origins:
-        facts = read(origins, matrix, timeout)
+        from gpustack.imports.deadline import to_judge
+
+        until = to_judge(timeout or RECORDED_SECONDS)
+        facts = read(origins, matrix(), timeout)
     elif image:
         facts = unpacked(image, variables, timeout)
     else:
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
+        from gpustack.diagnose.engine import judge
+        from gpustack.model.report import Purpose
+
         def of(seen: Facts) -> Report:
             told = without_secrets(seen, wanted=hidden, here=not origins)
-            report = judge(told, matrix, Purpose(purpose))
+            report = judge(told, matrix(), Purpose(purpose))
             return _restricted(report, told, wanted_ids) if wanted_ids else report
+
+        if until is None:
+            return of(facts)
+        from gpustack.imports.deadline import judged as in_time
 
         return in_time(of, facts, until)
 

@@ -19,8 +19,8 @@ from gpustack.diagnose.machine.views import alone, each, inside, whole
 from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.diagnose.rule import Rule
-from gpustack.diagnose.rulebook import asked, rules
-from gpustack.model.facts import Layer, Status, Unseen
+from gpustack.diagnose.rulebook import asked
+from gpustack.model.facts import Facts, Host, Layer, Status, Unseen
 from gpustack.model.report import (
     Confidence,
     EnvironmentVerdict,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.requirements.states import Outcome
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts
     from gpustack.model.report import Contract, Finding
 
 Said = TypeVar("Said")
@@ -72,10 +71,10 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
 
 
 def ready(matrix: Matrix) -> None:
-    """Load the rules that are asked of any machine, and what they mostly ask of the matrix, while there is time."""
-    rules()
+    """Load rules and what they mostly ask of the matrix while there is time, by judging a machine without a fact."""
     for name in USUAL:
         matrix.table(name)
+    judge(Facts(taken="", host=Host()), matrix)
 
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
