@@ -86,7 +86,8 @@ def main() -> NoReturn:
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="replace")
     try:
-        code = (app if completing else _narrowed(arguments))(arguments, standalone_mode=False, prog_name=PROGRAM if completing else called())
+        run = app if completing else _narrowed(arguments)
+        code = run(arguments, standalone_mode=False, prog_name=PROGRAM if completing else called())
     except GpustackError as error:
         _fail(str(error), error.exit_code, arguments)
     except (KeyboardInterrupt, typer.Abort):
