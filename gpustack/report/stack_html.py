@@ -164,7 +164,7 @@ def _listed(above: str, findings: Iterable[Finding]) -> str:
 
 def held(rows: Sequence[Held]) -> str:
     """Return the rules of the policy as a table, those not kept first."""
-    names = ("", "rule", "wanted", "found")
+    names = ("outcome", "rule", "wanted", "found")
     head = tag("thead", tag("tr", "".join(tag("th", name) for name in names)))
     ordered = sorted(rows, key=lambda row: (row.ok is not False, row.ok is not None))
     return tag("table", head + tag("tbody", "".join(tag("tr", "".join(_cells(row))) for row in ordered)), "rows")
