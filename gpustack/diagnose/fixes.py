@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TORCH_INDEX = installing.TORCH_INDEX
 TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"")
+TORCH_MULTIPLIES = sh('python -c "import torch; print(torch.ones(2, 2, device=0) @ torch.ones(2, 2, device=0))"')
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
 JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform"
@@ -78,6 +79,7 @@ USES_GPU = {
 }
 REBOOT = sh("sudo reboot")
 DOCTOR = sh("gpustack doctor")
+DOCTOR_DEEP = sh("gpustack doctor --deep")
 
 
 manager, ubuntu = driver_packages.manager, driver_packages.ubuntu
