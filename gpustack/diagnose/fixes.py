@@ -85,6 +85,14 @@ DOCTOR_DEEP = sh("gpustack doctor --deep")
 manager, ubuntu = driver_packages.manager, driver_packages.ubuntu
 
 
+def advice(
+    text: str, *commands: Command, verify: Command | None = None, root: bool = False, reboot: bool = False
+) -> Fix:
+    """Return what to do: in words, as commands, and how to see that it worked; whoever runs sudo needs root."""
+    needs_root = root or any("sudo " in one for one in commands)
+    return Fix(text=text, commands=commands, needs_root=needs_root, needs_reboot=reboot, verify=verify)
+
+
 def kernel(facts: Facts, named: str | None = None) -> Word:
     """Return the release of the kernel that is named, else of the running one, or the command that prints it."""
     return KERNEL(named or version(facts, "linux-kernel") or facts.host.kernel)

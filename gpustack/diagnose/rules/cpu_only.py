@@ -60,22 +60,21 @@ SAID = {
 }
 # How a framework for NVIDIA's GPUs is installed, where the driver does not say which of its builds.
 INSTALLED: Mapping[str, Fix] = {
-    "jax": Fix(
-        text="Install JAX with its CUDA plugin.",
-        commands=(sh('python -m pip install --upgrade "jax[cuda12]"'),),
+    "jax": fixes.advice(
+        "Install JAX with its CUDA plugin.",
+        sh('python -m pip install --upgrade "jax[cuda12]"'),
         verify=sh('python -c "import jax; print(jax.devices())"'),
     ),
-    "tensorflow": Fix(
-        text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
-        commands=(
-            sh("python -m pip uninstall -y tensorflow-cpu"),
-            sh('python -m pip install "tensorflow[and-cuda]"'),
-        ),
+    "tensorflow": fixes.advice(
+        "Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+        sh("python -m pip uninstall -y tensorflow-cpu"),
+        sh('python -m pip install "tensorflow[and-cuda]"'),
         verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
     ),
-    "onnxruntime": Fix(
-        text="Install onnxruntime-gpu in the place of onnxruntime.",
-        commands=(sh("python -m pip uninstall -y onnxruntime"), sh("python -m pip install onnxruntime-gpu")),
+    "onnxruntime": fixes.advice(
+        "Install onnxruntime-gpu in the place of onnxruntime.",
+        sh("python -m pip uninstall -y onnxruntime"),
+        sh("python -m pip install onnxruntime-gpu"),
         verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     ),
 }
@@ -127,9 +126,10 @@ def _paddle(facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
     index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
-    return Fix(
-        text="Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
-        commands=(sh("python -m pip uninstall -y paddlepaddle"), index),
+    return fixes.advice(
+        "Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
+        sh("python -m pip uninstall -y paddlepaddle"),
+        index,
         verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
     )
 
@@ -226,9 +226,9 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
         " of PyTorch itself, which has it.",
         because=grounds(facts, "nix-torch", "cuda-available-false", most=3),
         confidence=Confidence.LIKELY,
-        fix=Fix(
-            text="Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
-            commands=(sh("nix-shell -p python3Packages.torch-bin"),),
+        fix=fixes.advice(
+            "Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
+            sh("nix-shell -p python3Packages.torch-bin"),
             verify=fixes.TORCH_SEES,
         ),
     )
@@ -241,7 +241,7 @@ def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
     wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if wheel is None or what != "CUDA":
         return fixes.any_torch(build, facts, matrix, WORDS_KINDS.get(what, "cuda"))
-    return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+    return fixes.advice(wheel[0], *wheel[1], verify=fixes.TORCH_SEES)
 
 
 def _jetson(facts: Facts) -> Iterator[Finding]:
@@ -268,7 +268,7 @@ FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
-@rule("cpu-only-build", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR, in_one_python=True)
+@rule("cpu-only-build", Layer.FRAMEWORK, "pytorch", Severity.ERROR, in_one_python=True)
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
 
@@ -386,10 +386,10 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     wheel = wheel_for_driver(build, facts, matrix) if build.component != "tensorflow" else None
     if wheel is None and (from_text(facts) or build.component == "tensorflow"):
         return INSTALLED.get(build.component) or fixes.any_torch(build, facts, matrix)
-    return Fix(
-        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
-        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
-        needs_root=not wheel,
-        needs_reboot=not wheel,
+    return fixes.advice(
+        wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
+        *(wheel[1] if wheel else fixes.driver(facts, matrix)),
+        root=not wheel,
+        reboot=not wheel,
         verify=fixes.verify(build),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
@@ -45,14 +46,7 @@ MIXED_FAILED = ("ort-requires", "ort-provider-create-failed", "ort-provider-fail
 DEFAULT_BEFORE = 11  # onnxruntime-gpu of the package index was for this major, long after machines had the next
 
 
-@rule(
-    "cuda-major-mixed",
-    layer=Layer.LIBRARY,
-    component=ONNXRUNTIME,
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("cuda-major-mixed", Layer.LIBRARY, ONNXRUNTIME, Severity.ERROR, in_one_python=True, from_messages=True)
 def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program wants the libraries of one CUDA major, and the machine has those of another.
 
@@ -105,12 +99,10 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _drop(major: int, wheels: Sequence[str]) -> Fix:
     """Return how to take the libraries of a major away."""
     names = [DISTRIBUTION(name) for name in dict.fromkeys(wheels)] or [DISTRIBUTION(f"nvidia-cuda-runtime-cu{major}")]
-    return Fix(
-        text=f"Remove the wheels of CUDA {major} (…-cu{major}), or take its folder off the path of the loader.",
-        commands=(
-            sh("python -m pip list | grep -e -cu{major}", major=NUMBER(major)),
-            sh("python -m pip uninstall {names}", names=names),
-        ),
+    return fixes.advice(
+        f"Remove the wheels of CUDA {major} (…-cu{major}), or take its folder off the path of the loader.",
+        sh("python -m pip list | grep -e -cu{major}", major=NUMBER(major)),
+        sh("python -m pip uninstall {names}", names=names),
         verify=sh("gpustack doctor --deep"),
     )
 
@@ -127,9 +119,9 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         because=(*grounds(facts, *MIXED_FAILED, most=2), *(one.because for one in here[:3])),
         row=release.row if release else None,
-        fix=Fix(
-            text=f"{build_for(here[0].major, facts, matrix)} Else: {install(facts, matrix, major).text}",
-            commands=install(facts, matrix, major).commands,
+        fix=fixes.advice(
+            f"{build_for(here[0].major, facts, matrix)} Else: {install(facts, matrix, major).text}",
+            *install(facts, matrix, major).commands,
             verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
         ),
     )
@@ -169,16 +161,16 @@ def _mixed_fix(one: Missing, here: Sequence[Here], facts: Facts, matrix: Matrix)
     other = install(facts, matrix, one.majors[0], one.soname)
     if one.asker != ONNXRUNTIME or not here:
         cuda = f" built for CUDA {here[0].major}" if here else " for the CUDA that is here"
-        return Fix(
-            text=f"Take the build of the program{cuda}. Else: {other.text}",
-            commands=other.commands,
-            needs_root=other.needs_root,
+        return fixes.advice(
+            f"Take the build of the program{cuda}. Else: {other.text}",
+            *other.commands,
+            root=other.needs_root,
             verify=other.verify,
         )
-    return Fix(
-        text=f"{build_for(here[0].major, facts, matrix)} Else: {other.text}",
-        commands=other.commands,
-        needs_root=other.needs_root,
+    return fixes.advice(
+        f"{build_for(here[0].major, facts, matrix)} Else: {other.text}",
+        *other.commands,
+        root=other.needs_root,
         verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     )
 
@@ -196,14 +188,7 @@ def build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
 ORT_FAILED = ("ort-provider-failed", "ort-provider-create-failed", "ort-requires")
 
 
-@rule(
-    "ort-cudnn-major-mismatch",
-    layer=Layer.LIBRARY,
-    component=CUDNN,
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
 def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """onnxruntime-gpu wants another major of cuDNN than the one that is installed.
 
@@ -277,21 +262,14 @@ def _ort_fix(wanted: int, others: list[tuple[str, Because]], facts: Facts, matri
     other = other or (
         f", or the build of ONNX Runtime's feed for CUDA {feeds[0].cuda} and cuDNN {held}" if feeds else ""
     )
-    return Fix(
-        text=f"Install cuDNN {wanted} for the CUDA that onnxruntime was built for, where the loader finds it{other}.",
-        commands=(wheel,),
+    return fixes.advice(
+        f"Install cuDNN {wanted} for the CUDA that onnxruntime was built for, where the loader finds it{other}.",
+        wheel,
         verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     )
 
 
-@rule(
-    "cuda-runtime-missing",
-    layer=Layer.RUNTIME,
-    component="cuda-runtime",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("cuda-runtime-missing", Layer.RUNTIME, "cuda-runtime", Severity.ERROR, in_one_python=True, from_messages=True)
 def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no CUDA runtime of the major that it was built for.
 
@@ -346,14 +324,7 @@ FIRST_EXTRA = (2, 14)
 ONE_NAME_A_MAJOR = 11
 
 
-@rule(
-    "tf-cannot-dlopen",
-    layer=Layer.LIBRARY,
-    component="tensorflow",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("tf-cannot-dlopen", Layer.LIBRARY, "tensorflow", Severity.ERROR, in_one_python=True, from_messages=True)
 def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """TensorFlow cannot open a library of CUDA or cuDNN that it was built for, and leaves the GPU alone.
 
@@ -485,18 +456,16 @@ def _tf_fix(release: TensorflowRelease | None, wanted: list[Missing], facts: Fac
     verify = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
     release_ = plain_version(facts, TENSORFLOW)
     if release_ and numbers(release_)[:2] >= FIRST_EXTRA:
-        return Fix(
-            text="Install TensorFlow with the libraries that belong to it, and take others off LD_LIBRARY_PATH.",
-            commands=(
-                sh("python -m pip install {wanted}", wanted=requirement("tensorflow[and-cuda]", f"=={release_}")),
-            ),
+        return fixes.advice(
+            "Install TensorFlow with the libraries that belong to it, and take others off LD_LIBRARY_PATH.",
+            sh("python -m pip install {wanted}", wanted=requirement("tensorflow[and-cuda]", f"=={release_}")),
             verify=verify,
         )
     needs = f"CUDA {release.cuda} and cuDNN {release.cudnn}" if release else _needs(None, wanted).rstrip(".")
     needs = needs.replace("It was built for ", "") or "the CUDA and cuDNN that this TensorFlow names"
-    return Fix(
-        text=f"Install {needs}, beside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
+    return fixes.advice(
+        f"Install {needs}, beside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
         "or install a TensorFlow that is built for the CUDA that is here.",
-        commands=(sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),),
+        sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
         verify=verify,
     )

@@ -25,7 +25,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
-@rule("cudnn-too-old", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)
+@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR)
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
@@ -57,7 +57,7 @@ def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             )
 
 
-@rule("several-cudnn-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.INFO)
+@rule("several-cudnn-copies", Layer.LIBRARY, "cudnn", Severity.INFO)
 def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There are several copies of cuDNN; this says which one a framework uses. No fault by itself.
 
@@ -97,14 +97,7 @@ def _line(copy: Instance) -> str:
     return f"{copy.version} at {copy.path} ({owner(copy)})"
 
 
-@rule(
-    "cudnn-missing",
-    layer=Layer.LIBRARY,
-    component=CUDNN,
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("cudnn-missing", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no cuDNN, or none of the major that it was built for.
 
@@ -128,14 +121,12 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         else "It is not installed, or it lies in a wheel, where the loader does not look for other programs.",
         confidence=Confidence.LIKELY,
         because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
-        fix=Fix(
-            text=f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
-            commands=(
-                sh("python -m pip install {wheel}", wheel=wheel),
-                sh(
-                    "export LD_LIBRARY_PATH=$(python -c "
-                    "\"import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')\"):$LD_LIBRARY_PATH"
-                ),
+        fix=fixes.advice(
+            f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
+            sh("python -m pip install {wheel}", wheel=wheel),
+            sh(
+                "export LD_LIBRARY_PATH=$(python -c "
+                "\"import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')\"):$LD_LIBRARY_PATH"
             ),
             verify=sh("ldconfig -p | grep libcudnn"),
         ),
@@ -148,13 +139,7 @@ FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
 SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 
 
-@rule(
-    "cudnn-shadowed-by-ld-library-path",
-    layer=Layer.LIBRARY,
-    component="cudnn",
-    severity=Severity.ERROR,
-    in_one_python=True,
-)
+@rule("cudnn-shadowed-by-ld-library-path", Layer.LIBRARY, "cudnn", Severity.ERROR, in_one_python=True)
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
@@ -225,7 +210,7 @@ TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
 TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps")
 
 
-@rule("cudnn-two-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)
+@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR)
 def cudnn_two_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 
@@ -267,9 +252,10 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         ),
         fix=off_path(facts, "cuDNN", TWO_VERIFY)
         if path_grounds(facts)
-        else Fix(
-            text="Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
-            commands=(sh("ldconfig -p | grep libcudnn"), sh("python -m pip list | grep -i cudnn")),
+        else fixes.advice(
+            "Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
+            sh("ldconfig -p | grep libcudnn"),
+            sh("python -m pip list | grep -i cudnn"),
             verify=TWO_VERIFY,
         ),
     )
@@ -326,14 +312,12 @@ def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts) -> F
     name = text(one.copy.facts, "owner", "name") if one.copy else None
     version = one.version or ""
     other = _on_path(build, folders)
-    again = Fix(
-        text="Reinstall the cuDNN that the framework requires, and take every other off the loader's path.",
-        commands=(
-            sh(
-                "{python} -m pip install --force-reinstall --no-deps {wheel}",
-                python=build.python,
-                wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
-            ),
+    again = fixes.advice(
+        "Reinstall the cuDNN that the framework requires, and take every other off the loader's path.",
+        sh(
+            "{python} -m pip install --force-reinstall --no-deps {wheel}",
+            python=build.python,
+            wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
         ),
         verify=fixes.verify_loaded(build),
     )

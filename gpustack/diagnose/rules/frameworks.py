@@ -16,7 +16,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, flag, 
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import PYTHON, Command, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
@@ -99,14 +99,7 @@ KINDS = {
 }
 
 
-@rule(
-    "gpu-feature-unsupported",
-    layer=Layer.SERVING,
-    component="gpu",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("gpu-feature-unsupported", Layer.SERVING, "gpu", Severity.ERROR, in_one_python=True, from_messages=True)
 def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The GPU is too old for a feature that a program asks for; stack and build are well.
 
@@ -141,7 +134,7 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
         title=f"{text(old.facts, 'name') or 'The GPU'} ({gfx}) is too old for FP8, which begins with gfx942 (MI300)",
         detail="Nothing in the stack is broken, and no other build changes this.",
         because=(because_said(asked[0]), because_of(facts, "amd-gpu", old, "gfx"), *because_torch(facts)),
-        fix=Fix(text=FP8.instead, commands=FP8.commands),
+        fix=fixes.advice(FP8.instead, *FP8.commands),
     )
 
 
@@ -191,7 +184,7 @@ def _finding(message: Message, feature: Feature, found: tuple[str | None, str | 
         detail="Nothing in the stack is broken, and no other build changes this.",
         because=(because_said(message), *_others(message, facts), *_gpu(facts), *because_torch(facts)),
         confidence=Confidence.CERTAIN if digits else Confidence.LIKELY,
-        fix=Fix(text=feature.instead, commands=feature.commands),
+        fix=fixes.advice(feature.instead, *feature.commands),
     )
 
 
@@ -213,7 +206,7 @@ def _gpu(facts: Facts) -> Iterator[Because]:
 WENT_WRONG = {"import": "cannot be imported", "compile": "cannot compile for {device}"}
 
 
-@rule("framework-fails-on-gpu", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR)
+@rule("framework-fails-on-gpu", Layer.FRAMEWORK, "pytorch", Severity.ERROR)
 def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library that is built for the GPU was run and did not compute on it, or not rightly.
 
@@ -239,7 +232,7 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 because_of(facts, build.component, build.copy, "exercise", "device"),
                 because_of(facts, build.component, build.copy, "exercise", "error"),
             ),
-            fix=Fix(text="Run it by hand and read what it says.", commands=(fixes.verify(build),)),
+            fix=fixes.advice("Run it by hand and read what it says.", fixes.verify(build)),
         )
     for trial in exercised.trials(facts):
         if exercised.failed(trial, facts) and not exercised.at_import(trial.exercise):
@@ -255,7 +248,7 @@ def _library(trial: Trial, facts: Facts) -> Finding:
         title=f"{trial.name} {what(trial.exercise)}",
         detail=fails_said(trial.exercise),
         because=grounds(trial),
-        fix=Fix(text="What it says is the lead; run it again when that is fixed.", commands=(again(trial),)),
+        fix=fixes.advice("What it says is the lead; run it again when that is fixed.", again(trial)),
     )
 
 
@@ -298,7 +291,7 @@ def fails_said(exercise: Mapping[str, JsonValue]) -> str:
     return next((word for word in words if word), "")
 
 
-@rule("framework-import-fails", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR)
+@rule("framework-import-fails", Layer.FRAMEWORK, "pytorch", Severity.ERROR)
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library for the GPU cannot be imported at all, GPU or none.
 
@@ -322,7 +315,7 @@ def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 because_of(facts, build.component, build.copy, "exercise", "error"),
                 because_of(facts, build.component, build.copy, "exercise", "reason"),
             ),
-            fix=Fix(text="Import it by hand and read what it says.", commands=(fixes.verify(build),)),
+            fix=fixes.advice("Import it by hand and read what it says.", fixes.verify(build)),
         )
     for trial in exercised.trials(facts):
         if not (exercised.failed(trial, facts) and exercised.at_import(trial.exercise)):
@@ -335,7 +328,7 @@ def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             title=f"{trial.name} {_what(late=SILENT in (text(trial.exercise, 'reason') or ''))}",
             detail=fails_said(trial.exercise),
             because=grounds(trial),
-            fix=Fix(text="Fix what it says, then run it again.", commands=(again(trial),)),
+            fix=fixes.advice("Fix what it says, then run it again.", again(trial)),
         )
 
 

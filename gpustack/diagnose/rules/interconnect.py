@@ -56,7 +56,7 @@ LOW = 2  # a generation that no link of today stays at under load
 FEW = 4  # a link on this many times fewer lanes is no board's design
 
 
-@rule("pcie-link-degraded", layer=Layer.HARDWARE, component="pci-display", severity=Severity.WARNING)
+@rule("pcie-link-degraded", Layer.HARDWARE, "pci-display", Severity.WARNING)
 def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU's PCI Express link runs on fewer lanes, or under load slower, than both of its ends can.
 
@@ -121,11 +121,10 @@ def _link(
         title=title,
         detail=detail,
         because=because,
-        fix=Fix(
-            text="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
+        fix=fixes.advice(
+            "Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
             "look at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
-            commands=(one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
-            needs_root=True,
+            one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),
             verify=sh("gpustack doctor") if instance else sh("nvidia-smi -q -d PCI"),
         ),
         confidence=confidence,
@@ -245,7 +244,7 @@ def _between(matrix: str) -> list[float]:
 REDIRECTS = frozenset({"request-redirect", "completion-redirect"})
 
 
-@rule("iommu-acs-p2p", layer=Layer.KERNEL, component="iommu", severity=Severity.WARNING)
+@rule("iommu-acs-p2p", Layer.KERNEL, "iommu", Severity.WARNING)
 def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The IOMMU, or access control (ACS) on PCI Express bridges, stands between the GPUs.
 
@@ -342,7 +341,7 @@ def _short(pci: str) -> str:
     return pci.partition(":")[2] or pci
 
 
-@rule("nvlink-error", layer=Layer.HARDWARE, component="nvlink", severity=Severity.WARNING)
+@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING)
 def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
@@ -359,10 +358,9 @@ def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"NVLink failed at {where}{switches}",
         because=tuple(event.because for event in events),
         row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
-            commands=(sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),),
-            needs_root=True,
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
+            sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),
             verify=sh("nvidia-smi nvlink --status"),
         ),
     )
@@ -409,10 +407,10 @@ def install(facts: Facts) -> Fix:
         if release
         else "the fabric manager of the driver's release"
     )
-    return Fix(
-        text=f"{fixes.place(facts)}Install {exact} and start it.",
-        commands=(*commands, sh("sudo systemctl enable --now nvidia-fabricmanager")),
-        needs_root=True,
+    return fixes.advice(
+        f"{fixes.place(facts)}Install {exact} and start it.",
+        *commands,
+        sh("sudo systemctl enable --now nvidia-fabricmanager"),
         verify=sh("systemctl is-active nvidia-fabricmanager"),
     )
 
@@ -421,7 +419,7 @@ NOT_READY = 802
 FABRIC_VERSION_SAID = ("fabric-manager-mismatch", "cuda-802", "fabric-manager-failed", "fabric-manager-version")
 
 
-@rule("fabric-manager-version-mismatch", layer=Layer.DRIVER, component="nvidia-fabricmanager", severity=Severity.ERROR)
+@rule("fabric-manager-version-mismatch", Layer.DRIVER, "nvidia-fabricmanager", Severity.ERROR)
 def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Fabric manager and driver are of two releases, so the fabric manager does not start.
 
@@ -457,7 +455,7 @@ def _driver(facts: Facts) -> DriverRelease | None:
 WAITING = frozenset({"not-started", "in-progress"})
 
 
-@rule("fabric-manager-not-running", layer=Layer.DRIVER, component="nvidia-fabricmanager", severity=Severity.ERROR)
+@rule("fabric-manager-not-running", Layer.DRIVER, "nvidia-fabricmanager", Severity.ERROR)
 def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
 

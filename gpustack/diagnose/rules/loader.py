@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 STUB = 34
 
 
-@rule("stub-on-loader-path", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.ERROR)
+@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
 def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH names CUDA's stub libraries.
 
@@ -68,7 +68,7 @@ def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-@rule("stub-on-library-path", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.INFO)
+@rule("stub-on-library-path", Layer.ENVIRONMENT, "libcuda", Severity.INFO)
 def stub_on_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LIBRARY_PATH names CUDA's stub libraries. That is right, and does no harm.
 
@@ -90,7 +90,7 @@ IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import
 BY_PATH = "A folder on LD_LIBRARY_PATH, mostly of an older CUDA toolkit, goes before the wheel's own."
 
 
-@rule("nvjitlink-clash", layer=Layer.LIBRARY, component="nvjitlink", severity=Severity.ERROR)
+@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR)
 def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The libnvJitLink that is found first is older than the libcusparse that needs it.
 
@@ -171,11 +171,9 @@ def _fix(build: Build, path: str) -> Fix:
     pins = table(build.copy.facts, "pins")
     wheel = next((name for name in sorted(pins) if name.startswith("nvidia-nvjitlink")), None)
     wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade nvidia-nvjitlink-cu12")
-    return Fix(
-        text="Install the libnvJitLink that goes with the others.",
-        commands=(
-            sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
-        ),
+    return fixes.advice(
+        "Install the libnvJitLink that goes with the others.",
+        sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
         verify=verify,
     )
 
@@ -189,7 +187,7 @@ STATUS = "cublas-status"
 BLAMED = "ld-library-path-blamed-said"
 
 
-@rule("cuda-lib-shadowed", layer=Layer.LIBRARY, component="cuda-runtime", severity=Severity.ERROR, in_one_python=True)
+@rule("cuda-lib-shadowed", Layer.LIBRARY, "cuda-runtime", Severity.ERROR, in_one_python=True)
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system in the place of its own.
 
@@ -254,7 +252,7 @@ ONE_FILE = "nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last 
 ONE_FIRST = "An older one of the system, of an image, or of another package is loaded first."
 
 
-@rule("nccl-version-clash", layer=Layer.LIBRARY, component="nccl", severity=Severity.ERROR)
+@rule("nccl-version-clash", Layer.LIBRARY, "nccl", Severity.ERROR)
 def nccl_version_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The NCCL that a framework loads is not the one that it was built with.
 
@@ -327,16 +325,14 @@ def _two(facts: Facts) -> Iterator[Finding]:
 
 def _removed(wheels: Mapping[str, str], keep: str) -> Fix:
     """Return how to remove wheels that write over each other, and to reinstall one of them."""
-    return Fix(
-        text=f"Remove {' and '.join(wheels)}, then install {keep}=={wheels[keep]} alone: removing one of them deletes "
+    return fixes.advice(
+        f"Remove {' and '.join(wheels)}, then install {keep}=={wheels[keep]} alone: removing one of them deletes "
         "files of both.",
-        commands=(
-            sh("{python} -m pip uninstall -y {wheels}", python=SOME_PYTHON, wheels=tuple(map(DISTRIBUTION, wheels))),
-            sh(
-                "{python} -m pip install --force-reinstall --no-deps {keep}",
-                python=SOME_PYTHON,
-                keep=requirement(keep, f"=={wheels[keep]}"),
-            ),
+        sh("{python} -m pip uninstall -y {wheels}", python=SOME_PYTHON, wheels=tuple(map(DISTRIBUTION, wheels))),
+        sh(
+            "{python} -m pip install --force-reinstall --no-deps {keep}",
+            python=SOME_PYTHON,
+            keep=requirement(keep, f"=={wheels[keep]}"),
         ),
         verify=fixes.DOCTOR_DEEP,
     )

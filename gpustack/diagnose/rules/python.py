@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.machine.extensions import distribution_of, of_file
 from gpustack.diagnose.machine.frameworks import because_torch
@@ -31,7 +32,7 @@ MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_|manylinux(?P<y
 YEARS = {"1": "2.5", "2010": "2.12", "2014": "2.17"}
 
 
-@rule("glibc-too-old", layer=Layer.ENVIRONMENT, component="glibc", severity=Severity.ERROR, in_one_python=True)
+@rule("glibc-too-old", Layer.ENVIRONMENT, "glibc", Severity.ERROR, in_one_python=True)
 def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program or wheel wants a newer C library than this system has.
 
@@ -105,13 +106,11 @@ def _glibc_finding(message: Message, needs: str, facts: Facts, matrix: Matrix) -
 
 
 def _glibc_fix(needs: str, has: str) -> Fix:
-    return Fix(
-        text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
+    return fixes.advice(
+        f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
         f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
-        commands=(
-            sh("ldd --version"),
-            sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
-        ),
+        sh("ldd --version"),
+        sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
         verify=sh("ldd --version"),
     )
 
@@ -145,14 +144,7 @@ KNOWN = re.compile(
 NETWORK = ("pip-offline",)
 
 
-@rule(
-    "python-version-no-wheel",
-    layer=Layer.ENVIRONMENT,
-    component="python",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("python-version-no-wheel", Layer.ENVIRONMENT, "python", Severity.ERROR, in_one_python=True, from_messages=True)
 def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """There is no wheel for this version of Python, too new or too old for the release that was asked for.
 
@@ -259,16 +251,14 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
     others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
     instead = f" Or take {package} {others[0]} to {others[-1]}, which this Python has wheels of." if others else ""
     python = f"Python {best}" if best else "an older Python (a newer one for a newer release)"
-    return Fix(
-        text=f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
-        commands=(
-            sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
-            step(
-                "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
-                python=DOTTED(best or "3.11"),
-            ),
-            _install(package, wanted, facts),
+    return fixes.advice(
+        f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
+        sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
+        step(
+            "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
+            python=DOTTED(best or "3.11"),
         ),
+        _install(package, wanted, facts),
         verify=sh("python --version"),
     )
 
@@ -298,14 +288,7 @@ def _holding(needs: str | None) -> tuple[str, ...]:
 LIBSTDCXX_SAYS = "glibcxx-too-old"
 
 
-@rule(
-    "libstdcxx-too-old",
-    layer=Layer.ENVIRONMENT,
-    component="libstdcxx",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("libstdcxx-too-old", Layer.ENVIRONMENT, "libstdcxx", Severity.ERROR, in_one_python=True, from_messages=True)
 def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The C++ library (libstdc++) that was found first is older than a program wants.
 
@@ -325,13 +308,11 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         detail=f"Wanted by {by}." if by else "",
         because=grounds(facts, LIBSTDCXX_SAYS),
         confidence=Confidence.CERTAIN,
-        fix=Fix(
-            text="Install a newer libstdc++ into the environment and let it be found before the system's; without "
+        fix=fixes.advice(
+            "Install a newer libstdc++ into the environment and let it be found before the system's; without "
             "conda, upgrade the system's.",
-            commands=(
-                sh("conda install -c conda-forge libstdcxx-ng"),
-                sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
-            ),
+            sh("conda install -c conda-forge libstdcxx-ng"),
+            sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
             verify=sh("strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep {needs}", needs=SYMBOL(needs)),
         ),
     )

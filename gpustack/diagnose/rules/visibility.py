@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import mig, naming
 from gpustack.diagnose.machine.inventory import from_text, gpus, starts
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
@@ -15,7 +16,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 ADVICE = "Divide the GPU by one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
 
 
-@rule("mig-enabled-no-instance", layer=Layer.ENVIRONMENT, component="gpu", severity=Severity.ERROR)
+@rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
 def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """MIG mode is on, and the GPU is divided into no instance.
 
@@ -64,20 +65,17 @@ def _undivided(
         detail="With MIG on, CUDA offers only the instances that a GPU was divided into.",
         because=because,
         confidence=confidence,
-        fix=Fix(
-            text=ADVICE,
-            commands=(
-                sh("sudo nvidia-smi mig {which} -lgip", which=which),
-                step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
-                step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
-            ),
-            needs_root=True,
+        fix=fixes.advice(
+            ADVICE,
+            sh("sudo nvidia-smi mig {which} -lgip", which=which),
+            step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
+            step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
             verify=sh("nvidia-smi -L"),
         ),
     )
 
 
-@rule("mig-multiple-devices", layer=Layer.ENVIRONMENT, component="gpu", severity=Severity.ERROR, from_messages=True)
+@rule("mig-multiple-devices", Layer.ENVIRONMENT, "gpu", Severity.ERROR, from_messages=True)
 def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """One process was given several MIG instances, and CUDA uses only one.
 
@@ -94,9 +92,10 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         detail="A CUDA process sees the first MIG instance as cuda:0 and no other.",
         confidence=Confidence.LIKELY,
         because=(*grounds(facts, *mig.BEYOND, *mig.MADE, most=6), *naming.of_driver(facts)),
-        fix=Fix(
-            text="Start one process for each instance, each with one MIG UUID of nvidia-smi -L; or switch MIG off.",
-            commands=(sh("nvidia-smi -L"), sh("CUDA_VISIBLE_DEVICES=MIG-<uuid> python …")),
+        fix=fixes.advice(
+            "Start one process for each instance, each with one MIG UUID of nvidia-smi -L; or switch MIG off.",
+            sh("nvidia-smi -L"),
+            sh("CUDA_VISIBLE_DEVICES=MIG-<uuid> python …"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
@@ -158,14 +157,12 @@ def finding(facts: Facts) -> Finding | None:
         detail="CUDA reads the list up to the first GPU that does not exist, and shows programs only those before it.",
         confidence=Confidence.CERTAIN if (many or hides) and not few else Confidence.LIKELY,
         because=grounds(facts, "visible-devices", "visible-devices-none", *MISSED, "gpu-count", most=6),
-        fix=Fix(
-            text="Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
+        fix=fixes.advice(
+            "Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few
             else "Unset it, here and where a script or program sets it (os.environ), or name GPUs that are there.",
-            commands=(
-                sh("unset {variable}", variable=VARIABLE(wrong.variable if wrong else VARIABLES[0])),
-                sh("nvidia-smi -L"),
-            ),
+            sh("unset {variable}", variable=VARIABLE(wrong.variable if wrong else VARIABLES[0])),
+            sh("nvidia-smi -L"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
@@ -247,7 +244,7 @@ END = "-1"
 VISIBLE_HIDING = frozenset({"", END, "NoDevFiles"})
 
 
-@rule("cuda-visible-devices-invalid", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.ERROR)
+@rule("cuda-visible-devices-invalid", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
 
@@ -275,9 +272,8 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
         title=f"CUDA_VISIBLE_DEVICES={said} {named}",
         detail=f"This machine has {count} GPU{'s' if count > 1 else ''}: 0{f' to {count - 1}' if count > 1 else ''}.",
         because=(because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count")),
-        fix=Fix(
-            text="Unset it, or name a GPU that is there.",
-            commands=(sh("unset CUDA_VISIBLE_DEVICES"), sh("nvidia-smi -L")),
+        fix=fixes.advice(
+            "Unset it, or name a GPU that is there.", sh("unset CUDA_VISIBLE_DEVICES"), sh("nvidia-smi -L")
         ),
     )
 
