@@ -232,11 +232,12 @@ def own_version(build: Build, one: Used, library: Library, facts: Facts) -> str 
 
 def used(build: Build, library: str, component: str, facts: Facts) -> Used | None:
     """Return the copy of a library (libcudnn) that a framework uses; None where nothing says which."""
-    candidates = _candidates(build, library)
+    candidates = _candidates(build, library, facts)
     if not candidates and not table(build.exercise, "loaded"):
         return None
     real = [text(one, "real") or text(one, "path") or "" for one in candidates]
-    seen = [path for path in texts(build.exercise, "loaded", library) if _is_main(path, library)]
+    names = texts(build.exercise, "loaded", library)
+    seen = [path for path in names if path.rpartition("/")[2].startswith(f"{library}.so")]
     path = seen[0] if seen else next(iter(real), None)
     if not path:
         return None
@@ -256,10 +257,10 @@ def copy_at(path: str, component: str, facts: Facts) -> Instance | None:
     return next((copy for copy in copies(facts, component) if path in {copy.path, copy.key}), None)
 
 
-def pinned(build: Build, *names: str) -> str | None:
-    """Return the version that a framework was built and released with, by the requirement on one of these wheels."""
+def pinned(build: Build, wheel: str) -> str | None:
+    """Return the version that a framework was built and released with, by the requirement on this wheel."""
     pins = table(build.copy.facts, "pins")
-    return next((text(pins, pin) for pin in pins if pin.startswith(names)), None)
+    return next((text(pins, pin) for pin in pins if pin.startswith(wheel)), None)
 
 
 def owner(copy: Instance) -> str:
@@ -276,18 +277,24 @@ def evidence(build: Build, library: str, one: Used) -> Because:
     )
 
 
-def _candidates(build: Build, library: str) -> tuple[JsonValue, ...]:
+def _candidates(build: Build, library: str, facts: Facts) -> tuple[JsonValue, ...]:
     """Return what the loader would find for the library's main file, in its order."""
-    search = table(build.copy.facts, "search")
-    names = [name for name in search if name.startswith(f"{library}.so")]
-    return items(search, min(names)) if names else ()
+    return _searched(facts).get((build.component, build.copy.environment, library), ())
 
 
-def found_by(build: Build, library: str, path: str) -> tuple[str | None, str | None]:
+@once
+def _searched(facts: Facts) -> dict[tuple[str, str | None, str], tuple[JsonValue, ...]]:
+    """Return what the loader would find for each framework and library; of several names of one file, the first."""
+    return {
+        (build.component, build.copy.environment, name.partition(".so")[0]): items(search, name)
+        for build in builds(facts)
+        for search in (table(build.copy.facts, "search"),)
+        for name in sorted(search, reverse=True)
+        if ".so" in name
+    }
+
+
+def found_by(build: Build, library: str, path: str, facts: Facts) -> tuple[str | None, str | None]:
     """Return the loader's step that finds a file of a library, and the folder as that step names it."""
-    one = next((one for one in _candidates(build, library) if text(one, "path") == path), None)
+    one = next((one for one in _candidates(build, library, facts) if text(one, "path") == path), None)
     return text(one, "step"), text(one, "folder")
-
-
-def _is_main(path: str, library: str) -> bool:
-    return path.rpartition("/")[2].startswith(f"{library}.so")

@@ -134,7 +134,9 @@ def _linker(lack: Sequence[Lacking], facts: Facts) -> Finding:
             *(() if build else path),
             *(one.because for one in toolchain_toolkits(facts) if not build and cuda and one.cuda < cuda),
         ),
-        fix=_fix(build, first.path) if build and first.path else off_path(facts, "libnvJitLink", IMPORTS["torch"]),
+        fix=_fix(build, first.path, facts)
+        if build and first.path
+        else off_path(facts, "libnvJitLink", IMPORTS["torch"]),
     )
 
 
@@ -163,9 +165,9 @@ def _newest(names: Iterable[str]) -> str:
     return ".".join(map(str, max(found))) if found else "a newer one"
 
 
-def _fix(build: Build, path: str) -> Fix:
+def _fix(build: Build, path: str, facts: Facts) -> Fix:
     verify, folder = fixes.verify_loaded(build), path.rpartition("/")[0]
-    step, spelled = found_by(build, "libnvJitLink", path)
+    step, spelled = found_by(build, "libnvJitLink", path, facts)
     if step == LD_LIBRARY_PATH:
         return fixes.off_path([spelled or folder], folder, verify)
     pins = table(build.copy.facts, "pins")
