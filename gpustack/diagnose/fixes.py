@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TORCH_INDEX = installing.TORCH_INDEX
 TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"")
+TENSORFLOW_SEES = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
 TORCH_MULTIPLIES = sh('python -c "import torch; print(torch.ones(2, 2, device=0) @ torch.ones(2, 2, device=0))"')
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
