@@ -157,7 +157,9 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     for rule in asked(facts):
         for finding in _everywhere(rule, facts, views, matrix, failures):
             severity = weights.get((finding.id, finding.component), exercised.eased(finding, lighter))
-            told.setdefault(finding.key, replace(finding, severity=severity))
+            told.setdefault(
+                finding.key, finding if severity is finding.severity else replace(finding, severity=severity)
+            )
     for finding in requirements.findings(judging.held):
         known = told.setdefault(finding.key, finding)
         if known is not finding:  # a rule has said it already, maybe more lightly
