@@ -27,6 +27,10 @@ ENOUGH = 3  # cases of one test
 # Tests of the whole, and all that hypothesis draws or whose name begins with test_any_: other tests run what they run.
 WHOLE = (
     "tests/ask/test_plan.py::test_what_is_offered_works",
+    "tests/ask/test_agreement.py",
+    "tests/ask/test_expert.py",
+    "tests/ask/test_one_planner.py",
+    "tests/ask/test_matrix_command.py",
     "tests/ask/test_speaking.py",
     "tests/ask/test_why.py",
     "tests/bench/test_bench_command.py",
