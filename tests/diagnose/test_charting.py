@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from gpustack.matrix.subjects.terms import systems
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
 from tests import warm
 from tests.schemas.test_schemas import SNAPSHOT, validator
+
+if TYPE_CHECKING:
+    import subprocess
 
 REPO = Path(__file__).resolve().parents[2]
 MATRIX = Matrix()
