@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers, version_of
@@ -90,7 +91,7 @@ class Release(Stated):
         if not said or platform not in MACHINES:
             return None
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
-        found = {_joined(said, name, {**MACHINES[platform], "extra": extra, **_versions(one)}) for one in pythons}
+        found = {_joined(said, name, platform, one, extra) for one in pythons}
         return VersionRange(next(iter(found)) or "") if len(found) == 1 and None not in found else None
 
     def _pythons(self, platform: str) -> tuple[str, ...]:
@@ -169,15 +170,16 @@ def _versions(python: str) -> Mapping[str, str]:
     }
 
 
-def _joined(said: tuple[str, ...], name: str, environment: Mapping[str, str]) -> str | None:
-    """Return the ranges of all requirements on a distribution that hold in an environment; None where none does."""
+@lru_cache(4096)  # a plan asks the same of a release for every driver that it tries
+def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra: str) -> str | None:
+    """Return the ranges of all requirements on a distribution that hold for a Python; None where none does."""
     from packaging.requirements import Requirement  # noqa: PLC0415 - a report may need none
 
-    spans = []
+    spans, environment = [], {**MACHINES[platform], "extra": extra, **_versions(python)}
     for one in said:
         if not one.startswith(name):
             continue
         requirement = Requirement(one)
-        if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate(dict(environment))):
+        if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate(environment)):
             spans.append(str(requirement.specifier))
     return ",".join(filter(None, spans)) if spans else None
