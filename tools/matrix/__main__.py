@@ -3,7 +3,8 @@
 ``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
-of ``distributions.toml``. The index is the one that pip is set to use.
+of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
+what is missing then is not read, and the next run goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--date", default=datetime.now(timezone.utc).date().isoformat(), help="the day they are checked"
     )
     parser.add_argument("--cache", type=Path, help="where METADATA that was read is kept")
+    parser.add_argument("--most", type=int, help="how many wheels may be asked for METADATA in this run")
+    parser.add_argument("--again", action="store_true", help="read all METADATA, whatever the tables have of it")
     given = parser.parse_args(arguments)
     known = releases.distributions(given.distributions)
-    with index.opened(given.cache) as source:
+    with index.opened(given.cache, given.most) as source:
         if given.tables == ["coverage"]:
             return coverage.main(known, given.folder, source)
         if given.tables[:1] == ["code"]:
@@ -41,20 +44,26 @@ def main(arguments: list[str] | None = None) -> int:
         strange = [one for one in wanted if one not in known]
         if strange:
             parser.error(f"{strange[0]} is not in {given.distributions.name}")
-        return max([_write(known[one], known, source, given.folder, given.date) for one in wanted], default=0)
+        return max([_write(known[one], known, source, given) for one in wanted], default=0)
 
 
 def _write(
-    one: releases.Distribution, known: Mapping[str, releases.Distribution], source: index.Index, folder: Path, date: str
+    one: releases.Distribution,
+    known: Mapping[str, releases.Distribution],
+    source: index.Index,
+    given: argparse.Namespace,
 ) -> int:
+    path = given.folder / f"{one.name}.toml"
+    before = coverage.rows(path) if path.exists() and not given.again else ()
     try:
-        text = releases.table(one, known, source, date)
+        text = releases.table(one, known, source, given.date, before)
     except index.NotReadError as error:
         print(f"{one.name}: {error}", file=sys.stderr)
         return 1
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{one.name}.toml").write_text(text, "utf-8")
-    print(f"{one.name}: {text.count('{ version = ')} releases")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    made = coverage.rows(path)
+    print(f"{one.name}: {len(made)} releases, {len(coverage.unread(made))} whose METADATA was not read")
     return 0
 
 

@@ -46,7 +46,7 @@ def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
 class Release(Stated):
     """One release: its wheels as Pythons by platform, and what they require of what the matrix knows (PEP 508).
 
-    ``requires`` is None where no METADATA was read, since there is only a source archive.
+    ``requires`` is None where no METADATA was read, or there is only a source archive.
     """
 
     version: str
