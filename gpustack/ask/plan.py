@@ -285,7 +285,8 @@ def _overrides(search: Search) -> Iterator[Alternative]:
 
 def _with_driver(search: Search) -> Iterator[Alternative]:
     """Return another build or release together with a newer driver, where neither of them alone would do."""
-    if search.subject.component == "nvidia-driver" or on_windows(search.facts):
+    told = search.facts.taken or driver_release(search.facts)
+    if search.subject.component == "nvidia-driver" or on_windows(search.facts) or not told:
         return
     for one in _upgrades(search):
         facts = put(search.facts, made("nvidia-driver", str(one)))

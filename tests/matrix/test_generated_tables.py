@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from gpustack import assets
 from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import generated, torch
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.matrix_answer import Compatibility, MatrixAnswer
+from tools.matrix import spot
 from tools.matrix.__main__ import GENERATED, main
 
 if sys.version_info >= (3, 11):
@@ -231,6 +233,18 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("jax==0.4.30", "cudnn==9.1.0"), {}, WORKS),
         (("jax==0.12.0", "cuda==12.1"), {}, Compatibility.LIMITED),
         (("numba==0.999", "numpy==2.0"), {}, UNKNOWN),
+        (("numba==0.61.0",), {"glibc": "2.12"}, FAILS),
+        (("xformers==0.0.30",), {"glibc": "2.27"}, FAILS),
+        (("xformers==0.0.30",), {"glibc": "2.28"}, WORKS),
+        (("cupy-cuda12x==13.4.0",), {"python": "3.14"}, FAILS),
+        (("cupy-cuda12x==13.4.0",), {"python": "3.13", "machine": "aarch64"}, WORKS),
+        (("bitsandbytes==0.46.0",), {"python": "3.8"}, FAILS),
+        (("bitsandbytes==0.45.5",), {"machine": "aarch64"}, FAILS),
+        (("flash-attn==2.7.3",), {"python": "3.8"}, FAILS),  # a source archive alone, but it says for which Pythons
+        (("flash-attn==2.7.3",), {"python": "3.12"}, WORKS),
+        (("tensorflow==2.16.0",), {"python": "3.12"}, UNKNOWN),  # the index has 2.16.1 and 2.16.2, and no 2.16.0
+        (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
+        (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
     ],
 )
@@ -239,3 +253,26 @@ def test_what_the_index_says_is_what_the_matrix_answers(
 ) -> None:
     answer = why(*texts, **given)
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
+
+
+SPOTS = spot.read(Path(__file__).with_name("spots.csv"))
+
+
+def test_no_claim_drawn_from_the_index_at_random_is_denied() -> None:
+    said = [(one, spot.answered(one, MATRIX)) for one in SPOTS]
+    assert [one for one, verdict in said if spot.wrong(one, verdict)] == []
+    blank = [one for one, verdict in said if verdict is Compatibility.UNKNOWN]
+    assert len(blank) < len(said) // 20, blank
+
+
+def test_a_spot_check_finds_what_a_table_says_wrongly(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for one in assets.MATRIX.glob("*.toml"):
+        (made / one.name).symlink_to(one)
+    assert run(made, "spot", "demo", "--count", "200", "--record", str(made / "spots.csv")) == 0
+    there = {one for one in spot.read(made / "spots.csv") if not one.beside}
+    assert {one.holds for one in there} == {True, False}
+    path = made / "generated" / "demo.toml"
+    path.write_text(path.read_text("utf-8").replace('"3.10"', '"3.12"'), "utf-8")
+    capsys.readouterr()
+    assert run(made, "spot", "demo", "--count", "200") == 1
+    assert "compatible: Claim(asked='demo==1.0.0', platform='linux-" in capsys.readouterr().out

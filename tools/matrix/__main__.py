@@ -1,6 +1,7 @@
 """Write generated tables, ``python -m tools.matrix [TABLE...]``, or say what they cover, ``… coverage``.
 
-``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched.
+``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… spot [NAME...]``
+draws claims from the index at random and says to which of them the matrix answers wrongly.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
 of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
@@ -11,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tools.matrix import coverage, fatbin, index, releases
+from gpustack.matrix import Matrix
+from gpustack.model.matrix_answer import Compatibility
+from tools.matrix import coverage, fatbin, index, releases, spot
 
 GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 
@@ -23,7 +27,7 @@ GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 def main(arguments: list[str] | None = None) -> int:
     """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
     parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
-    parser.add_argument("tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, or code")
+    parser.add_argument("tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code or spot")
     parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
     parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
     parser.add_argument(
@@ -32,6 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, help="where METADATA that was read is kept")
     parser.add_argument("--most", type=int, help="how many wheels may be asked for METADATA in this run")
     parser.add_argument("--again", action="store_true", help="read all METADATA, whatever the tables have of it")
+    parser.add_argument("--seed", type=int, default=0, help="of the claims that spot draws")
+    parser.add_argument("--count", type=int, default=30, help="how many questions spot draws of each distribution")
+    parser.add_argument("--record", type=Path, help="where spot keeps its claims for the tests")
     given = parser.parse_args(arguments)
     known = releases.distributions(given.distributions)
     with index.opened(given.cache, given.most) as source:
@@ -40,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         if given.tables[:1] == ["code"]:
             return max(_code(one, source) for one in given.tables[1:])
         there = [one for one in known if (given.folder / f"{one}.toml").exists()]
+        if given.tables[:1] == ["spot"]:
+            return _spot([known[one] for one in given.tables[1:] or there], source, given)
         wanted = list(known) if given.tables == ["all"] else given.tables or there
         strange = [one for one in wanted if one not in known]
         if strange:
@@ -65,6 +74,22 @@ def _write(
     made = coverage.rows(path)
     print(f"{one.name}: {len(made)} releases, {len(coverage.unread(made))} whose METADATA was not read")
     return 0
+
+
+def _spot(wanted: Sequence[releases.Distribution], source: index.Index, given: argparse.Namespace) -> int:
+    """Print the claims of the index that the matrix denies, and how many it knows; return 1 where it denies one."""
+    matrix, said = Matrix(given.folder.parent), Counter[str]()
+    claims = [claim for one in wanted for claim in spot.drawn(one, source, given.count, given.seed)]
+    for claim in claims:
+        verdict = spot.answered(claim, matrix)
+        wrong = spot.wrong(claim, verdict)
+        said["wrong" if wrong else "unknown" if verdict is Compatibility.UNKNOWN else "right"] += 1
+        if wrong:
+            print(f"{verdict.value}: {claim}")
+    print(f"{len(claims)} claims: {', '.join(f'{count} {name}' for name, count in said.most_common())}")
+    if given.record:
+        spot.saved(claims, given.record)
+    return int(bool(said["wrong"]))
 
 
 def _code(asked: str, source: index.Index) -> int:

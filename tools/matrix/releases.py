@@ -125,7 +125,7 @@ def table(
 ) -> str:
     """Return the file of a distribution, newest METADATA read first; raises NotReadError where the index lacks it."""
     files = index.files(one.name)
-    releases = _releases(one, files)
+    releases = found(one, files)
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
     rows = {str(row["version"]): row for row in before}
@@ -147,17 +147,17 @@ def table(
 
 def listed(one: Distribution, index: Index) -> tuple[str, ...]:
     """Return the releases that the index has, which a table of it should have."""
-    return tuple(map(str, sorted(_releases(one, index.files(one.name)))))
+    return tuple(map(str, sorted(found(one, index.files(one.name)))))
 
 
-def _releases(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Link]]:
+def found(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Link]]:
     """Return the files of each final release that first appeared in the time that counts."""
-    found: dict[Version, list[Link]] = defaultdict(list)
+    there: dict[Version, list[Link]] = defaultdict(list)
     for file in files:
         version = _version(file.filename)
         if version is not None and not version.is_prerelease:
-            found[version].append(file)
-    return {version: held for version, held in found.items() if _day(held) is None or str(_day(held)) >= one.since}
+            there[version].append(file)
+    return {version: held for version, held in there.items() if _day(held) is None or str(_day(held)) >= one.since}
 
 
 def is_linux_wheel(name: str, version: str) -> bool:

@@ -34,8 +34,8 @@ class WheelTags(Stated):
 
     @property
     def words(self) -> str:
-        """The Pythons for people."""
-        return str(self.requires_python) if self.pythons == (EVERY,) else " ".join(self.pythons)
+        """The Pythons for people; nothing where a wheel for any does not say which it needs."""
+        return self.requires_python.text if self.pythons == (EVERY,) else " ".join(self.pythons)
 
     def __str__(self) -> str:
         for_ = f" for Python {self.words}" if self.words else ""
@@ -51,7 +51,7 @@ def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]
     """Return the wheels of one release, by processor; none where no row states them."""
     release = version.partition("+")[0]
     known = generated.release_of(matrix, package, release)
-    if known:
+    if known and known.wheels:
         return tuple(_generated(known))
     return tuple(one for one in tags(matrix) if one.package == package and one.versions.holds(release))
 
