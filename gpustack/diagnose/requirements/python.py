@@ -133,6 +133,7 @@ def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tup
             said = f"Python {' '.join(one.words for one in here)}"
             yield any(one.takes(name) for one in here), said, here[0].row
 
+
 def _from_source(held: Installed, version: str, matrix: Matrix) -> Iterator[tuple[bool, str, Row]]:
     """Give whether a Python is in the range of a release that the index has as a source archive alone."""
     known = generated.release_of(matrix, PACKAGES.get(held.component, held.component), held.copy.version or "")
