@@ -66,4 +66,5 @@ def matrix(session: nox.Session) -> None:
     session.run("python", "-m", "tools.matrix", *session.posargs)
     session.run("python", "-m", "tools.matrix", "coverage")
     session.run("python", "-m", "tools.matrix", "spot", "--most", "50")
+    session.run("python", "-m", "tools.matrix", "bundle", "gpustack-data.zip")
     session.run("pytest", "-n", "auto", "tests/matrix")

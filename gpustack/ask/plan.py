@@ -290,10 +290,9 @@ def _with_driver(search: Search) -> Iterator[Alternative]:
         return
     for one in _upgrades(search):
         facts = put(search.facts, made("nvidia-driver", str(one)))
-        if not _gpu_runs(facts, search.matrix):
-            continue
         there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
-        found = next((other for other in (*_wheels(there), *_versions(there))), None)
+        runs = _gpu_runs(facts, search.matrix)
+        found = next((other for other in (*_wheels(there), *_versions(there))), None) if runs else None
         if found:
             typed = (*commands.driver(str(one), search.facts, search.matrix), *found.commands)
             change = f"{found.change}, and another driver: {one} or newer"

@@ -278,7 +278,10 @@ def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
 
 
 def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
-    """Yield what the index tells otherwise."""
+    """Yield what the index tells otherwise, or which data is used now."""
+    if update.data is not None:
+        yield Line(body=write(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases."))
+        return
     asked = ", ".join(update.asked)
     number = len(update.changes)
     head = f"{number} row{'s' * (number != 1)} differ" if number else "No row that was read differs"

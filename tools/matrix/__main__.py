@@ -1,7 +1,8 @@
 """Write generated tables, ``python -m tools.matrix [TABLE...]``, or say what they cover, ``… coverage``.
 
 ``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… spot [NAME...]``
-draws claims from the index at random and says to which of them the matrix answers wrongly.
+draws claims from the index at random and says to which of them the matrix answers wrongly. ``… bundle FILE`` packs the
+tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
 of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
@@ -11,13 +12,16 @@ what is missing then is not read, and the next run goes on where this one ended.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpustack.matrix import Matrix
+from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
 from gpustack.model.matrix_answer import Compatibility
 from tools.matrix import coverage, fatbin, index, releases, spot
 
@@ -27,7 +31,9 @@ GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 def main(arguments: list[str] | None = None) -> int:
     """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
     parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
-    parser.add_argument("tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code or spot")
+    parser.add_argument(
+        "tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code, spot or bundle"
+    )
     parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
     parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
     parser.add_argument(
@@ -40,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=30, help="how many questions spot draws of each distribution")
     parser.add_argument("--record", type=Path, help="where spot keeps its claims for the tests")
     given = parser.parse_args(arguments)
+    if given.tables[:1] == ["bundle"]:
+        return _bundle(Path(given.tables[1]), given.folder, given.date)
     known = releases.distributions(given.distributions)
     with index.opened(given.cache, given.most) as source:
         if given.tables == ["coverage"]:
@@ -90,6 +98,22 @@ def _spot(wanted: Sequence[releases.Distribution], source: index.Index, given: a
     if given.record:
         spot.saved(claims, given.record)
     return int(bool(said["wrong"]))
+
+
+def _bundle(file: Path, folder: Path, date: str) -> int:
+    """Pack the tables, each time to the same bytes."""
+    tables = {path.stem: coverage.table(path) for path in sorted(folder.glob("*.toml"))}
+    members = {name: json.dumps(table).encode() for name, table in tables.items()}
+    pins = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    manifest = json.dumps({"schema": DATA_SCHEMA, "date": date, "files": pins}).encode()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {
+            MANIFEST: manifest,
+            **{f"{one}.json": data for one, data in members.items()},
+        }.items():
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    print(f"{file}: {len(tables)} tables, sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}")
+    return 0
 
 
 def _code(asked: str, source: index.Index) -> int:

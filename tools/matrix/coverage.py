@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tools.matrix.index import NotReadError
 from tools.matrix.releases import Distribution, listed
@@ -48,9 +48,14 @@ def main(known: Mapping[str, Distribution], folder: Path, index: Index) -> int:
     return int(worst < LEAST)
 
 
+def table(path: Path) -> Mapping[str, Any]:
+    """Return a table as it is."""
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 def rows(path: Path) -> Sequence[Mapping[str, object]]:
     """Return the releases that a table has."""
-    return tuple(tomllib.loads(path.read_text("utf-8"))["releases"])
+    return tuple(table(path)["releases"])
 
 
 def unread(found: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
