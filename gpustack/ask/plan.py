@@ -291,9 +291,8 @@ def _with_driver(search: Search) -> Iterator[Alternative]:
     for one in _upgrades(search):
         facts = put(search.facts, made("nvidia-driver", str(one)))
         there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
-        runs = _gpu_runs(facts, search.matrix)
-        found = next((other for other in (*_wheels(there), *_versions(there))), None) if runs else None
-        if found:
+        found = next((other for other in (*_wheels(there), *_versions(there))), None)
+        if found and _gpu_runs(facts, search.matrix):
             typed = (*commands.driver(str(one), search.facts, search.matrix), *found.commands)
             change = f"{found.change}, and another driver: {one} or newer"
             yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
