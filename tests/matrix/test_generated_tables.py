@@ -105,6 +105,12 @@ def test_a_table_has_every_final_release_and_what_its_wheels_require(made: Path)
     assert rows["2.0.0"]["wheels"] == {"any": "any"}
 
 
+def test_the_day_of_the_matrix_follows_its_tables(made: Path) -> None:
+    (made / "meta.toml").write_text('schema = 1\ndate = "2026-11-21"\n')
+    assert run(made, "demo") == 0
+    assert (made / "meta.toml").read_text() == 'schema = 1\ndate = "2026-11-22"\n'
+
+
 def test_ten_rows_that_were_deleted_come_back_byte_for_byte(made: Path) -> None:
     path = made / "generated" / "demo.toml"
     whole = path.read_text("utf-8")

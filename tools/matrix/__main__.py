@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import sys
 import zipfile
 from collections import Counter
@@ -25,6 +26,7 @@ from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
 from gpustack.model.matrix_answer import Compatibility
 from tools.matrix import coverage, fatbin, index, releases, spot
 
+DATE = re.compile(r'^date = "([-\d]+)"', re.MULTILINE)
 GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 
 
@@ -79,6 +81,10 @@ def _write(
         return 1
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
+    meta = given.folder.parent / "meta.toml"
+    if meta.exists():  # the day of the youngest row of all
+        text = meta.read_text("utf-8")
+        meta.write_text(DATE.sub(lambda found: f'date = "{max(found[1], given.date)}"', text), "utf-8")
     made = coverage.rows(path)
     print(f"{one.name}: {len(made)} releases, {len(coverage.unread(made))} whose METADATA was not read")
     return 0
