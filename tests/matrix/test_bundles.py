@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -133,3 +134,17 @@ def test_the_shipped_tables_make_a_bundle_that_the_command_takes(
     assert command("update", "--from", str(first), "--back").returncode == 2
     assert command("update", "--back").returncode == 0
     assert Matrix().date < "2030"
+
+
+def test_the_page_has_every_row_with_an_address_and_its_source(place: Path) -> None:
+    assert main(["page", str(place / "matrix.html")]) == 0
+    text = (place / "matrix.html").read_text("utf-8")
+    assert 'id="generated/vllm.releases.0.9.2"' in text
+    addresses = re.findall(r'<tr id="([^"]+)"', text)
+    assert len(addresses) == len(set(addresses)) > 3000
+    for name in ("generated/torch", "driver_branches", "gpus"):
+        rows = sum(
+            len(part) for part in Matrix().table(name).values() if isinstance(part, list) and isinstance(part[0], dict)
+        )
+        assert sum(one.startswith(f"{name}.") for one in addresses) == rows
+    assert "https://" not in re.sub(r"<td>[^<]*|<pre>.*?</pre>", "", text, flags=re.DOTALL)  # nothing is loaded

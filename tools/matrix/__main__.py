@@ -2,7 +2,8 @@
 
 ``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… spot [NAME...]``
 draws claims from the index at random and says to which of them the matrix answers wrongly. ``… bundle FILE`` packs the
-tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states.
+tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states; ``… page FILE`` writes
+every table as one HTML page.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
 of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
 from gpustack.model.matrix_answer import Compatibility
-from tools.matrix import coverage, fatbin, index, releases, spot
+from tools.matrix import coverage, fatbin, index, page, releases, spot
 
 DATE = re.compile(r'^date = "([-\d]+)"', re.MULTILINE)
 GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
     parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
     parser.add_argument(
-        "tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code, spot or bundle"
+        "tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code, spot, bundle or page"
     )
     parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
     parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
@@ -48,8 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=30, help="how many questions spot draws of each distribution")
     parser.add_argument("--record", type=Path, help="where spot keeps its claims for the tests")
     given = parser.parse_args(arguments)
+    if given.tables[:1] in (["bundle"], ["page"]) and len(given.tables) != len(("bundle", "FILE")):
+        parser.error(f"say which file: {given.tables[0]} FILE")
     if given.tables[:1] == ["bundle"]:
         return _bundle(Path(given.tables[1]), given.folder, given.date)
+    if given.tables[:1] == ["page"]:
+        Path(given.tables[1]).write_text(page.page(given.folder.parent), "utf-8")
+        return 0
     known = releases.distributions(given.distributions)
     with index.opened(given.cache, given.most) as source:
         if given.tables == ["coverage"]:

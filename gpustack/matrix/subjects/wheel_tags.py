@@ -39,7 +39,9 @@ class WheelTags(Stated):
 
     def __str__(self) -> str:
         for_ = f" for Python {self.words}" if self.words else ""
-        return f"{self.package} {self.versions} has wheels{for_} on {' and '.join(self.machines)}"
+        return (
+            f"{self.package} {str(self.versions).removeprefix('==')} has wheels{for_} on {' and '.join(self.machines)}"
+        )
 
 
 def tags(matrix: Matrix) -> tuple[WheelTags, ...]:
