@@ -68,8 +68,12 @@ def engines(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def matrix(session: nox.Session) -> None:
-    """Make the generated tables again from the package index, print what they cover, and test the rows beside them."""
+    """Make the generated tables again from the package index, print what they cover, and ask at random and by tests."""
     session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "pip>=25.3")
+    Path("dist").mkdir(exist_ok=True)
     session.run("python", "-m", "tools.matrix", *session.posargs)
     session.run("python", "-m", "tools.matrix", "coverage")
+    session.run("python", "-m", "tools.matrix", "spot", "--most", "50")
+    session.run("python", "-m", "tools.matrix", "bundle", "dist/gpustack-data.zip")
+    session.run("python", "-m", "tools.matrix", "page", "dist/matrix.html")
     session.run("pytest", "-n", "auto", "tests/matrix")
