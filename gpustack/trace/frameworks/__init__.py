@@ -27,7 +27,6 @@ from gpustack.trace.frameworks.chain import there
 from gpustack.trace.frameworks.heard import Heard
 from gpustack.trace.models import build
 from gpustack.trace.ops import kind
-from gpustack.trace.steps import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,12 +86,7 @@ def follow(
         except OSError as error:
             raise NothingSeenError(f"{python} could not be started: {error.strerror or error}") from error
         ear = Ear(door, child, PATIENCE, begun + asked.timeout)
-        try:
-            _listen(ear, heard, progress)
-        except KeyboardInterrupt:
-            heard.interrupted = "Ctrl-C"
-        finally:
-            ear.close()
+        heard.hear(ear, progress)
         _refuse(heard, python)
         asks = heard.gpu is not None and heard.interrupted is None
         seen = limits(environ, door, begun + asked.timeout, model.precision, matrix) if asks else None
@@ -128,21 +122,6 @@ def told(model: Model) -> dict[str, object]:
         "seed": model.seed,
         "out": model.output.name,
     }
-
-
-def _listen(ear: Ear, heard: Heard, progress: Progress) -> None:
-    for line in ear.lines():
-        if line.kind == "at" and line.what in NAMES:
-            heard.begins(int(line.what))
-            progress.step(heard.at, NAMES[heard.at])
-        elif line.kind == "died":
-            heard.refuse(heard.at, f"the child {line.what}")
-        elif line.kind in {"measured", "failed"} and isinstance(line.what, dict):
-            try:
-                heard.take(line.kind, line.what)
-            except results.MALFORMED as error:
-                heard.refuse(heard.at, f"the child said what is no line of ours: {type(error).__name__}: {error}")
-                return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
