@@ -15,7 +15,6 @@ from typing import TypeAlias
 KINDS = ("GPU", "MIG", "uuid", "host", "user", "serial", "mac", "ip", "email", "secret", "home")
 PLACEHOLDER = re.compile(r"(?:GPU|MIG|uuid|host|user|serial|mac|ip|email|secret)-\d+")
 NOTHING = frozenset({"", "none", "null", "nil", "true", "false", "yes", "no", "n/a", "[n/a]", "unknown", "0", "~"})
-OPEN, CLOSE = "«»"  # what an example must lose stands between these
 ADDRESS_NAME = re.compile(
     r"(?i).*(?:addr|host|server|gateway|dns|peer|proxy|endpoint|url|inet|remote|(?:^|_)ip(?:$|_|v))"
 )
@@ -64,16 +63,13 @@ class Form:
     """One row of the table.
 
     ``hints`` are lower-case letters of which a text must have some, or the form is not looked for. Words of a
-    ``learnt`` form are then found wherever they stand. In an example the secret stands between two marks; a stay is
-    what looks alike and must come out as it was.
+    ``learnt`` form are then found wherever they stand. What each is tried on stands in ``docs/redaction.toml``.
     """
 
     name: str
     context: str
     find: Finder
-    examples: tuple[str, ...]
     hints: tuple[str, ...] = ()
-    stays: tuple[str, ...] = ()
     learnt: bool = False
 
 
@@ -99,21 +95,6 @@ def shape(pattern: str | re.Pattern[str], keep: Callable[[re.Match[str], Sequenc
 def _alike(kind: str, secret: str) -> str:
     """Return a number as all its spellings are: small, and without what says of which kind it is."""
     return secret.lower().removeprefix(f"{kind.lower()}-") if kind in {"GPU", "MIG", "uuid"} else secret
-
-
-def bare(example: str) -> str:
-    """Return an example without the marks around its secret."""
-    return example.replace(OPEN, "").replace(CLOSE, "")
-
-
-def secrets(example: str) -> list[str]:
-    """Return what the marks of an example stand around."""
-    return re.findall(rf"{OPEN}([^{CLOSE}]*){CLOSE}", example)
-
-
-def fill(letters: int) -> str:
-    """Return so many letters as tokens are made of."""
-    return ("aB3dE5gH7jK9mN1pQ4sT6vW8xY0zC2f" * 9)[:letters]
 
 
 def _addresses(text: str, names: Sequence[str]) -> Iterator[Found]:
@@ -153,45 +134,5 @@ ADDRESSES = (
         ),
         find=_addresses,
         hints=(".", ":"),
-        examples=(
-            "inet «192.168.1.17»/24",
-            "connect to «13.92.4.5» failed",
-            "«10.0.0.5»:29500",
-            "nfs: server «10.1.2.3» not responding",
-            "tcp://«8.8.4.4»",
-            "dns «8.8.8.8»",
-            "«203.0.113.9»",
-            "«2001:db8::8a2e:370:7334»",
-            "«fe80::5054:ff:fe12:3456»%eth0",
-            "[«2001:db8::1»]:8080",
-            "::ffff:«10.1.2.3»".replace("::ffff:«10.1.2.3»", "«::ffff:10.1.2.3»"),
-            "node at «5.9.12.7»",
-            "the server is at «5.9.12.7»",
-            "worker reachable at «5.9.12.7»",
-            "«172.16.0.9»",
-            "ip=«10.0.0.7»::«10.0.0.1»:255.255.255.0:x",
-            "«10.0.0.5»@o2ib:/lustre /mnt lustre",
-            "fe80::ABCD in use".replace("fe80::ABCD", "«fe80::ABCD»"),
-            "NCCL_COMM_ID=«10.2.3.4»:1234",
-            "http://«10.2.3.4»:8000/v1",
-        ),
-        stays=(
-            "driver 5.9.12.7",
-            "version 5.9.12.7",
-            "driver is at 5.9.12.7",
-            "cuDNN 9.14.0.64",
-            "libcurand.so.10.4.0.35",
-            "nvidia-cublas==13.1.0.3",
-            "127.0.0.1:8000, ::1, 0.0.0.0",
-            "255.255.255.0",
-            "580.159.04",
-            "10:18:26",
-            "TensorRT 10.13.3.9",
-            "999.1.1.1",
-            "c10::add(at::Tensor) and std::vector",
-            "5.15.167.4-microsoft-standard-WSL2",
-            "CUDA 13.0",
-            "6.8.0-50-generic",
-        ),
     ),
 )
