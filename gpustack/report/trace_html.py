@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
 from gpustack.report import stack_html, trace_charts, trace_picture
-from gpustack.report.page import document, safe, tag
+from gpustack.report.page import bullets, document, safe, section, table, tag
 from gpustack.report.trace_words import (
     BOUND,
     STATES,
@@ -57,10 +57,10 @@ def render(trace: Trace) -> str:
 
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
-    yield _section("The way through the machine", trace_picture.picture(trace))
-    yield _section("The seven steps", _steps(trace))
-    yield _section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
-    yield _section("Under the roofline", trace_charts.roofline(trace))
+    yield section("The way through the machine", trace_picture.picture(trace))
+    yield section("The seven steps", _steps(trace))
+    yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
+    yield section("Under the roofline", trace_charts.roofline(trace))
     yield _folded("Layers, in the order in which they run", _layers(trace))
     yield _folded("Kernels", _kernels(trace))
     yield _folded("Compared", _compared(trace))
@@ -69,11 +69,6 @@ def _parts(trace: Trace) -> Iterator[str]:
     words = ", ".join(TERMS)
     yield tag("p", safe(f"gpustack explain WORD says what a word means: {words}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
-
-
-def _section(heading: str, inside: str) -> str:
-    """Return a part of the page with its heading, or nothing where nothing is in it."""
-    return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
 def _folded(heading: str, inside: str) -> str:
@@ -113,8 +108,7 @@ def _step(step: Step, every: float | None) -> str:
         tag("span", safe(percent(part)), "num part"),
     ]
     said = [*map(figure, step.figures), *step.why, *map(link, step.libraries)]
-    below = tag("ul", "".join(tag("li", safe(one)) for one in said), "said") if said else ""
-    return tag("div", "".join(cells), "step") + below
+    return tag("div", "".join(cells), "step") + bullets(map(safe, said), "said")
 
 
 def _layers(trace: Trace) -> str:
@@ -214,18 +208,16 @@ def _crossover(trace: Trace) -> str:
 
 
 def _chain(trace: Trace) -> str:
-    rows = [
+    rows = "".join(
         tag("dt", safe(one.layer.value)) + tag("dd", safe(link(one)), "bad" if one.missing else "")
         for one in trace.chain
-    ]
-    return tag("div", tag("dl", "".join(rows), "facts"), "card") if rows else ""
+    )
+    return tag("div", tag("dl", rows, "facts"), "card") if rows else ""
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under their names; on a phone each cell says what it is."""
-    head = tag("thead", tag("tr", "".join(tag("th", safe(name)) for name in names)))
-    made = "".join(tag("tr", "".join(_cells(names, row))) for row in rows)
-    return tag("div", tag("table", head + tag("tbody", made), "rows"), "card wide-rows") if made else ""
+    return tag("div", table(names, (_cells(names, row) for row in rows)), "card wide-rows") if rows else ""
 
 
 def _cells(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.trace import State
-from gpustack.report.finding_text import block
-from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.lines import Line, block, indent, renderer, write
 from gpustack.report.trace_words import (
     BOUND,
     GROUNDS,
