@@ -2,7 +2,7 @@
 
 import sys
 
-from gpustack.collect import clock, isolation
+from gpustack.collect import isolation
 
 BROKEN, INTERRUPTED = 3, 130
 
@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line."""
     try:
         isolation.settle()
-        clock.hold()
+        isolation.hold_clock()
         from gpustack.cli import main as command  # noqa: PLC0415 - most of the start, during which somebody may lose patience
 
         command()
