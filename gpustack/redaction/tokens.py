@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpustack.redaction.assigned import ASSIGNED, secret_name
-from gpustack.redaction.form import ADDRESSES, NOTHING, PLACEHOLDER, Form, Found, shape
-from gpustack.redaction.hosts import HOSTS
-from gpustack.redaction.machines import MACHINES
+from gpustack.redaction.form import ADDRESSES, ASSIGNED, NOTHING, PLACEHOLDER, Form, Found, secret_name, shape
+from gpustack.redaction.machines import HOSTS, MACHINES
 from gpustack.redaction.people import PEOPLE
 
 NAMED = {
