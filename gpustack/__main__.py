@@ -1,5 +1,7 @@
 """Where the command begins, installed or as ``python -m gpustack``: Ctrl-C is one line from the first import on."""
 
+import atexit
+import gc
 import sys
 
 from gpustack.collect import isolation
@@ -9,6 +11,8 @@ BROKEN, INTERRUPTED = 3, 130
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(50_000, 20, 50)  # nearly all that is made is kept until the end,
+    atexit.register(gc.freeze)  # where nobody has to walk over it once more
     try:
         isolation.settle()
         isolation.hold_clock()
