@@ -22,7 +22,6 @@ from gpustack.collect.subprocesses import Door
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.trace import Figure
-from gpustack.model.versions import ComputeCapability
 from gpustack.trace.frameworks.chain import there
 from gpustack.trace.frameworks.heard import Heard
 from gpustack.trace.models import build
@@ -138,8 +137,7 @@ def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: s
     seen = _opened(environ, door, deadline)
     if seen is None:
         return None
-    capability = ComputeCapability.parse(seen.device.compute_capability)
-    architecture = matrix.arch(capability) if capability else None
+    architecture = results.architecture(matrix, seen.device)
     rates = architecture.rates_of(seen.device.name) if architecture else {}
     return Limits(
         device=seen.device,

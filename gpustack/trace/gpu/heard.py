@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import results, suite
-from gpustack.errors import NothingSeenError, UsageError
+from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Mark
 from gpustack.model.reading import made
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
 from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
-from gpustack.model.versions import ComputeCapability
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong
@@ -128,8 +127,7 @@ class Heard(Account):
         if self.seen is None:
             return
         bench = next(one for one in suite.listed() if one.id == said["id"])
-        capability = ComputeCapability.parse(self.seen.device.compute_capability)
-        architecture = self.matrix.arch(capability) if capability else None
+        architecture = results.architecture(self.matrix, self.seen.device)
         self.measured[bench.id] = results.measured(said, bench, self.seen, architecture)
 
     def trace(self, seconds: float) -> Trace:
@@ -211,18 +209,12 @@ class Heard(Account):
 
 def _opened(line: Line, gpu: int) -> Opened:
     """Return the GPU that was opened; raises NothingSeenError where none can be, UsageError where it is not there."""
-    what: Any = line.what
-    if line.kind == "opened":
-        try:
-            return results.opened(what, gpu)
-        except results.MALFORMED as error:
-            raise NothingSeenError(f"the child's answer is malformed: {error}") from error
-    if line.kind == "nothing" and isinstance(what, dict):
-        count = what.get("count")
-        if isinstance(count, int) and 0 < count <= gpu:
-            raise UsageError(f"there is no GPU {gpu}; CUDA shows {count}, from 0 on")
-        raise NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
-    raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")
+    if line.kind != "opened":
+        raise results.refusal(line.what if line.kind == "nothing" else str(line.what), gpu)
+    try:
+        return results.opened(line.what, gpu)
+    except results.MALFORMED as error:
+        raise NothingSeenError(f"the child's answer is malformed: {error}") from error
 
 
 def _good(result: Result | None) -> bool:
