@@ -377,7 +377,7 @@ def _build_gpu(facts: Facts, wanted: ComputeCapability) -> Iterator[Because]:
     yield because(facts, "libcuda", "devices")
 
 
-@rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING)
+@rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING, explained_by=("arch-not-in-build",))
 def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build reaches this GPU only by PTX, which the driver must compile at the first start.
 

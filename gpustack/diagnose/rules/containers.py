@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 
-@rule("container-no-gpus-flag", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR)
+@rule(
+    "container-no-gpus-flag",
+    Layer.CONTAINER,
+    "nvidia-container-toolkit",
+    Severity.ERROR,
+    explained_by=("container-toolkit-missing", "docker-snap"),
+)
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine has a GPU and its driver, and this container was started without them.
 
@@ -105,7 +111,13 @@ UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
 WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
 
 
-@rule("container-cgroup-lost-devices", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR)
+@rule(
+    "container-cgroup-lost-devices",
+    Layer.CONTAINER,
+    "nvidia-container-toolkit",
+    Severity.ERROR,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout", "driver-library-mismatch"),
+)
 def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The container's device rules have lost the GPU.
 
@@ -229,7 +241,14 @@ WHAT = {
 }
 
 
-@rule("container-toolkit-missing", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR, from_messages=True)
+@rule(
+    "container-toolkit-missing",
+    Layer.CONTAINER,
+    "nvidia-container-toolkit",
+    Severity.ERROR,
+    from_messages=True,
+    explained_by=("docker-snap",),
+)
 def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The container engine knows nothing of GPUs: the NVIDIA container toolkit is not installed or not configured.
 
@@ -280,7 +299,13 @@ REQUIRES_SAID = ("cuda-requirement", "image-wants-driver")
 ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said", "container-fails-said"
 
 
-@rule("container-requires-newer-driver", Layer.DRIVER, "nvidia-driver", Severity.ERROR)
+@rule(
+    "container-requires-newer-driver",
+    Layer.DRIVER,
+    "nvidia-driver",
+    Severity.ERROR,
+    explained_by=("forward-compat-804", "compat-libs-803"),
+)
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The image asks for a driver of a newer CUDA than the machine has.
 

@@ -165,7 +165,22 @@ def _complaint_fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix:
 CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
 
 
-@rule("driver-too-old-for-cuda-build", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "driver-too-old-for-cuda-build",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=(
+        "driver-library-mismatch",
+        "forward-compat-804",
+        "compat-libs-803",
+        "container-requires-newer-driver",
+        "container-no-gpus-flag",
+        "container-toolkit-missing",
+        "docker-snap",
+        "wsl-linux-driver-installed",
+    ),
+)
 def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver is too old for the CUDA version of a build.
 

@@ -53,7 +53,13 @@ ADVICE = (
 )
 
 
-@rule("gsp-timeout", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "gsp-timeout",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=("gpu-fell-off-bus",),
+)
 def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The GPU's own processor for the driver's work (GSP) stopped answering.
 
@@ -96,6 +102,7 @@ FIRMWARE = frozenset({0x62, 0x63})
     component="nvidia-driver",
     severity=Severity.ERROR,
     from_messages=True,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout", "bios-bar-setting", "open-module-unsupported-gpu"),
 )
 def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """This release of the driver cannot start the GPU's GSP firmware.
@@ -254,7 +261,13 @@ LEGACY_FAILS = (
 )
 
 
-@rule("legacy-gpu-needs-older-branch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "legacy-gpu-needs-older-branch",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=("open-module-unsupported-gpu",),
+)
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The installed driver no longer runs this GPU.
 

@@ -191,7 +191,13 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     )
 
 
-@rule("compat-libs-803", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule(
+    "compat-libs-803",
+    layer=Layer.DRIVER,
+    component="libcuda",
+    severity=Severity.ERROR,
+    explained_by=("driver-library-mismatch",),
+)
 def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda that does not pair with the kernel driver is found first (CUDA error 803).
 
@@ -211,7 +217,13 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 CONSUMER = re.compile(r"\bGeForce\b|\bTITAN\b")
 
 
-@rule("forward-compat-804", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule(
+    "forward-compat-804",
+    layer=Layer.DRIVER,
+    component="libcuda",
+    severity=Severity.ERROR,
+    explained_by=("driver-library-mismatch",),
+)
 def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda of a newer CUDA is loaded on a GPU that cannot use it (CUDA error 804).
 

@@ -24,6 +24,7 @@ from gpustack.diagnose.machine.inventory import (
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import MODULE_STAYS_OUT
 from gpustack.model.command import MODULE, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -95,7 +96,13 @@ NOUVEAU_NAME = re.compile(r"nouveau\b")
 NOVA_NAME = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel names its driver NovaCore
 
 
-@rule("nouveau-loaded", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "nouveau-loaded",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=("nvidia-driver-missing", "dkms-headers-missing"),
+)
 def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nouveau, the kernel's own driver for NVIDIA GPUs, holds the GPU.
 
@@ -105,7 +112,13 @@ def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from _held(nouveau_loaded, "nouveau", NOUVEAU_NAME, facts, matrix)
 
 
-@rule("nova-loaded", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "nova-loaded",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=("nvidia-driver-missing",),
+)
 def nova_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nova, the kernel's new driver for NVIDIA GPUs, holds the GPU.
 
@@ -118,7 +131,13 @@ def nova_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 GONE = frozenset({Status.ABSENT, Status.NOT_APPLICABLE})
 
 
-@rule("nvidia-driver-missing", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "nvidia-driver-missing",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=("container-no-gpus-flag", "container-toolkit-missing", "docker-snap"),
+)
 def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """There is an NVIDIA GPU and no NVIDIA driver.
 
@@ -167,7 +186,13 @@ def _missing_fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
     return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))
 
 
-@rule("nvidia-module-not-loaded", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "nvidia-module-not-loaded",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=MODULE_STAYS_OUT,
+)
 def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NVIDIA's kernel module is not loaded.
 

@@ -120,7 +120,13 @@ IN_TREE = {"amdgpu": "amdgpu", "i915": "i915 or xe", "xe": "xe"}  # what drives 
 AMD_SOURCE = re.compile(r"(?:^|/)amd/")
 
 
-@rule("dkms-build-failed", layer=Layer.KERNEL_MODULE, component="dkms", severity=Severity.ERROR)
+@rule(
+    "dkms-build-failed",
+    layer=Layer.KERNEL_MODULE,
+    component="dkms",
+    severity=Severity.ERROR,
+    explained_by=("dkms-headers-missing", "nouveau-loaded", "nova-loaded"),
+)
 def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """DKMS failed to build NVIDIA's kernel module for the running kernel.
 
@@ -277,7 +283,19 @@ BLAMED = ("secure-boot-blamed-said", "module-key-said")
 BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-not-called", "module-format")
 
 
-@rule("secure-boot-key-rejected", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "secure-boot-key-rejected",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=(
+        "nouveau-loaded",
+        "nova-loaded",
+        "module-built-for-other-kernel",
+        "open-module-unsupported-gpu",
+        "legacy-gpu-needs-older-branch",
+    ),
+)
 def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Secure Boot keeps NVIDIA's kernel module out.
 
