@@ -261,7 +261,7 @@ FAILS = (
     "card-unsupported-said",
 )
 DATA_CENTER = "open-module-data-center"
-OPTION = "echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf"
+OPTION = sh("echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf")
 
 
 @rule("open-module-unsupported-gpu", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
@@ -279,9 +279,9 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
         opened = refused or text(told(facts, "nvidia.ko"), "flavour") == "open"
         if arch and flavour and flavour.open == "impossible" and opened and not listed(facts, copy.key):
             seen = True
-            why = (because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id"))
-            why = (*why, *map(because_said, refused[:1]))
-            found = _open_finding(f"{arch} GPU at {copy.key}", arch, why, facts, matrix)
+            of_both = because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id")
+            grounds_ = (*of_both, *map(because_said, refused[:1]))
+            found = _open_finding(f"{arch} GPU at {copy.key}", arch, grounds_, facts, matrix)
             yield replace(found, instance=copy.key)
     if seen or works(facts):
         return
