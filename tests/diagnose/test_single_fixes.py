@@ -113,7 +113,7 @@ def test_in_wsl_the_driver_is_purged_and_the_container_toolkit_stays(tmp_path: P
 
 def test_the_compat_folder_leaves_the_loaders_configuration_and_the_c_librarys_own_stays(tmp_path: Path) -> None:
     said = "CUDA error 803: system has unsupported display driver / cuda driver combination"
-    (command,) = re.findall(r"Or: `(.*ld\.so\.conf\.d.*?)`\.", fix(said, "compat-libs-803").text)
+    (command,) = fix(said, "compat-libs-803").commands
     own = "# Legacy biarch compatibility support\n/lib32\n/usr/lib32\n"
     (tmp_path / "zz_i386-biarch-compat.conf").write_text(own, "utf-8")
     (tmp_path / "cuda-compat.conf").write_text("/usr/local/cuda-12.8/compat\n/opt/lib\n", "utf-8")

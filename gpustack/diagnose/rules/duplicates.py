@@ -14,6 +14,7 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told, version
 from gpustack.diagnose.machine.wheels import overwritten
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
 from gpustack.model.facts import Layer
@@ -182,17 +183,17 @@ GPU = ("onnxruntime-gpu", "ort-nightly-gpu")
     severity=Severity.WARNING,
     in_one_python=True,
 )
-def ort_cpu_and_gpu_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def ort_cpu_and_gpu_installed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Onnxruntime and onnxruntime-gpu are both installed.
 
     They bring the same package, onnxruntime, and write over each other's files: the one installed last answers, and
     after one of them is removed neither works. Remove both and install the one that is wanted.
     """
-    found = list(_ort_seen(facts))
-    yield from found or _ort_said(facts)
+    found = list(_ort_seen(facts, matrix))
+    yield from found or _ort_said(facts, matrix)
 
 
-def _ort_said(facts: Facts) -> Iterator[Finding]:
+def _ort_said(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the two packages where somebody says that both are installed, or a list and its providers show it."""
     names = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
     names |= {one.values["package"] for one in holding(facts, "ort-installed", "package")}
@@ -218,14 +219,14 @@ def _ort_said(facts: Facts) -> Iterator[Finding]:
             text="Remove both and install onnxruntime-gpu alone.",
             commands=(
                 sh("python -m pip uninstall -y onnxruntime onnxruntime-gpu"),
-                sh("python -m pip install onnxruntime-gpu"),
+                sh("python -m pip install {wanted}", wanted=pinned("onnxruntime-gpu", facts, matrix)),
             ),
             verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
         ),
     )
 
 
-def _ort_seen(facts: Facts) -> Iterator[Finding]:
+def _ort_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     for build in builds(facts):
         names = table(build.copy.facts, "distributions")
         both = [name for name in GPU if name in names]
@@ -247,7 +248,11 @@ def _ort_seen(facts: Facts) -> Iterator[Finding]:
                         python=build.python,
                         other=DISTRIBUTION(both[0]),
                     ),
-                    sh("{python} -m pip install {other}", python=build.python, other=DISTRIBUTION(both[0])),
+                    sh(
+                        "{python} -m pip install {other}",
+                        python=build.python,
+                        other=pinned(both[0], facts, matrix, build.copy.environment),
+                    ),
                 ),
                 verify=fixes.verify(build),
             ),

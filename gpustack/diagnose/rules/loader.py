@@ -25,6 +25,7 @@ from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, texts, told, version
 from gpustack.diagnose.machine.values import told as told_
 from gpustack.diagnose.machine.wheels import Overwritten, overwritten
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import SOME_PYTHON, requirement, sh
@@ -92,14 +93,16 @@ VERSION = re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII)
 
 
 @rule("nvjitlink-clash", layer=Layer.LIBRARY, component="nvjitlink", severity=Severity.ERROR)
-def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The libnvJitLink that is found first is older than the libcusparse that needs it.
 
     cuSPARSE and cuSOLVER call CUDA's linker by names that bear its version (__nvJitLinkComplete_12_4), and an older
     libnvJitLink has no such names: importing the framework fails with "undefined symbol: __nvJitLink…, version
     libnvJitLink.so.12". Mostly LD_LIBRARY_PATH names an older toolkit. Take its folder off, or reinstall the wheel.
     """
-    yield from list(_nvjitlink_seen(facts)) or list(_nvjitlink_said(facts)) or list(_loaded(facts)) or _spoken(facts)
+    yield from (
+        list(_nvjitlink_seen(facts, matrix)) or list(_nvjitlink_said(facts)) or list(_loaded(facts)) or _spoken(facts)
+    )
 
 
 def _nvjitlink_said(facts: Facts) -> Iterator[Finding]:
@@ -181,7 +184,7 @@ def _by_path(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _nvjitlink_seen(facts: Facts) -> Iterator[Finding]:
+def _nvjitlink_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     for build in builds(facts):
         linker = table(build.copy.facts, "linker")
         lacking, path = texts(linker, "lacking"), text(linker, "path")
@@ -199,7 +202,7 @@ def _nvjitlink_seen(facts: Facts) -> Iterator[Finding]:
                 because_of(facts, build.component, build.copy, "linker", "lacking"),
                 Because(component=build.component, fact="linker.path", value=path, source=_step(build, path)),
             ),
-            fix=_fix(build, path),
+            fix=_fix(build, path, facts, matrix),
         )
 
 
@@ -218,14 +221,15 @@ def _step(build: Build, path: str) -> str:
     return next((text(one, "step") or "" for one in _candidates(build) if text(one, "path") == path), "")
 
 
-def _fix(build: Build, path: str) -> Fix:
+def _fix(build: Build, path: str, facts: Facts, matrix: Matrix) -> Fix:
     verify, folder = fixes.verify_loaded(build), path.rpartition("/")[0]
     if _step(build, path) == LD_LIBRARY_PATH:
         spelled = [text(one, "folder") for one in _candidates(build) if text(one, "path") == path]
         return fixes.off_path([spelled[0] or folder], folder, verify)
     pins = table(build.copy.facts, "pins")
     wheel = next((name for name in sorted(pins) if name.startswith("nvidia-nvjitlink")), None)
-    wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade nvidia-nvjitlink-cu12")
+    usual = pinned("nvidia-nvjitlink-cu12", facts, matrix, build.copy.environment)
+    wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade {wheel}", wheel=usual)
     return Fix(
         text="Install the libnvJitLink that goes with the others.",
         commands=(
