@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY
 from gpustack.diagnose.driver_packages import supported
-from gpustack.diagnose.installing import BUILT, FROM_SOURCE, install
+from gpustack.diagnose.installing import FROM_SOURCE, build, install
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     FRAMEWORKS,
@@ -193,7 +193,7 @@ def _installing(wanted: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...
     python = facts.environments[0].python if facts.environments else None
     release = (version(facts, "pytorch") or "").partition("+")[0]
     if named.name in FROM_SOURCE:
-        return (sh("{install} {options}", install=install(facts, python, (asked,)), options=sh(BUILT)),)
+        return (build(facts, python, asked),)
     stays = (requirement("torch", f"=={release}"),) if named.name in FAMILY and release else ()
     return (install(facts, python, (asked, *stays)),)
 
