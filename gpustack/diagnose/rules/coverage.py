@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import FAMILY
 from gpustack.diagnose.driver_packages import supported
-from gpustack.diagnose.installing import FROM_SOURCE, build, install
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     FRAMEWORKS,
@@ -192,10 +191,10 @@ def _installing(wanted: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...
     asked = requirement(named.name, str(named.specifier))
     python = facts.environments[0].python if facts.environments else None
     release = (version(facts, "pytorch") or "").partition("+")[0]
-    if named.name in FROM_SOURCE:
-        return (build(facts, python, asked),)
+    if named.name in installing.FROM_SOURCE:
+        return (installing.build(facts, python, asked),)
     stays = (requirement("torch", f"=={release}"),) if named.name in FAMILY and release else ()
-    return (install(facts, python, (asked, *stays)),)
+    return (installing.install(facts, python, (asked, *stays)),)
 
 
 def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matrix: Matrix) -> Finding:
