@@ -119,6 +119,20 @@ def change_set(
     return best if best and (best.moves or besides) else None
 
 
+def with_torch(facts: Facts, matrix: Matrix, environment: str | None, release: str, tag: str) -> ChangeSet | None:
+    """Return the set that goes with one build of torch, whatever runs here; None where something here fits no release.
+
+    It has torch alone where nothing that is bound to it is here.
+    """
+    here = place(facts, environment)
+    pins = _pins(here, release, matrix)
+    usual = torch.default_build(matrix, release, here.system)
+    if pins is None:
+        return None
+    moves = tuple(name for name, wanted in pins.items() if here.held.get(name) != wanted)
+    return ChangeSet(pins=pins, moves=moves, tag=tag, usual=usual is not None and usual.tag == tag, fit=Kept.UNKNOWN)
+
+
 def _sets(here: Place, facts: Facts, matrix: Matrix) -> Iterator[ChangeSet]:
     """Yield every release and build of torch that runs here, each with the releases that go with it."""
     server = any(name in here.held for name in SERVERS)

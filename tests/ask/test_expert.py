@@ -13,7 +13,8 @@ from tests.ask.questions import MATRIX, command, plan, why
 def test_blackwell_gets_the_open_flavour_of_the_driver(ask: type, gpu: str) -> None:
     """With the proprietary flavour the GPU is not detected."""
     (answer,) = [one for one in ask("torch==2.9", driver="550", gpu=gpu).alternatives if one.kind is Change.DRIVER]
-    assert answer.commands == ("sudo apt-get update", "sudo apt-get install nvidia-driver-580-open")
+    assert answer.commands == ("sudo apt-get update", "sudo apt-get install nvidia-driver-580-open", "sudo reboot")
+    assert (answer.needs_root, answer.needs_reboot) == (True, True)
     assert "nvidia-driver:580-open" in answer.steps
     assert "Ubuntu" in answer.steps
 
@@ -29,7 +30,7 @@ def test_a_pascal_gpu_gets_the_proprietary_flavour() -> None:
     (one,) = [
         one for one in answer.alternatives if one.kind is Change.DRIVER and one.verdict is Compatibility.COMPATIBLE
     ]
-    assert one.commands[-1] == "sudo apt-get install nvidia-driver-580"
+    assert one.commands[-2:] == ("sudo apt-get install nvidia-driver-580", "sudo reboot")
 
 
 @pytest.mark.parametrize("gpu", ["B200", "RTX 5090", "H100", "T4", "V100"])
