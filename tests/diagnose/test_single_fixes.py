@@ -165,14 +165,21 @@ def test_the_commands_for_a_v100_on_rocky_name_its_last_branch() -> None:
         "newer version, or use an earlier cuda container: unknown.\n"
     )
     advice = fix(said, "container-requires-newer-driver")
-    assert advice.commands == ("sudo dnf module enable nvidia-driver:580-dkms", "sudo dnf install cuda-drivers")
+    assert advice.commands == (
+        "sudo dnf module enable nvidia-driver:580-dkms",
+        "sudo dnf install cuda-drivers",
+        "sudo reboot",
+    )
     assert "NVIDIA's repository" in advice.text
 
 
 def test_no_driver_for_linux_is_installed_inside_wsl() -> None:
     facts = healthy()
     typed = fixes.driver(dataclasses.replace(facts, host=dataclasses.replace(facts.host, wsl=True)), MATRIX)
-    assert apart(typed) == ((), "On Windows, install the newest driver from nvidia.com.")
+    commands, by_hand = apart(typed)
+    assert commands == ()
+    assert by_hand.startswith("On Windows, install NVIDIA's newest driver from https://www.nvidia.com/drivers")
+    assert "`wsl.exe --shutdown` in PowerShell on Windows" in by_hand
 
 
 def test_mig_is_divided_or_switched_off_and_not_both() -> None:
