@@ -137,16 +137,23 @@ def moved(plan: Plan, answer: str) -> list[str]:
     return [name for name, _, version in pins if got.get(name.partition("[")[0]) != version.partition("+")[0]]
 
 
-def outside(plan: Plan, answer: str) -> list[str]:
-    """Return what moves in an environment of other packages, though the plan's own packages do not require it."""
+def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
+    """Return what moves in an environment of other packages: for nothing, and because the plan's own cannot bear it.
+
+    What the plan's packages require themselves is of the plan. A move is forced where nothing resolves with the release
+    that was there, such as a pandas that needs NumPy 2 beside a TensorFlow that needs NumPy 1.
+    """
     if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in plan.wanted):
-        return []  # installed by --no-deps: it moves nothing
+        return [], []  # installed by --no-deps: it moves nothing
     ok, before = resolved(BESIDE, plan.python)
     there, after = resolved((*plan.wanted, *BESIDE), plan.python, before)
     if not (ok and there):
-        return [f"not resolved beside the others: {(after if ok else before)[:300]}"]
+        return [f"not resolved beside the others: {(after if ok else before)[:300]}"], []
     was, now, own = (releases(one) for one in (before, after, answer))
-    return [f"{name} {was[name]} to {now.get(name)}" for name in was if was[name] != now.get(name) and name not in own]
+    moves = [name for name in was if was[name] != now.get(name, was[name]) and name not in own]
+    kept = {name: resolved((*plan.wanted, *BESIDE, f"{name}=={was[name]}"), plan.python)[0] for name in moves}
+    said = {name: f"{name} {was[name]} to {now[name]}" for name in moves}
+    return [said[name] for name in moves if kept[name]], [said[name] for name in moves if not kept[name]]
 
 
 def releases(answer: str) -> dict[str, str]:
@@ -181,7 +188,8 @@ def held(plans: list[Plan]) -> list[dict[str, object]]:
             "build": None if plan.tag is None else f"{plan.tag}: by the recorded listing of PyTorch's own index",
             "listed": listed(plan),
             "moved": moved(plan, said) if ok else [],
-            "outside": beside[plan.wanted, plan.python] if ok else [],
+            "outside": beside[plan.wanted, plan.python][0] if ok else [],
+            "forced": beside[plan.wanted, plan.python][1] if ok else [],
             "said": len(said.splitlines()) if ok else said[:600],
         }
         for plan in plans
