@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.nodes import left_out, refused, withheld
 from gpustack.diagnose.machine.values import because, because_of, flag, items, number, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import toolkits
-from gpustack.model.command import ADDRESS, NAME, either, sh, step
+from gpustack.model.command import ADDRESS, NAME, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -97,10 +97,10 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
 def _flag_fix(facts: Facts) -> Fix:
     lines = " ".join(one.line.lower() for one in said(facts, "docker-run", containers.TOLD))
     named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
-    kind = named or facts.host.container or ""
-    return fixes.advice(
-        f"Start the container with the GPU: {containers.WAYS.get(kind) or containers.WAYS['docker']}.",
-        containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),
+    kind = named or containers.kind(facts) or "docker"
+    return Fix(
+        text=f"Start the container with the GPU: {containers.WAYS[kind]}. {containers.SHOWN}",
+        commands=(containers.COMMANDS[kind],),
         verify=sh("nvidia-smi"),
     )
 
@@ -143,11 +143,12 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
-        fix=fixes.advice(
-            "Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
-            "(--device /dev/nvidia0 …), or make the links in /dev/char "
-            "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
-            sh("docker run --device nvidia.com/gpu=all …"),
+        fix=Fix(
+            text="Start the container again, with its devices by CDI: --device nvidia.com/gpu=all in place of --gpus. "
+            f"{containers.SHOWN} What keeps it from coming back as well: name each node (--device /dev/nvidia0 and so "
+            "on), or make the links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let "
+            "Docker use the cgroupfs driver.",
+            commands=(sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -415,10 +416,10 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run")
         if in_text
         else (because(facts, "limits", "shm_bytes"),),
-        fix=fixes.advice(
-            "Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
-            "emptyDir of medium Memory on /dev/shm.",
-            *either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
+        fix=Fix(
+            text="Start the container with more shared memory (docker run --shm-size=8g), or with that of the machine "
+            f"(--ipc=host); in Kubernetes mount an emptyDir of medium Memory on /dev/shm. {containers.SHOWN}",
+            commands=(sh("docker run --rm --shm-size=8g ubuntu df -h /dev/shm"),),
             verify=sh("df -h /dev/shm"),
         ),
     )
@@ -445,9 +446,14 @@ def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
             title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
             because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
-            fix=fixes.advice(
-                "Raise the limit where the jobs are started.",
-                sh("docker run --ulimit memlock=-1 …") if container else sh("ulimit -l unlimited"),
+            fix=Fix(
+                text="Raise the limit where the jobs are started"
+                + (f" (docker run --ulimit memlock=-1). {containers.SHOWN}" if container else "."),
+                commands=(
+                    sh("docker run --rm --ulimit memlock=-1 ubuntu bash -c 'ulimit -l'")
+                    if container
+                    else sh("ulimit -l unlimited"),
+                ),
                 verify=sh("ulimit -l"),
             ),
         )
