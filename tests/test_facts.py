@@ -14,9 +14,7 @@ from gpustack.matrix.facts import Kind, Schema
 from gpustack.model.facts import Component, Instance, Layer, Status
 from tests.build import report
 from tests.drawn import RECORDED, recorded
-from tests.recorded import facts_of
 from tests.schema import MATRIX, SCHEMA, SYSTEMS, answering, violations, wrongs
-from tools import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +30,6 @@ def test_every_fact_of_a_recorded_machine_is_in_the_schema(path: Path) -> None:
     facts = recorded(path)
     assert list(violations(facts)) == []
     assert list(violations(replace(facts, components=report(facts).components))) == [], "with what the report adds"
-
-
-def test_every_fact_of_a_recorded_case_is_in_the_schema() -> None:
-    assert [line for case in cases.every() for line in violations(facts_of(case))] == []
 
 
 def test_every_fact_of_the_selftest_is_in_the_schema() -> None:

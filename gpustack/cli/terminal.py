@@ -60,7 +60,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "matrix plan 'torch>=2.6' --driver 470.256.02 --gpu 'RTX 3060'",
         "matrix plan jax --gpu GH200 --python 3.14t",
     ),
-    "matrix update": ("matrix update", "matrix update pytorch --write rows"),
+    "matrix update": ("matrix update pytorch --write rows", "matrix update --from gpustack-data.zip"),
 }
 
 

@@ -30,6 +30,7 @@ ASKED = {SNAPSHOT: ("snapshot",), BENCH: ("bench", "--quick", "--format", "json"
 SUFFIX = {SNAPSHOT: "", BENCH: ".bench"}
 MOST_BYTES = 32_000_000  # of one answer
 LAST = 300  # letters of what a failing command said
+EARLIER = 0.9  # of the time, after which a launcher may say itself what it waited for
 GRACE = 2.0  # seconds from the friendly end of a command to the hard one
 FIRST_BRACE = b"{"
 
@@ -149,7 +150,7 @@ def command(row: Engine, name: str, seconds: float, image: str = "") -> tuple[st
     """Return the argument list that reaches a node, whose name has passed the check of names."""
     blanks: Mapping[str, str] = {
         "{node}": name,
-        "{limit}": str(max(1, int(seconds))),
+        "{limit}": str(max(1, int(seconds * EARLIER))),
         "{image}": image,
         "{overrides}": json.dumps({"spec": {"nodeName": name}}),
     }

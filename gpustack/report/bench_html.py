@@ -51,7 +51,7 @@ def _across(each: Mapping[Device, Sequence[Result]]) -> str:
     """Return a row for each figure and a column for each GPU, those that fall short marked."""
     names = dict.fromkeys(one.id for mine in each.values() for one in mine if one.verdict is not Mark.SKIPPED)
     known = {(one.id, device.index): one for device, mine in each.items() for one in mine}
-    heads = ("", "limit", *(f"GPU {device.index}" for device in each))
+    heads = ("benchmark", "limit", *(f"GPU {device.index}" for device in each))
     rows = (_cells(name, [known.get((name, device.index)) for device in each]) for name in names)
     return tag("div", table(heads, rows, "rows across"), "card")
 
@@ -81,7 +81,7 @@ def compared(comparison: Comparison) -> str:
     """Return each figure then and now, and what else is not the same about the two reports."""
     taken = f" of {comparison.taken}" if comparison.taken else ""
     said = [f"{comparison.path}{taken}, tolerance {comparison.tolerance:.2%}", *comparison.differences]
-    rows = table(("", "benchmark", "then", "now", "change"), map(_change, comparison.changes))
+    rows = table(("outcome", "benchmark", "then", "now", "change"), map(_change, comparison.changes))
     return tag("div", "".join(tag("p", safe(line), "soft about") for line in said) + rows, "card")
 
 

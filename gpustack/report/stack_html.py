@@ -165,7 +165,7 @@ def _listed(above: str, findings: Iterable[Finding]) -> str:
 def held(rows: Sequence[Held]) -> str:
     """Return the rules of the policy as a table, those not kept first."""
     ordered = sorted(rows, key=lambda row: (row.ok is not False, row.ok is not None))
-    return table(("", "rule", "wanted", "found"), map(_cells, ordered))
+    return table(("outcome", "rule", "wanted", "found"), map(_cells, ordered))
 
 
 def _cells(row: Held) -> Iterator[str]:
