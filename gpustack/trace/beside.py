@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.errors import NothingSeenError
+from gpustack.model.difference import BatchTime, Crossover
 from gpustack.model.trace import State
-from gpustack.model.trace_figures import BatchTime, Crossover
 from gpustack.trace import following
 
 if TYPE_CHECKING:

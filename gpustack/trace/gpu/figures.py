@@ -14,8 +14,8 @@ from gpustack.bench.child import OUT_OF_MEMORY, QUICK
 from gpustack.bench.cublaslt import CublasLtError
 from gpustack.bench.lab import SkipError
 from gpustack.bench.timing import fitting, sample
+from gpustack.model.difference import BatchTime, Launching
 from gpustack.model.trace import Figure
-from gpustack.model.trace_figures import BatchTime, Launching
 from gpustack.trace.counting import layers
 from gpustack.trace.gpu.device import Runner
 from gpustack.trace.gpu.launched import launched

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpustack.model.trace_figures import Overlap
+from gpustack.model.difference import Overlap
 from gpustack.trace.gpu.device import Runner
 from gpustack.trace.gpu.story import chosen
 from gpustack.trace.models import build

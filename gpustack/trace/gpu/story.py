@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpustack.bench.card import Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
-    from gpustack.model.trace_figures import Check
+    from gpustack.model.difference import Check
     from gpustack.trace.models import Model
     from gpustack.trace.steps import Page
 
