@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -91,51 +91,29 @@ def regressed(comparison: Comparison) -> bool:
 
 
 def _change(result: Result, before: Result | None, tolerance: float) -> Change | None:
-    """Return what became of one figure; None where there is none now and there was none then."""
+    """Return what became of one figure; None where there is none now and there was none then.
+
+    What fails now is worse, and what is skipped is gone.
+    """
+    change = Change(id=result.name(), device=result.device, unit=result.unit, outcome=Outcome.NEW)
+    if before:
+        change = replace(change, before=before.value, before_interval=_interval(before))
     if result.value is None:
-        return _lost(result, before) if before else None
+        lost = Outcome.WORSE if result.verdict is Mark.FAILED else Outcome.GONE
+        return (
+            replace(change, outcome=lost, note="; ".join([result.verdict.value, *result.why[:1]])) if before else None
+        )
     now = _interval(result)
     if before is None or not before.value:
-        return Change(
-            id=result.name(),
-            device=result.device,
-            unit=result.unit,
-            outcome=Outcome.NEW,
-            after=result.value,
-            after_interval=now,
-        )
+        return replace(change, before=None, before_interval=None, after=result.value, after_interval=now)
     then = _interval(before)
     grown = before.value / result.value - 1 if result.lower_is_better else result.value / before.value - 1
     apart = now[0] > then[1] or now[1] < then[0]
-    outcome = Outcome.SAME
-    if abs(grown) > tolerance and apart:
-        outcome = Outcome.BETTER if grown > 0 else Outcome.WORSE
-    note = "the intervals overlap" if abs(grown) > tolerance and not apart else None
-    return Change(
-        id=result.name(),
-        device=result.device,
-        unit=result.unit,
-        outcome=outcome,
-        before=before.value,
-        after=result.value,
-        before_interval=then,
-        after_interval=now,
-        change=grown,
-        note=note,
-    )
-
-
-def _lost(result: Result, before: Result) -> Change:
-    """Return a figure that there is no more: what fails now is worse, what is skipped is gone."""
-    return Change(
-        id=result.name(),
-        device=result.device,
-        unit=result.unit,
-        outcome=Outcome.WORSE if result.verdict is Mark.FAILED else Outcome.GONE,
-        before=before.value,
-        before_interval=_interval(before),
-        note="; ".join([result.verdict.value, *result.why[:1]]),
-    )
+    outcome, note = Outcome.SAME, None
+    if abs(grown) > tolerance:
+        outcome = Outcome.SAME if not apart else Outcome.BETTER if grown > 0 else Outcome.WORSE
+        note = None if apart else "the intervals overlap"
+    return replace(change, outcome=outcome, after=result.value, after_interval=now, change=grown, note=note)
 
 
 def _interval(result: Result) -> tuple[float, float]:
