@@ -251,6 +251,7 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("tensorflow==2.16.0",), {"python": "3.12"}, UNKNOWN),  # the index has 2.16.1 and 2.16.2, and no 2.16.0
         (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
         (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
+        (("torch==2.11.0", "cuda==13.1"), {}, WORKS),  # a toolkit beside it, and not the wheel cuda-toolkit
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
     ],
 )
