@@ -60,6 +60,13 @@ def wide(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def engines(session: nox.Session) -> None:
+    """Collect a fleet through Slurm, mpirun, ClusterShell and Ray on this machine; Slurm wants root."""
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "ray>=2.40")
+    session.run("pytest", "-m", "engines or slurm", "tests/fleet", "tests/integrations", *session.posargs)
+
+
+@nox.session(default=False)
 def matrix(session: nox.Session) -> None:
     """Make the generated tables again from the package index, print what they cover, and ask at random and by tests."""
     session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "pip>=25.3")

@@ -4,7 +4,7 @@ import atexit
 import gc
 import sys
 
-from gpustack.collect import clock, isolation
+from gpustack.collect import isolation
 
 BROKEN, INTERRUPTED = 3, 130
 
@@ -15,7 +15,7 @@ def main() -> None:
     atexit.register(gc.freeze)  # where nobody has to walk over it once more
     try:
         isolation.settle()
-        clock.hold()
+        isolation.hold_clock()
         from gpustack.cli import main as command  # noqa: PLC0415 - most of the start, during which somebody may lose patience
 
         command()

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from gpustack.cli import asking, bundling, checking, examining, fleet, measuring, tracing
-from gpustack.cli.helping import PROGRAM, helped, meant
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
-from gpustack.cli.terminal import called
+from gpustack.cli.terminal import PROGRAM, called, helped, meant
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.helping import systems, words
 from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
+from gpustack.cli.terminal import systems, words
 
 if TYPE_CHECKING:
     from gpustack.ask.given import Given

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from gpustack.cli.helping import findings, known, sentence
 from gpustack.cli.options import (
     Deep,
     Detail,
@@ -32,7 +31,7 @@ from gpustack.cli.options import (
     Verbose,
 )
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
-from gpustack.cli.terminal import Counted, standard_input
+from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
 from gpustack.errors import GpustackError, InputError, UsageError
 from gpustack.report import renderer
 

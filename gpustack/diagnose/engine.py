@@ -68,7 +68,7 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
 
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
     """Return the report on these facts: the same for the same facts, wherever they were taken."""
-    facts = complete(facts, matrix)
+    facts = complete(deep_messages.implied(facts, matrix), matrix)
     own = alone(facts)
     failures: list[Unseen] = []
     held = _said(requirements.outcomes, facts, matrix, failures)
@@ -85,7 +85,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
-    contracts = tuple(broken.tied(one, findings) for one in contracts)
+    contracts = tuple(broken.tied(contracts, findings))
     contracts = (*contracts, *broken.spoken(findings, contracts))
     whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
     if facts.host.container and facts.taken and whole_verdict.status is Health.NO_GPU:
@@ -157,11 +157,15 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     for rule in asked(facts):
         for finding in _everywhere(rule, facts, views, matrix, failures):
             severity = weights.get((finding.id, finding.component), exercised.eased(finding, lighter))
-            told.setdefault(finding.key, replace(finding, severity=severity))
+            told.setdefault(
+                finding.key, finding if severity is finding.severity else replace(finding, severity=severity)
+            )
     for finding in requirements.findings(judging.held):
         known = told.setdefault(finding.key, finding)
-        if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
-            told[finding.key] = replace(known, severity=finding.severity)  # a rule has said it already, more lightly
+        if known is not finding:  # a rule has said it already, maybe more lightly
+            severity = min(known.severity, finding.severity, key=SEVERITIES.index)
+            more = tuple(one for one in finding.because if one not in known.because)
+            told[finding.key] = replace(known, severity=severity, because=(*known.because, *more))
     pythons = {None, *(one.python for one in facts.environments)}
     drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
     for finding in broken.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):

@@ -201,9 +201,8 @@ class Matrix:
 
     def has(self, name: str) -> bool:
         """Return whether there is a file of this name."""
-        return any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml")) or bool(
-            self._of_bundle(name)
-        )
+        there = name in self._held or any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml"))
+        return there or bool(self._of_bundle(name))
 
     def table(self, name: str) -> Mapping[str, Any]:
         """Return one file as it is; raises BrokenError where it is damaged."""
