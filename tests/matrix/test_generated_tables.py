@@ -262,6 +262,17 @@ def test_what_the_index_says_is_what_the_matrix_answers(
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("vllm==99.0", "The newest that was read, on 20"),
+        ("tensorflow==2.16.0", "The package index has no such release."),
+    ],
+)
+def test_why_a_release_has_no_row_is_said(asked: str, said: str) -> None:
+    assert said in why(asked, python="3.12").reasons[0].text
+
+
 SPOTS = spot.read(Path(__file__).with_name("spots.csv"))
 
 
