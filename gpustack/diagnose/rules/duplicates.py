@@ -243,7 +243,7 @@ def _both(
                 sh(
                     "{python} -m pip install {wanted}",
                     python=python,
-                    wanted=pinned(kept, *at, build and build.copy.environment),
+                    wanted=pinned(kept, *at, build.copy.environment if build else None),
                 ),
             ),
             verify=sh('{python} -c "import onnxruntime; print(onnxruntime.get_available_providers())"', python=python),
@@ -306,11 +306,7 @@ def _fix(python: Word, names: Sequence[str], facts: Facts) -> Fix:
                 python=python,
                 names=tuple(map(DISTRIBUTION, names if several else ALL)),
             ),
-            sh(
-                "{python} -m pip install {wanted}",
-                python=python,
-                wanted=pinned(kept, *at, build and build.copy.environment),
-            ),
+            sh("{python} -m pip install {kept}", python=python, kept=DISTRIBUTION(kept)),
         ),
         verify=sh('{python} -c "import cupy; cupy.show_config()"', python=python),
     )
