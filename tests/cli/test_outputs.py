@@ -15,9 +15,9 @@ import typer
 from typer.testing import CliRunner
 
 from gpustack.cli import app
-from gpustack.cli.helping import Command
 from gpustack.cli.options import Outputs, Shape, Shapes
 from gpustack.cli.results import How, Place, deliver, places, summarise
+from gpustack.cli.terminal import Command
 from gpustack.errors import OutputError, UsageError
 from tests import warm
 from tests.report import checks, measurements, reports
