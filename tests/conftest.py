@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
 # drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
 SLOW = [HealthCheck.too_slow]
-settings.register_profile("same", deadline=None, max_examples=30, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("same", deadline=None, max_examples=20, derandomize=True, suppress_health_check=SLOW)
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
 
