@@ -10,7 +10,7 @@ import os
 import pkgutil
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from tests import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     import pytest
 
@@ -74,6 +75,8 @@ WHOLE = (
     "tests/trace/test_command.py",
     "tests/trace/test_failing.py::test_nothing_is_said_against_a_healthy_machine",
 )
+# Where the children that are started are counted too: elsewhere they are whole commands, that run what others run.
+WITH_CHILDREN = ("tests/bench/", "tests/collect/", "tests/probes/", "tests/trace/")
 _cases: Counter[str] = Counter()
 
 
@@ -89,22 +92,34 @@ def import_all() -> None:
         told.load(str(file.relative_to(probes)))
 
 
-def counted(item: pytest.Item) -> bool:
-    """Return whether this case of a test is one that is counted."""
+def counted(item: pytest.Item) -> AbstractContextManager[None]:
+    """Return the frame in which this case of a test runs: counted or not, with its children or without them."""
     test = item.nodeid.partition("[")[0]
     _cases[test] += 1
     drawn = item.get_closest_marker("hypothesis") is not None or item.name.startswith("test_any_")
-    return not drawn and _cases[test] <= ENOUGH and not test.startswith(WHOLE)
+    if drawn or _cases[test] > ENOUGH or test.startswith(WHOLE):
+        return uncounted()
+    return nullcontext() if test.startswith(WITH_CHILDREN) else alone()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Run the children that are started inside as fast as without coverage."""
+    children = os.environ.pop(CHILDREN, None)
+    try:
+        yield
+    finally:
+        if children is not None:
+            os.environ[CHILDREN] = children
 
 
 @contextmanager
 def uncounted() -> Iterator[None]:
     """Run what is inside, and the children that it starts, as fast as without coverage."""
-    tracer, children = sys.gettrace(), os.environ.pop(CHILDREN, None)
+    tracer = sys.gettrace()
     sys.settrace(None)
     try:
-        yield
+        with alone():
+            yield
     finally:
         sys.settrace(tracer)
-        if children is not None:
-            os.environ[CHILDREN] = children
