@@ -75,6 +75,15 @@ WHOLE = (
     "tests/trace/test_command.py",
     "tests/trace/test_failing.py::test_nothing_is_said_against_a_healthy_machine",
 )
+# The few of these, with their children, that run what nothing else does.
+EVEN_SO = (
+    "tests/ask/test_expert.py::test_a_b200_gets_the_servers_package",
+    "tests/bench/test_several.py::test_each_pair_and_all_gpus",
+    "tests/bench/test_stress.py::test_one_wrong_bit",
+    "tests/collect/test_images.py::test_a_build_of_the_image_is_judged",
+    "tests/integrations/test_pytest_plugin.py::test_a_test_is_skipped",
+    "tests/integrations/test_pytest_plugin.py::test_fail_gives_the_diagnosis",
+)
 # Where the children that are started are counted too: elsewhere they are whole commands, that run what others run.
 WITH_CHILDREN = ("tests/bench/", "tests/collect/", "tests/probes/", "tests/trace/")
 _cases: Counter[str] = Counter()
@@ -97,6 +106,8 @@ def counted(item: pytest.Item) -> AbstractContextManager[None]:
     test = item.nodeid.partition("[")[0]
     _cases[test] += 1
     drawn = item.get_closest_marker("hypothesis") is not None or item.name.startswith("test_any_")
+    if test.startswith(EVEN_SO):
+        return nullcontext()
     if drawn or _cases[test] > ENOUGH or test.startswith(WHOLE):
         return uncounted()
     return nullcontext() if test.startswith(WITH_CHILDREN) else alone()
