@@ -74,7 +74,7 @@ NAMED = (
     *("cuda-core-bindings-mismatch", "cuda-bindings-newer-than-driver", "multiple-cupy", "libcuda-so-symlink-missing"),
     *("extension-abi-mismatch", "glibc-too-old", "libstdcxx-too-old", "host-compiler-too-new"),
     *("toolkit-too-old-for-arch", "arch-dropped-by-toolkit", "gpu-feature-unsupported", "pin-violated"),
-    "known-bad-combination",
+    *("known-bad-combination", "numpy-abi-mismatch", "host-compiler-missing", "framework-not-installed"),
 )
 # What explains a finding, the likeliest first. A cause of the same instance (GPU, Python) goes before one of another.
 EXPLAINED_BY: Mapping[str, tuple[str, ...]] = {

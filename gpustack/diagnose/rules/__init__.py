@@ -28,6 +28,7 @@ FAMILIES = (
     "pins",
     "cuda_wheels",
     "cpu_only",
+    "outright",
     "frameworks",
     "coverage",
 )
