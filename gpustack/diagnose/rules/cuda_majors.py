@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, on_windows
+from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.packages import (
@@ -338,7 +338,7 @@ def _detail(wanted: list[Missing], driver: str | None, installed: list[str]) -> 
     return names + told + here
 
 
-SKIPS, LISTS = "tf-skips-gpu", "tf-gpu-listed"
+SKIPS, LISTS, IGNORES = "tf-skips-gpu", "tf-gpu-listed", "tf-ignore-cudart"
 UNUSED = ("tf-cpu-listed", "tf-gpu-empty")
 BLIND = "tf-no-cuda-drivers"  # said where libcudart cannot be opened, whatever it says of drivers
 ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "tf-cpu-build")
@@ -363,7 +363,7 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     and-cuda, which brings its own since 2.14. TensorRT, which it looks for too, may be missing without harm.
     """
     wanted = [one for one in missing(facts, matrix) if one.asker == TENSORFLOW]
-    if heard(facts, LISTS) or _no_driver(facts):
+    if heard(facts, LISTS) or _no_driver(facts) or _needless(wanted, facts):
         return
     if not (wanted or heard(facts, SKIPS)):
         yield from _other_versions(facts, matrix)
@@ -388,6 +388,12 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=release.row if release else None,
         fix=_tf_fix(release, wanted, facts),
     )
+
+
+def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
+    """Return whether TensorFlow misses the runtime alone, harmless by its words without a GPU, and none is known."""
+    only = heard(facts, IGNORES) and not heard(facts, SKIPS) and all("cudart" in _spelled(one) for one in wanted)
+    return only and not nvidia_here(facts) and facts.find("cuda-toolkit") is None
 
 
 def _other_versions(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
