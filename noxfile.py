@@ -60,9 +60,20 @@ def wide(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def engines(session: nox.Session) -> None:
+    """Collect a fleet through Slurm, mpirun, ClusterShell and Ray on this machine; Slurm wants root."""
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "ray>=2.40")
+    session.run("pytest", "-m", "engines or slurm", "tests/fleet", "tests/integrations", *session.posargs)
+
+
+@nox.session(default=False)
 def matrix(session: nox.Session) -> None:
-    """Make the generated tables again from the package index, print what they cover, and test the rows beside them."""
+    """Make the generated tables again from the package index, print what they cover, and ask at random and by tests."""
     session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "pip>=25.3")
+    Path("dist").mkdir(exist_ok=True)
     session.run("python", "-m", "tools.matrix", *session.posargs)
     session.run("python", "-m", "tools.matrix", "coverage")
+    session.run("python", "-m", "tools.matrix", "spot", "--most", "50")
+    session.run("python", "-m", "tools.matrix", "bundle", "dist/gpustack-data.zip")
+    session.run("python", "-m", "tools.matrix", "page", "dist/matrix.html")
     session.run("pytest", "-n", "auto", "tests/matrix")

@@ -30,7 +30,7 @@ from gpustack import imports, policy, snapshots  # noqa: E402
 from gpustack.ask import subjects  # noqa: E402
 from gpustack.bench import comparing, listening, results, suite  # noqa: E402
 from gpustack.collect import catalogue, probe_results, workers  # noqa: E402
-from gpustack.collect import package_index as index  # noqa: E402
+from gpustack.collect import updates as index  # noqa: E402
 from gpustack.compare import compare  # noqa: E402
 from gpustack.diagnose.engine import judge  # noqa: E402
 from gpustack.errors import GpustackError  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any
 from typer.main import get_command
 
 from gpustack import cli
-from gpustack.cli import helping
+from gpustack.cli import terminal
 
 FOLDER = Path(__file__).with_name("man")
 EXITS = """0: nothing at or above --fail-on. 1: something. 2: wrong usage, unreadable input, output not writable.
@@ -22,7 +22,7 @@ def pages() -> Mapping[str, str]:
     return {f"{name.replace(' ', '-')}.1": "\n".join(_page(name, one)) + "\n" for name, one in _commands()}
 
 
-def _commands(command: Any = None, name: str = helping.PROGRAM) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - click's
+def _commands(command: Any = None, name: str = terminal.PROGRAM) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - click's
     command = command or get_command(cli.app)
     yield name, command
     for word, one in getattr(command, "commands", {}).items():
@@ -32,7 +32,7 @@ def _commands(command: Any = None, name: str = helping.PROGRAM) -> Iterator[tupl
 def _page(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - click's
     below = name.partition(" ")[2]
     yield f'.TH "{name.replace(" ", "-").upper()}" "1" "" "gpustack" "gpustack"'
-    yield from (".SH NAME", f"{name.replace(' ', '-')} \\- {_said(helping.sentence(command.help or ''))}")
+    yield from (".SH NAME", f"{name.replace(' ', '-')} \\- {_said(terminal.sentence(command.help or ''))}")
     subjects = [one.metavar or one.name.upper() for one in command.params if one.param_type_name == "argument"]
     what = "COMMAND [ARGS]..." if hasattr(command, "commands") else " ".join(subjects)
     yield from (".SH SYNOPSIS", f".B {name}", f"[OPTIONS] {_said(what)}".strip())
@@ -46,8 +46,8 @@ def _page(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - click's
     if commands := getattr(command, "commands", {}):
         yield ".SH COMMANDS"
         for word, one in commands.items():
-            yield from (".TP", f".B {word}", _said(helping.sentence(one.help or "")))
-    if tried := helping.examples(below):
+            yield from (".TP", f".B {word}", _said(terminal.sentence(one.help or "")))
+    if tried := terminal.examples(below):
         yield from (".SH EXAMPLES", ".nf", *map(_said, tried), ".fi")
     yield from (".SH EXIT STATUS", *map(_said, EXITS.splitlines()))
 

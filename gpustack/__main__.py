@@ -1,17 +1,21 @@
 """Where the command begins, installed or as ``python -m gpustack``: Ctrl-C is one line from the first import on."""
 
+import atexit
+import gc
 import sys
 
-from gpustack.collect import clock, isolation
+from gpustack.collect import isolation
 
 BROKEN, INTERRUPTED = 3, 130
 
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(50_000, 20, 50)  # nearly all that is made is kept until the end,
+    atexit.register(gc.freeze)  # where nobody has to walk over it once more
     try:
         isolation.settle()
-        clock.hold()
+        isolation.hold_clock()
         from gpustack.cli import main as command  # noqa: PLC0415 - most of the start, during which somebody may lose patience
 
         command()

@@ -1,5 +1,6 @@
 """Where our own files lie, in a checkout or in an installed wheel: the only room that knows the difference."""
 
+import os
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -12,3 +13,10 @@ MICROBENCH = _ROOT / "microbench"
 MATRIX = _ROOT / "compat-matrix"
 EXAMPLES = _ROOT / "examples"
 SCHEMAS = _PACKAGE / "schemas"
+
+
+def data() -> Path:
+    """Return the folder of data that was installed apart from the program; it may not be there."""
+    root = os.environ.get("XDG_DATA_HOME", "")
+    folder = root if root.startswith("/") else os.path.expanduser("~/.local/share")  # noqa: PTH111 - where there is no home
+    return Path(folder, "gpustack", "matrix")

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from gpustack.diagnose import engine
 from gpustack.imports.gathered import Gathered
-from tests import schema, sharing
+from tests import counting, schema, sharing
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
@@ -34,47 +34,7 @@ settings.register_profile("wide", deadline=None, max_examples=2000, suppress_hea
 settings.load_profile("same")
 
 FAKES = Path(__file__).parent / "fakes"
-CHILDREN = "COVERAGE_PROCESS_CONFIG"  # by which coverage starts in them
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
-# Tests of the whole, and all whose name begins with test_any_, which draw many inputs: what they run, other tests run
-# too, and being counted would cost each thrice its time.
-NOT_COUNTED = (
-    "tests/ask/test_plan.py::test_what_is_offered_works",
-    "tests/ask/test_speaking.py",
-    "tests/ask/test_why.py",
-    "tests/bench/test_bench_command.py",
-    "tests/bench/test_check_on_stand_in.py",
-    "tests/bench/test_host_side.py",
-    "tests/bench/test_memory.py",
-    "tests/bench/test_several.py",
-    "tests/bench/test_stress.py",
-    "tests/benchmarks/",
-    "tests/faults/",
-    "tests/imports/test_import_any_text.py",
-    "tests/integrations/",
-    "tests/report/test_deceptive.py",
-    "tests/diagnose/test_any_message.py",
-    "tests/diagnose/test_fixes.py",
-    "tests/diagnose/test_rules.py",
-    "tests/system/",
-    "tests/diagnose/test_any_facts.py",
-    "tests/test_bounds.py",
-    "tests/diagnose/test_cases.py",
-    "tests/policy/test_check_command.py",
-    "tests/cli/test_cli.py",
-    "tests/test_command_blocks.py",
-    "tests/diagnose/test_commands.py",
-    "tests/collect/test_images.py",
-    "tests/imports/test_linear.py",
-    "tests/imports/test_long_lines.py",
-    "tests/cli/test_outputs.py",
-    "tests/test_packaging.py",
-    "tests/redaction/test_redaction_forms.py",
-    "tests/test_rooms.py",
-    "tests/trace/test_beside_gpu.py",
-    "tests/trace/test_command.py",
-    "tests/trace/test_failing.py::test_nothing_is_said_against_a_healthy_machine",
-)
 
 
 def pytest_configure() -> None:
@@ -82,7 +42,10 @@ def pytest_configure() -> None:
 
     Rows and facts by the ten thousand are kept by the tests, and garbage is seldom made: it is looked for less often.
     A shell starts what it runs in the background deaf to Ctrl-C, and children inherit that: ours are to hear it.
+    What was compiled is kept, whatever the shell says: thousands of children would each compile every module otherwise.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
@@ -95,18 +58,18 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect uncounted, once all that is to be counted has been imported."""
+    counting.import_all()
+    with counting.uncounted():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Run what is not counted, and the children that it starts, as fast as without coverage."""
-    if not (item.nodeid.startswith(NOT_COUNTED) or item.name.startswith("test_any_")):
+    """Count the first cases of a test."""
+    with nullcontext() if counting.counted(item) else counting.uncounted():
         return (yield)
-    tracer, children = sys.gettrace(), os.environ.pop(CHILDREN, None)
-    sys.settrace(None)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(tracer)
-        if children is not None:
-            os.environ[CHILDREN] = children
 
 
 @pytest.fixture(scope="session", autouse=True)

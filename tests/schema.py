@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import currently_in_test_context
@@ -11,25 +12,59 @@ from hypothesis import currently_in_test_context
 from gpustack import assets
 from gpustack.collect.probe_results import plain
 from gpustack.matrix import Matrix
-from gpustack.matrix.facts import Schema
+from gpustack.matrix.facts import ANY, EACH, Schema
 from gpustack.model.facts import Component, Instance, Layer, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
-    from gpustack.model.facts import Facts
+    from gpustack.matrix.facts import Node
+    from gpustack.model.facts import Facts, JsonValue
 
 MATRIX = Matrix()
 SCHEMA = Schema(MATRIX)
 OWN = frozenset({"key", "status"})  # of an instance itself, as its version, build and path are
 SYSTEMS: list[dict[str, Any]] = json.loads((assets.PROBES / "catalogue.json").read_text("utf-8"))["systems"]
+LENGTH = 60  # of a value that is shown
 IDS = frozenset(one["id"] for one in SYSTEMS)
 
 
 def violations(facts: Facts) -> Iterator[str]:
     """Yield one line for each fact of a machine that the schema has not, or has as another type."""
     for component in facts.components:
-        yield from SCHEMA.violations(component)
+        yield from wrongs(component)
+
+
+def wrongs(component: Component) -> Iterator[str]:
+    """Yield one line for each fact of a component that is not in the schema or of another type."""
+    root = SCHEMA.roots.get(component.id)
+    if root is None:
+        yield f"{component.id}: no such component in facts.toml"
+        return
+    copies: tuple[Component | Instance, ...] = (component, *component.instances)
+    for held in copies:
+        named = {"version": held.version, "build": held.build, "path": held.path}
+        yield from _below(root, {**named, **held.facts}, component.id, ())
+
+
+def _below(node: Node, value: JsonValue, component: str, at: tuple[str, ...]) -> Iterator[str]:
+    """Yield what is wrong with a value and all below it."""
+    if value is None:
+        return
+    place = f"{component}: {'.'.join(at).replace('.[]', '[]')}"
+    if isinstance(value, Mapping) and (ANY in node.below or set(node.below) - {EACH}):
+        for name, held in value.items():
+            below = node.below.get(name) or node.below.get(ANY)
+            if below:
+                yield from _below(below, held, component, (*at, name))
+            else:
+                yield f"{place}{'.' if at else ''}{name}: no such fact in facts.toml"
+    elif isinstance(value, Sequence) and not isinstance(value, str) and EACH in node.below:
+        for held in value:
+            yield from _below(node.below[EACH], held, component, (*at, EACH))
+    elif node.fact is None or not node.fact.kind.holds(value):
+        wanted = node.fact.kind.value if node.fact else "a table" if set(node.below) - {EACH} else "a list"
+        yield f"{place}: {wanted} in facts.toml, found {str(value)[:LENGTH]!r}"
 
 
 def hold(facts: Facts) -> None:
@@ -81,4 +116,4 @@ def _wrong(component: str, copies: list[dict[str, Any]]) -> str | None:
     status = Status.PRESENT
     seen = Component(id=component, layer=Layer.DRIVER, vendor="", status=status, instances=tuple(instances))
     odd = currently_in_test_context()  # what is drawn at random is no version, wherever a probe finds one
-    return next((one for one in SCHEMA.violations(seen) if not (odd and ": version in facts.toml" in one)), None)
+    return next((one for one in wrongs(seen) if not (odd and ": version in facts.toml" in one)), None)

@@ -178,3 +178,24 @@ def test_nothing_heavy_is_imported_before_it_is_needed(arguments: list[str]) -> 
     )
     run = subprocess.run([sys.executable, "-c", program], cwd=REPO, capture_output=True, text=True, check=False)
     assert json.loads(run.stderr.splitlines()[-1]) == []
+
+
+def test_the_probes_run_before_the_rules_and_the_matrix_are_loaded() -> None:
+    program = (
+        "import sys\n"
+        "from gpustack.collect import probing\n"
+        "late = ('gpustack.diagnose', 'gpustack.matrix', 'gpustack.report.text', 'gpustack.imports')\n"
+        "def look(**asked):\n"
+        "    print([name for name in late if name in sys.modules])\n"
+        "    asked['meanwhile']()\n"
+        "    print([name for name in late if name in sys.modules])\n"
+        "    raise KeyboardInterrupt\n"
+        "probing.look = look\n"
+        "sys.argv = ['gpustack', 'doctor']\n"
+        "from gpustack.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    before, after = done.stdout.splitlines()
+    assert before == "[]", done.stderr
+    assert after == "['gpustack.diagnose', 'gpustack.matrix', 'gpustack.report.text']"

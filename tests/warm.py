@@ -24,7 +24,8 @@ import gc, json, os, pkgutil, socket, sys
 from importlib import import_module
 sys.argv = ["gpustack"]
 import gpustack.__main__
-for room in ("cli", "collect", "diagnose", "imports", "matrix", "model", "report"):
+rooms = "ask cli collect compare diagnose explain imports matrix model policy report"
+for room in rooms.split():
     package = import_module("gpustack." + room)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         import_module(module.name)

@@ -285,15 +285,14 @@ def _overrides(search: Search) -> Iterator[Alternative]:
 
 def _with_driver(search: Search) -> Iterator[Alternative]:
     """Return another build or release together with a newer driver, where neither of them alone would do."""
-    if search.subject.component == "nvidia-driver" or on_windows(search.facts):
+    told = search.facts.taken or driver_release(search.facts)
+    if search.subject.component == "nvidia-driver" or on_windows(search.facts) or not told:
         return
     for one in _upgrades(search):
         facts = put(search.facts, made("nvidia-driver", str(one)))
-        if not _gpu_runs(facts, search.matrix):
-            continue
         there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
         found = next((other for other in (*_wheels(there), *_versions(there))), None)
-        if found:
+        if found and _gpu_runs(facts, search.matrix):
             typed = (*commands.driver(str(one), search.facts, search.matrix), *found.commands)
             change = f"{found.change}, and another driver: {one} or newer"
             yield replace(found, kind=Change.DRIVER, change=change, commands=typed)

@@ -48,6 +48,8 @@ def known(matrix: Matrix, component: str, version: str) -> bool:
         return component == "gpu" and _gpu(matrix, version)
     if any(generated.of_component(matrix, component, version)):
         return True
+    if generated.missing(matrix, component, version):
+        return False
     test = KNOWN.get(component)
     return test(matrix, version) if test else release_named(matrix, component, version) is not None
 

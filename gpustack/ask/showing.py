@@ -33,7 +33,7 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
     """Return all that is stated of a component; raises UsageError, with near misses, for one of which nothing is."""
     name = canonicalize_name(text.strip()) if text.strip() else ""
     tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
-    made = {path.stem for path in (matrix.folder / "generated").glob("*.toml")}
+    made = matrix.distributions
     named = {one for held in generated.DISTRIBUTIONS.values() for one in held}
     known = frozenset(made - named).union(*tables.values())
     dotted = text.strip().lower()
@@ -141,7 +141,8 @@ def _heads(table: str, matrix: Matrix) -> dict[str, str]:
     parts = set(matrix.table(table))
     heads: dict[str, str] = {}
     part = ""
-    for line in (matrix.folder / f"{table}.toml").read_text("utf-8").splitlines():
+    written = matrix.folder / f"{table}.toml"  # a table that a bundle brought has no head
+    for line in written.read_text("utf-8").splitlines() if written.exists() else ():
         if not line.startswith("#"):
             break
         first, _, rest = line.lstrip("# ").partition(" ")

@@ -17,13 +17,13 @@ from gpustack.diagnose.machine.inventory import nvidia_here
 from gpustack.diagnose.machine.values import copies, version
 from gpustack.diagnose.requirements.python import COMPILED
 from gpustack.diagnose.requirements.versions import draw
-from gpustack.matrix.subjects import frameworks
+from gpustack.matrix.subjects import frameworks, generated
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
@@ -118,7 +118,21 @@ def _concluded(
     reasons = tuple(sorted((*said, *more), key=_rank))
     if not reasons and not pairs:
         reasons = (_alone(subject, facts),)
+    reasons = tuple(sorted((*reasons, *_withdrawn(subject, matrix)), key=_rank))
     return (reasons[0].verdict if reasons else Compatibility.UNKNOWN), reasons
+
+
+def _withdrawn(subject: Subject, matrix: Matrix) -> Iterator[Reason]:
+    """Yield that the index has a release as withdrawn: pip takes it only where exactly this one is asked for."""
+    known = generated.release_of(matrix, _distribution(subject), subject.version or "")
+    if known and known.yanked:
+        text = f"{known.name} {known.version} was withdrawn from the package index: {known.yanked}"
+        yield Reason(text=text, verdict=Compatibility.LIMITED, row=known.row, source=known.row.source)
+
+
+def _distribution(subject: Subject) -> str:
+    there = generated.DISTRIBUTIONS.get(subject.component, (subject.component,))
+    return subject.name if subject.name in there else there[0]
 
 
 def _rank(reason: Reason) -> int:

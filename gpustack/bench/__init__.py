@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from gpustack import __version__
-from gpustack.bench import setting, siblings, spread, suite
+from gpustack.bench import case, setting, siblings, suite
 from gpustack.bench.progress import Progress, Silent, Ticker, shown_on
 from gpustack.bench.session import Session
 from gpustack.bench.siblings import found
@@ -89,7 +89,7 @@ def measure(
     session.run(benches, gpus, repeat)
     order = {bench.id: number for number, bench in enumerate(suite.listed())}
     known = sorted(session.results, key=lambda one: (order[one.id], one.gpus or (one.device or 0,)))
-    results = siblings.compared(spread.merged(known), session.devices)
+    results = siblings.compared(case.merged(known), session.devices)
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
         devices=session.devices,

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gpustack.bench.spread import interval
+from gpustack.bench.case import interval
 from gpustack.errors import InputError
 from gpustack.model import plain
 from gpustack.model.bench import BenchReport, Mark
 from gpustack.model.difference import Change, Comparison, Outcome
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import Device, Result
+    from gpustack.model.bench import Result
 
 SCHEMA = "gpustack.bench/1"
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError)
@@ -64,6 +64,7 @@ def compare(now: BenchReport, older: Older, tolerance: float) -> Comparison:
     """Hold a report against an older one; within ``tolerance`` (0.03 is 3 %) figures are the same."""
     then = {figure.place: figure for figure in older.figures}
     ranks = _ranks([(result.device, result.gpus) for result in now.results])
+    said: Any = plain.plain(now)
     changes = []
     for result in now.results:
         before = then.pop(_place(result.id, result.device, result.gpus, ranks), None)
@@ -84,7 +85,7 @@ def compare(now: BenchReport, older: Older, tolerance: float) -> Comparison:
         path=older.path,
         taken=older.taken,
         tolerance=tolerance,
-        differences=tuple(_differences(older.traits, _traits_now(now))),
+        differences=tuple(_differences(older.traits, _traits(said, ranks))),
         changes=(*changes, *gone),
     )
 
@@ -197,29 +198,6 @@ def _traits(said: Mapping[str, Any], ranks: Mapping[int | None, int | None]) -> 
         told.update({f"GPU {ranks.get(row['device'])} has the power limit": limit} if limit else {})
         told.update({"cuBLASLt is": library} if library else {})
     return {name: str(value) for name, value in told.items() if value is not None}
-
-
-def _traits_now(now: BenchReport) -> dict[str, str]:
-    ranks = _ranks([(result.device, result.gpus) for result in now.results])
-    told = {
-        "tool": {"version": now.tool.version},
-        "data": now.data,
-        "quick": now.quick,
-        "devices": [_device(device) for device in now.devices],
-        "results": [
-            {
-                "device": result.device,
-                "method": result.method,
-                "telemetry": {"power": {"limit": result.telemetry.power.limit}} if result.telemetry else None,
-            }
-            for result in now.results
-        ],
-    }
-    return _traits(told, ranks)
-
-
-def _device(device: Device) -> dict[str, object]:
-    return {"index": device.index, "name": device.name, "uuid": device.uuid, "driver": device.driver}
 
 
 def _suite(*, quick: bool) -> str:

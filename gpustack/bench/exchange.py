@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpustack.bench.sites import Site, follow, move
+from gpustack.bench.routes import Site, follow, move
 from gpustack.bench.timing import Train, fitting, pilot
 
 if TYPE_CHECKING:

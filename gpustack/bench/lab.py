@@ -117,6 +117,8 @@ class Lab:
         self.place = place
         self.processor = processor()
         self._card = card
+        self.memory, self.pinned, self.put, self.settle = card.memory, card.pinned, card.put, card.settle
+        self.launcher, self.has, self.how, self.bytes_of = card.launcher, card.has, card.how, card.bytes_of
         self.several = Several(card, nccl, self.skip)
         self._library = library
         self._loaded: CublasLt | None = None
@@ -133,28 +135,6 @@ class Lab:
     def free(self) -> int:
         """Return the bytes of device memory that are free."""
         return self._card.free()[0]
-
-    def memory(self, size: int) -> AbstractContextManager[Memory]:
-        """Return so many bytes of device memory."""
-        return self._card.memory(size)
-
-    def pinned(self, size: int) -> AbstractContextManager[Memory]:
-        """Return so many bytes of pinned host memory."""
-        return self._card.pinned(size)
-
-    def launcher(
-        self, file: str, name: str, blocks: int, threads: int, arguments: Sequence[Argument]
-    ) -> Callable[[], None]:
-        """Return a function that enqueues a kernel of ``microbench/FILE.cu`` once."""
-        return self._card.launcher(file, name, blocks, threads, arguments)
-
-    def has(self, file: str, name: str) -> bool:
-        """Tell whether there is such a kernel here: some are for newer architectures alone."""
-        return self._card.has(file, name)
-
-    def how(self, file: str) -> str:
-        """Return in words how the kernels of ``microbench/FILE.cu`` came about, once one was asked for."""
-        return self._card.how(file)
 
     def copier(self, to: Memory, source: Memory) -> Callable[[], None]:
         """Return a function that enqueues the driver's own copy once."""
@@ -199,14 +179,6 @@ class Lab:
         """Fill a device memory with one byte."""
         self._card.fill(memory, byte)
 
-    def settle(self) -> None:
-        """Wait until all that was enqueued is done."""
-        self._card.settle()
-
-    def put(self, memory: Memory, data: bytes) -> None:
-        """Put some bytes at the beginning of a device memory."""
-        self._card.put(memory, data)
-
     def sums(self, memory: Memory) -> tuple[int, int]:
         """Return the sum of a device memory's words, and one in which the place of each counts; both modulo 2**64."""
         with self._card.memory(SUMS.size) as sums:
@@ -215,10 +187,6 @@ class Lab:
             self._card.launcher("engine", "checksum", 8 * self.multiprocessors, THREADS, [memory, units, sums])()
             plain, placed = SUMS.unpack(self._card.bytes_of(sums, 0, SUMS.size))
             return plain, placed
-
-    def bytes_of(self, memory: Memory, offset: int, size: int) -> bytes:
-        """Return some bytes of a device memory, once all that was enqueued is done."""
-        return self._card.bytes_of(memory, offset, size)
 
     def job(
         self,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.collect import isolation
-from gpustack.collect.subprocesses import Door, death, ended, state
+from gpustack.collect.subprocesses import Door, death, ended, last_line, state
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,7 +28,7 @@ except (OSError, AttributeError):
 if asked.get("bound", os.getppid()) != os.getppid():
     sys.exit(1)
 sys.path[:] = asked["path"]
-importlib.import_module("gpustack.collect.clock").hold()
+importlib.import_module("gpustack.collect.isolation").hold_clock()
 importlib.import_module(asked["main"]).main(asked)
 """
 MOST_LINE = 4 << 20
@@ -127,7 +127,7 @@ class Ear:
         self.over = True
         code = ended(self.child, GRACE)
         how = "closed its output and goes on" if code is None else death(code)
-        return Line(kind="died", what=" ".join([how, _last_line(self._errors)]).strip())
+        return Line(kind="died", what=" ".join([how, last_line(self._errors)]).strip())
 
     def _hear(self, seconds: float) -> list[Line]:
         lines: list[Line] = []
@@ -203,8 +203,3 @@ def _line(text: bytes) -> Line:
     if isinstance(said, dict) and len(said) == 1 and (kind := next(iter(said))) in KINDS:
         return Line(kind=kind, what=said[kind])
     return Line(kind="died", what=f"printed what is no line of ours: {text[:80]!r}")
-
-
-def _last_line(text: bytes) -> str:
-    lines = text.decode("utf-8", "replace").strip().splitlines()
-    return f"({lines[-1][:200]})" if lines else ""

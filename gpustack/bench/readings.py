@@ -8,25 +8,12 @@ from operator import or_
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench.spread import spread
-from gpustack.model.bench import (
-    Clocks,
-    Ecc,
-    Hop,
-    Link,
-    NvLink,
-    Power,
-    Span,
-    Sustained,
-    Telemetry,
-    Temperature,
-    Throttle,
-    Zeros,
-)
+from gpustack.bench.case import spread
+from gpustack.model import bench as model
 
 if TYPE_CHECKING:
+    from gpustack.bench.case import Spread
     from gpustack.bench.ceilings import Ceiling
-    from gpustack.bench.spread import Spread
 
 # NVML's bits of clock event reasons; new ones may come, so the mask is kept beside the names. Source: nvml.h.
 REASONS = {
@@ -45,7 +32,7 @@ OURS = frozenset({"at", "hops"})  # what a reading has from elsewhere than NVML
 
 def summed(
     said: Mapping[str, Any], limits: Mapping[str, Any], others: tuple[str, ...], payload: int | None = None
-) -> Telemetry:
+) -> model.Telemetry:
     """Return what the card did during one measurement; raises KeyError, TypeError or ValueError for what is malformed.
 
     ``others`` are the processes that were on the card before we began, where the line itself does not tell.
@@ -55,23 +42,23 @@ def summed(
     mask = reduce(or_, [*masks, *_events(said["before"]["events"], said["after"]["events"])], 0)
     told = any(value is not None for reading in readings for name, value in reading.items() if name not in OURS)
     clocks = [float(clock) for clock in said["clocks"]]
-    return Telemetry(
+    return model.Telemetry(
         readings=len(readings),
-        clocks=Clocks(
+        clocks=model.Clocks(
             held=median(clocks) if clocks else None,
             sm=_span(readings, "sm"),
             memory=_span(readings, "memory"),
             max_sm=limits.get("max_sm"),
             max_memory=limits.get("max_memory"),
         ),
-        power=Power(
+        power=model.Power(
             watts=_span(readings, "watts"), limit=limits.get("limit"), default_limit=limits.get("default_limit")
         ),
-        temperature=Temperature(
+        temperature=model.Temperature(
             gpu=_span(readings, "gpu_c"), memory=_span(readings, "memory_c"), slowdown=limits.get("slowdown")
         ),
-        throttle=Throttle(mask=mask, reasons=tuple(name for bit, name in REASONS.items() if mask & bit)),
-        link=Link(
+        throttle=model.Throttle(mask=mask, reasons=tuple(name for bit, name in REASONS.items() if mask & bit)),
+        link=model.Link(
             generation=_most(readings, "generation"),
             width=_most(readings, "width"),
             max_generation=limits.get("max_generation"),
@@ -80,7 +67,7 @@ def summed(
             payload=payload,
             hops=_hops(readings),
         ),
-        ecc=Ecc(corrected=_grown(said, "corrected"), uncorrected=_grown(said, "uncorrected")),
+        ecc=model.Ecc(corrected=_grown(said, "corrected"), uncorrected=_grown(said, "uncorrected")),
         nvlink=_nvlink(said, limits),
         performance_state=_most(readings, "state"),
         remap_pending=limits.get("remap_pending"),
@@ -102,9 +89,9 @@ def _values(readings: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     return [float(reading[name]) for reading in readings if reading.get(name) is not None]
 
 
-def _span(readings: Sequence[Mapping[str, Any]], name: str) -> Span | None:
+def _span(readings: Sequence[Mapping[str, Any]], name: str) -> model.Span | None:
     values = _values(readings, name)
-    return Span(low=min(values), median=float(median(values)), high=max(values)) if values else None
+    return model.Span(low=min(values), median=float(median(values)), high=max(values)) if values else None
 
 
 def _most(readings: Sequence[Mapping[str, Any]], name: str) -> int | None:
@@ -113,11 +100,11 @@ def _most(readings: Sequence[Mapping[str, Any]], name: str) -> int | None:
     return int(max(values)) if values else None
 
 
-def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...]:
+def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[model.Hop, ...]:
     """Return each link up to the root at its best under load, as a link that rests between trains is not slow."""
-    best: dict[str, Hop] = {}
+    best: dict[str, model.Hop] = {}
     for address, generation, width, most, lanes in (hop for one in readings for hop in one.get("hops") or ()):
-        now = Hop(
+        now = model.Hop(
             address=str(address),
             generation=_number(generation),
             width=_number(width),
@@ -129,7 +116,7 @@ def _hops(readings: Sequence[Mapping[str, Any]]) -> tuple[Hop, ...]:
     return tuple(best.values())
 
 
-def _rate(hop: Hop) -> tuple[int, int]:
+def _rate(hop: model.Hop) -> tuple[int, int]:
     return hop.generation or 0, hop.width or 0
 
 
@@ -137,12 +124,12 @@ def _number(told: object) -> int | None:
     return told if isinstance(told, int) else None
 
 
-def _nvlink(said: Mapping[str, Any], limits: Mapping[str, Any]) -> NvLink | None:
+def _nvlink(said: Mapping[str, Any], limits: Mapping[str, Any]) -> model.NvLink | None:
     links = limits.get("nvlinks")
     if not isinstance(links, Mapping):
         return None
     errors = _grown(said, "nvlink_errors") if "nvlink_errors" in said["before"] else None
-    return NvLink(total=int(links["total"]), active=int(links["active"]), errors=errors)
+    return model.NvLink(total=int(links["total"]), active=int(links["active"]), errors=errors)
 
 
 def _others(said: Mapping[str, Any], before: tuple[str, ...]) -> tuple[str, ...]:
@@ -159,15 +146,15 @@ def _grown(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def sustained(
-    said: Mapping[str, Any], amount: float, limits: Mapping[str, Any], limit: Callable[[Telemetry], Ceiling]
-) -> Sustained | None:
+    said: Mapping[str, Any], amount: float, limits: Mapping[str, Any], limit: Callable[[model.Telemetry], Ceiling]
+) -> model.Sustained | None:
     """Return the figure of the work without rest, where there is one; ``amount`` is that of one run in the unit."""
     if "sustained" not in said:
         return None
     line = said["sustained"]
     figures, telemetry = _figures(line, amount), summed(line, limits, ())
     ceiling = limit(telemetry)
-    return Sustained(
+    return model.Sustained(
         value=figures.median,
         interval=figures.interval,
         steady=figures.steady,
@@ -180,13 +167,13 @@ def sustained(
     )
 
 
-def zeros(said: Mapping[str, Any], amount: float, burst: float, limits: Mapping[str, Any]) -> Zeros | None:
+def zeros(said: Mapping[str, Any], amount: float, burst: float, limits: Mapping[str, Any]) -> model.Zeros | None:
     """Return the figure of the burst with zeros, where there is one, beside that of random data."""
     if "zeros" not in said:
         return None
     line = said["zeros"]
     figures = _figures(line, amount)
-    return Zeros(
+    return model.Zeros(
         value=figures.median,
         interval=figures.interval,
         samples=tuple(amount / float(each) for each in line["seconds"]),

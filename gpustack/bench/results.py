@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import ceilings, readings, suite
-from gpustack.bench.case import Case
+from gpustack.bench.case import Case, spread
 from gpustack.bench.reasons import explain, judge
-from gpustack.bench.spread import spread
 from gpustack.collect.probe_results import plain
+from gpustack.errors import NothingSeenError, UsageError
 from gpustack.model.bench import Device, Mark, Result
 from gpustack.model.command import reread
+from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from gpustack.bench.suite import Bench, Part
+    from gpustack.matrix import Matrix
     from gpustack.model.bench import Telemetry
     from gpustack.model.rows import Architecture
 
@@ -49,6 +51,21 @@ def opened(said: Mapping[str, Any], gpu: int) -> Opened:
         payload=said["payload"],
         own=frozenset(map(str, said.get("own", ()))),
     )
+
+
+def refusal(what: object, highest: int) -> NothingSeenError | UsageError:
+    """Return why no GPU could be opened, of which the highest wanted was this one, from what the child said of it."""
+    if not isinstance(what, dict):
+        return NothingSeenError(f"the GPU could not be opened: the child {what or 'was ended'}")
+    if isinstance(count := what.get("count"), int) and 0 < count <= highest:
+        return UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
+    return NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
+
+
+def architecture(matrix: Matrix, device: Device) -> Architecture | None:
+    """Return the row of a GPU's architecture, where the matrix has one."""
+    capability = ComputeCapability.parse(device.compute_capability)
+    return matrix.arch(capability) if capability else None
 
 
 def listed(said: Mapping[str, Any]) -> list[int]:

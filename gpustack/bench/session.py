@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from gpustack.bench import results, setting, siblings, suite
 from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.errors import NothingSeenError, UsageError
-from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from gpustack.bench.progress import Progress
@@ -234,8 +233,7 @@ class Session:
         if not isinstance(what, dict) or what.get("id") != bench.id or seen is None:
             self._keep(results.failed(bench, gpu, f"the child answered for another benchmark: {str(what)[:80]}"))
         elif line.kind == "measured":
-            capability = ComputeCapability.parse(seen.device.compute_capability)
-            architecture = self.matrix.arch(capability) if capability else None
+            architecture = results.architecture(self.matrix, seen.device)
             result = results.measured(results.among_us(what, self._ours()), bench, seen, architecture)
             if bench.scope == "abreast" and result.value is not None:
                 self._parts.setdefault(bench.id, {})[gpu] = result

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpustack.bench.card import Card, Memory
     from gpustack.bench.exchange import Everybody, Gathering, Pair
-    from gpustack.bench.sites import Site
+    from gpustack.bench.routes import Site
     from gpustack.model.bench import Device
 
 PLACES = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gpustack import __version__
 from gpustack.bench import results, setting
-from gpustack.bench.listening import Ear, Line, start
+from gpustack.bench.listening import Ear, Line, abreast, start
 from gpustack.bench.progress import Ticker
 from gpustack.bench.siblings import found
 from gpustack.bench.suite import listed
 from gpustack.collect.subprocesses import Door
-from gpustack.errors import NothingSeenError, UsageError
+from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport, Mark, Stress
 from gpustack.model.report import Tool
-from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from gpustack.bench.results import Opened
@@ -34,7 +32,6 @@ GIB = 1 << 30
 METHOD = ("way", "dtype", "m", "n", "k", "d", "library", "library_version", "waves", "workspace_mib")
 PATIENCE = 20.0
 ALLOWANCE = 60.0  # for opening the GPU and for the last round
-WAIT = 0.5
 
 
 def bench(dtype: str = "bf16") -> Bench:
@@ -143,7 +140,6 @@ class Patient:
     seen: Opened | None = None
     states: list[Mapping[str, Any]] = field(default_factory=list)
     trouble: Line | None = None
-    ended: bool = False
 
 
 def stress(
@@ -177,11 +173,12 @@ def stress(
     def begin(gpu: int, names: tuple[str, ...] | None = ()) -> Ear:
         return _begun({**asked, "gpu": gpu, "names": names}, environ, door, until)
 
-    ward = Ward(seconds=seconds, ticker=ticker or Ticker(None, seconds), begin=begin)
+    ward = Ward(ticker=ticker or Ticker(None, seconds), begin=begin)
     interrupted = ward.run({gpu: begin(gpu) for gpu in dict.fromkeys(gpus)} if gpus else {0: begin(0, None)})
     kept = tuple(_result(patient, seconds, matrix) for patient in ward.patients.values())
     if not (devices := [patient.seen for patient in ward.patients.values() if patient.seen]):
-        raise _nothing(list(ward.patients.values()), max(gpus or (0,)))
+        trouble = next((patient.trouble for patient in ward.patients.values() if patient.trouble), None)
+        raise results.refusal(trouble.what if trouble else None, max(gpus or (0,)))
     own = {seen.device.index: seen.device for seen in devices}
     return BenchReport(
         tool=Tool(name="gpustack", version=__version__, matrix_date=matrix.date),
@@ -196,63 +193,38 @@ def stress(
 
 @dataclass(slots=True, kw_only=True)
 class Ward:
-    """All GPUs under load at once: a thread listens to each child, and one place hears them all."""
+    """All GPUs under load at once; one place hears them all."""
 
-    seconds: float
     ticker: Ticker
     begin: Callable[[int], Ear]
     patients: dict[int, Patient] = field(default_factory=dict)
-    _heard: queue.SimpleQueue[tuple[int, Line | None]] = field(default_factory=queue.SimpleQueue)
-    _threads: list[threading.Thread] = field(default_factory=list)
 
     def run(self, ears: Mapping[int, Ear]) -> str | None:
         """Hear every child to its end, or end them all at Ctrl-C; give what interrupted."""
-        interrupted = None
+        self.patients = {gpu: Patient(gpu=gpu, ear=ear) for gpu, ear in ears.items()}
         try:
-            for gpu, ear in ears.items():
-                self._admit(gpu, ear)
-            while not all(patient.ended for patient in self.patients.values()):
-                self._hear()
+            while listening := {gpu: one.ear for gpu, one in self.patients.items() if not one.ear.over}:
+                for gpu, line in abreast(listening):
+                    self._hear(self.patients[gpu], line)
         except KeyboardInterrupt:
-            interrupted = "Ctrl-C"
+            return "Ctrl-C"
+        finally:
             for patient in self.patients.values():
-                patient.ear.door.kill(patient.ear.child)
-        finally:
+                patient.ear.close()
             self.ticker.close()
-        for thread in self._threads:
-            thread.join(WAIT)
-        return interrupted
+        return None
 
-    def _admit(self, gpu: int, ear: Ear) -> None:
-        self.patients[gpu] = Patient(gpu=gpu, ear=ear)
-        self._threads.append(threading.Thread(target=self._listen, args=(self.patients[gpu],), daemon=True))
-        self._threads[-1].start()
-
-    def _listen(self, patient: Patient) -> None:
-        try:
-            for line in patient.ear.lines():
-                self._heard.put((patient.gpu, line))
-        finally:
-            patient.ear.close()
-            self._heard.put((patient.gpu, None))
-
-    def _hear(self) -> None:
-        try:
-            gpu, line = self._heard.get(timeout=WAIT)
-        except queue.Empty:
-            return
-        patient = self.patients[gpu]
-        if line is None:
-            patient.ended = True
-        elif line.kind == "listed":
-            for other in results.listed(line.what):
-                if other not in self.patients:
-                    self._admit(other, self.begin(other))
+    def _hear(self, patient: Patient, line: Line) -> None:
+        if line.kind == "listed":
+            for gpu in results.listed(line.what):
+                if gpu not in self.patients:
+                    self.patients[gpu] = Patient(gpu=gpu, ear=self.begin(gpu))
         elif line.kind == "opened":
-            patient.seen = _opened(line.what, gpu)
+            with suppress(*results.MALFORMED):
+                patient.seen = results.opened(line.what, patient.gpu)
         elif line.kind == "state" and isinstance(line.what, dict):
             patient.states.append(line.what)
-            self.ticker.told(gpu, line.what)
+            self.ticker.told(patient.gpu, line.what)
         elif line.kind in {"nothing", "skipped", "failed", "died"}:
             patient.trouble = patient.trouble or line
 
@@ -262,24 +234,6 @@ def _begun(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, 
         return start(asked, setting.variables(environ), door, PATIENCE, until)
     except OSError as error:
         raise NothingSeenError(f"the load could not be started: {error.strerror or error}") from error
-
-
-def _opened(what: Any, gpu: int) -> Opened | None:  # noqa: ANN401 - a line of the child
-    try:
-        return results.opened(what, gpu)
-    except results.MALFORMED:
-        return None
-
-
-def _nothing(patients: Sequence[Patient], highest: int) -> NothingSeenError | UsageError:
-    """Say why no GPU was opened."""
-    line = next((patient.trouble for patient in patients if patient.trouble), None)
-    what: Any = line.what if line else None
-    if not isinstance(what, dict):
-        return NothingSeenError(f"the GPU could not be opened: the child {what or 'was ended'}")
-    if isinstance(count := what.get("count"), int) and 0 < count <= highest:
-        return UsageError(f"there is no GPU {highest}; CUDA shows {count}, from 0 on")
-    return NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
 
 
 def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
@@ -292,8 +246,7 @@ def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:
             remedy = what.get("remedy") if isinstance(what, dict) else None
             return results.skipped(bench(), patient.gpu, reason, remedy)
         return results.failed(bench(), patient.gpu, reason)
-    capability = ComputeCapability.parse(seen.device.compute_capability)
-    result = concluded(patient.states, seconds, seen, matrix.arch(capability) if capability else None)
+    result = concluded(patient.states, seconds, seen, results.architecture(matrix, seen.device))
     if line is None:
         return result
     after = f"after {float(patient.states[-1]['spent']):.0f} s: {reason}"

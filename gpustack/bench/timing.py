@@ -16,7 +16,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench.spread import DRIFT, FINE, LEAST, drift, quantile, settled
+from gpustack.bench.case import DRIFT, FINE, LEAST, drift, quantile, settled
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card, Memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
@@ -12,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from gpustack.cli import asking, bundling, checking, examining, fleet, measuring, tracing
-from gpustack.cli.helping import PROGRAM, helped, meant
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, give_up_output
-from gpustack.cli.terminal import called
+from gpustack.cli.terminal import PROGRAM, called, helped, meant
 from gpustack.errors import GpustackError, OutputError
 from gpustack.interrupting import heard
 
@@ -85,7 +85,8 @@ def main() -> NoReturn:
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="replace")
     try:
-        code = app(arguments, standalone_mode=False, prog_name=PROGRAM if completing else called())
+        run = app if completing else _narrowed(arguments)
+        code = run(arguments, standalone_mode=False, prog_name=PROGRAM if completing else called())
     except GpustackError as error:
         _fail(str(error), error.exit_code, arguments)
     except (KeyboardInterrupt, typer.Abort):
@@ -105,6 +106,18 @@ def main() -> NoReturn:
     if heard():
         _leave("interrupted: the report says what was known by then", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _narrowed(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command line with the one command that is named, which spares each run the options of all others."""
+    name = arguments[0] if arguments else ""
+    command = [one for one in app.registered_commands if one.callback and one.callback.__name__ == name]
+    group = [one for one in app.registered_groups if one.typer_instance and one.typer_instance.info.name == name]
+    if not command and not group:
+        return app
+    one = copy(app)
+    one.registered_commands, one.registered_groups = command, group
+    return one
 
 
 def _unforeseen(error: Exception) -> str:

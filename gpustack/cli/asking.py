@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.helping import systems, words
 from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
+from gpustack.cli.terminal import systems, words
 
 if TYPE_CHECKING:
     from gpustack.ask.given import Given
@@ -147,15 +147,36 @@ def update(
     folder: Annotated[
         Path | None, typer.Option("--write", metavar="FOLDER", help="Write the rows that differ to files in FOLDER.")
     ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Use the tables of this bundle of data from now on.")
+    ] = None,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", metavar="HASH", help="Of the bundle, as its release states it.")
+    ] = None,
+    back: Annotated[bool, typer.Option("--back", help="Use what was used before the last bundle.")] = False,
     written: Formats = "text",
     output: Output = None,
     timeout: Timeout = None,
     verbose: Verbose = False,
 ) -> None:
-    """Compare rows that follow from wheels with the package index that pip is set to use, and show what differs."""
+    """Compare rows that follow from wheels with the package index that pip is set to use, or install a data bundle."""
     from gpustack.collect.updates import compare, save
-    from gpustack.matrix import Matrix
+    from gpustack.errors import UsageError
+    from gpustack.matrix import Matrix, bundles
+    from gpustack.model.matrix_answer import MatrixUpdate
 
+    if ((bundle or back) and (names or folder)) or (bundle and back) or (sha256 and not bundle):
+        raise UsageError("--from FILE, with --sha256 HASH, and --back each stand alone: they compare no rows")
+    if bundle or back:
+        bundles.install(bundle, sha256, Matrix()) if bundle else bundles.back()
+        now = Matrix()
+        _leave(
+            MatrixUpdate(asked=(), same=len(now.distributions), changes=(), data=now.date),
+            written,
+            output,
+            verbose=verbose,
+        )
+        return
     found = compare(names or (), Matrix(), timeout)
     if folder is not None:
         save(found, folder)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from gpustack.cli.helping import findings, known, sentence
 from gpustack.cli.options import (
     Deep,
     Detail,
@@ -30,12 +31,12 @@ from gpustack.cli.options import (
     Verbose,
 )
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
-from gpustack.cli.terminal import Counted, standard_input
-from gpustack.errors import InputError, UsageError
+from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
+from gpustack.errors import GpustackError, InputError, UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.model.bench import BenchReport
@@ -60,28 +61,6 @@ def _list_checks(*, wanted: bool) -> None:
 
         write("".join(f"{one}: {sentence(explain(one) or '')}\n" for one in findings()), None)
         raise typer.Exit
-
-
-def _restricted(report: Report, facts: Facts, ids: Sequence[str]) -> Report:
-    """Return the report with the findings of these checks alone, and a verdict that rests on them."""
-    from dataclasses import replace
-
-    from gpustack.diagnose.engine import blind, verdict
-    from gpustack.model.facts import Unseen
-
-    kept = {one.key for one in report.findings if one.id in ids}
-    held = tuple(
-        replace(one, caused_by=one.caused_by if one.caused_by in kept else None)
-        for one in report.findings
-        if one.key in kept
-    )
-    return replace(
-        report,
-        findings=held,
-        contracts=tuple(replace(one, finding=one.finding if one.finding in kept else None) for one in report.contracts),
-        not_seen=(*report.not_seen, Unseen(what="all other checks", why="--only was given")),
-        verdict=verdict(held, facts, {}, blind=blind(report.not_seen)),
-    )
 
 
 def doctor(
@@ -112,34 +91,49 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack and how to fix it, the root cause first."""
-    from gpustack.diagnose.engine import judge, ready
-    from gpustack.imports.deadline import judged as in_time
-    from gpustack.imports.deadline import to_judge
-    from gpustack.matrix import Matrix
-    from gpustack.model.report import Purpose
-
-    matrix, wanted = Matrix(), places(context, written, outputs)
+    wanted = places(context, written, outputs)
     wanted_ids = [known(one, findings(), "check") for one in only or ()]
-    until = to_judge(timeout or RECORDED_SECONDS) if origins else None
+
+    @cache
+    def matrix() -> Matrix:
+        from gpustack.matrix import Matrix
+
+        return Matrix()
 
     def early() -> None:
+        """Load what judges and shows while the probes run, by judging an example."""
+        from gpustack import assets, snapshots
+        from gpustack.diagnose.engine import judge
+
         prepare(wanted)
-        ready(matrix)
+        with suppress(OSError, GpustackError):  # whatever is damaged is said when this machine is judged
+            judge(snapshots.read((assets.EXAMPLES / "driver-too-old.json").read_text("utf-8")), matrix())
 
     given = {"--from": origins, "--container": image, "--python": pythons, "--deep": deep, "--all-envs": everywhere}
     alone({**given, "--container-env": variables})
+    until: float | None = None
     if origins:
-        facts = read(origins, matrix, timeout)
+        from gpustack.imports.deadline import to_judge
+
+        until = to_judge(timeout or RECORDED_SECONDS)
+        facts = read(origins, matrix(), timeout)
     elif image:
         facts = unpacked(image, variables, timeout)
     else:
         facts = taken(pythons, timeout, deep=deep, everywhere=everywhere, meanwhile=early)
 
     def judged(hidden: bool) -> Report:  # noqa: FBT001 - one question, which deliver asks
+        from gpustack.diagnose.engine import judge, restricted
+        from gpustack.model.report import Purpose
+
         def of(seen: Facts) -> Report:
             told = without_secrets(seen, wanted=hidden, here=not origins)
-            report = judge(told, matrix, Purpose(purpose))
-            return _restricted(report, told, wanted_ids) if wanted_ids else report
+            report = judge(told, matrix(), Purpose(purpose))
+            return restricted(report, told, wanted_ids) if wanted_ids else report
+
+        if until is None:
+            return of(facts)
+        from gpustack.imports.deadline import judged as in_time
 
         return in_time(of, facts, until)
 

@@ -77,10 +77,8 @@ def collect(
     if engine == "kubernetes" and not image:
         raise UsageError("--engine kubernetes needs --image: one that holds gpustack")
     if engine == "ray":
-        from gpustack.fleet import ray_nodes
-
-        reach: collecting.Reach = ray_nodes.reach
-        wanted = nodes.expand(named) if named else ray_nodes.names()
+        reach: collecting.Reach = collecting.ray_reach
+        wanted = nodes.expand(named) if named else collecting.ray_names()
     else:
         row = collecting.engine(engines(Matrix()), engine)
         reach = collecting.launcher(row, image)
@@ -130,7 +128,6 @@ def judge(
 ) -> None:
     """Judge all recorded nodes together: classes by cause, drift, low figures, and who is missing."""
     from gpustack.fleet import nodes
-    from gpustack.fleet import store as stores
     from gpustack.fleet.judging import judge as judge_all
 
     known = nodes.labels(labels) if labels else {}
@@ -142,7 +139,7 @@ def judge(
 
     whole = judge_all(folder, labels=known, workers=workers, progress=told)
     report = whole.report
-    stores.add(store or folder / stores.NAME, folder, report, whole.gathered.seen)
+    nodes.add(store or folder / nodes.STORE, folder, report, whole.gathered.seen)
     if written in {"text", "json"}:
         text = rendered(report, "json" if written == "json" else "text", "fleet", output, verbose=verbose)
     else:
@@ -171,9 +168,9 @@ def diff(
     verbose: Verbose = False,
 ) -> None:
     """Say which nodes got worse, better or lost between two collections, and what changed on them."""
-    from gpustack.fleet import changes
+    from gpustack.fleet import judging
 
-    write(rendered(changes.between(before, after), written, "fleet-diff", output, verbose=verbose), output)
+    write(rendered(judging.between(before, after), written, "fleet-diff", output, verbose=verbose), output)
 
 
 @fleet.command()
@@ -187,14 +184,14 @@ def since(
 ) -> None:
     """Say which nodes have had a finding, since when, how often, and across how many boots."""
     from gpustack import __version__
-    from gpustack.fleet import store as stores
+    from gpustack.fleet import nodes
     from gpustack.matrix import Matrix
     from gpustack.model.fleet import History
     from gpustack.model.report import Tool
 
-    found = stores.since(store, finding)
-    if not found and finding not in stores.ids(store):
-        _known(finding, stores.ids(store))
+    found = nodes.since(store, finding)
+    if not found and finding not in nodes.ids(store):
+        _known(finding, nodes.ids(store))
     tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
     history = History(tool=tool, finding=finding, nodes=found)
     write(rendered(history, written, "fleet-since", output, verbose=verbose), output)
@@ -224,10 +221,9 @@ def gate(
 ) -> None:
     """Print the nodes that must take no work, by the last run, and exit with 1 where there are any."""
     from gpustack.fleet import nodes
-    from gpustack.fleet import store as stores
     from gpustack.model.fleet import fold
 
-    answers = stores.gate(store, nodes.expand(named) if named else (), warnings=warnings)
+    answers = nodes.gate(store, nodes.expand(named) if named else (), warnings=warnings)
     held = {
         one.node: one.why or "the store has never seen it" for one in answers if one.why or (unknown and not one.known)
     }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import without_secrets
-from gpustack.cli.helping import benchmarks
 from gpustack.cli.options import (
     Fail,
     Formats,
@@ -27,6 +26,7 @@ from gpustack.cli.options import (
     writable,
 )
 from gpustack.cli.results import INTERRUPTED, How, counts, deliver, places, shown, write
+from gpustack.cli.terminal import benchmarks
 from gpustack.errors import UsageError
 from gpustack.model import writing
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from gpustack.cli import terminal
-from gpustack.cli.helping import ORDER
-from gpustack.cli.terminal import DASH
+from gpustack.cli.terminal import DASH, ORDER
 from gpustack.collect import isolation
 from gpustack.errors import OutputError, UsageError
 from gpustack.model import writing

@@ -1,4 +1,4 @@
-"""The terminal that the user sits at: how wide, in which colours, with which pager, and how gpustack is called."""
+"""How the command line meets its user: whole sentences, examples, near names, and the terminal that they sit at."""
 
 from __future__ import annotations
 
@@ -6,12 +6,173 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from gpustack.cli.helping import PROGRAM
+from typer.core import TyperCommand, TyperGroup
+
+from gpustack.errors import UsageError
+
+if TYPE_CHECKING:
+    import typer
+
+ORDER = "gpustack.order"
+PROGRAM = "gpustack"
+SENTENCE = ". "
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": ("doctor", "help bench"),
+    "doctor": ("doctor --deep", "doctor --from issue.txt --from dmesg.txt"),
+    "stack": ("stack", "stack --format html -o stack.html"),
+    "snapshot": ("snapshot -o machine.json", "snapshot --from machine.json --redact -o shared.json"),
+    "diff": ("diff monday.json today.json", "diff good-node.json bad-node.json -v"),
+    "check": ("check --init", "check --format text --format junit -o gpustack.xml"),
+    "bench": ("bench --quick", "bench 'gemm.*' hbm.read --gpu 0 --save today.json"),
+    "stress": ("stress --seconds 300", "stress --seconds 60 --gpu 0 --gpu 1"),
+    "trace": ("trace --model transformer", "trace --cpu --format html -o trace.html"),
+    "explain": ("explain driver-too-old-for-cuda-build", "explain Xid 79"),
+    "selftest": ("selftest", "selftest -v"),
+    "report": ("report -o bundle.zip", "report --from machine.json -o bundle.zip"),
+    "fleet": ("fleet collect nodes --engine slurm", "fleet judge nodes"),
+    "fleet collect": ("fleet collect nodes --engine slurm", "fleet collect nodes --engine ssh --nodes gpu[001-128]"),
+    "fleet judge": ("fleet judge nodes", "fleet judge nodes --format html -o fleet.html"),
+    "fleet diff": ("fleet diff monday today", "fleet diff monday today --format json"),
+    "fleet since": (
+        "fleet since gpu-xid --store nodes/fleet.sqlite",
+        "fleet since gpu-ecc-error --store nodes/fleet.sqlite --format json",
+    ),
+    "fleet gate": (
+        "fleet gate gpu[001-008] --store nodes/fleet.sqlite",
+        "fleet gate --store nodes/fleet.sqlite --warnings",
+    ),
+    "fleet pairs": ("fleet pairs plan gpu[001-128]", "fleet pairs decode results.txt"),
+    "fleet pairs plan": ("fleet pairs plan gpu[001-128]", "fleet pairs plan gpu[001-128] --rounds 5 --seed 7"),
+    "fleet pairs decode": ("fleet pairs decode results.txt", "fleet pairs decode results.txt --by rack"),
+    "matrix": ("matrix show pytorch", "matrix why torch==2.7.1+cu128 --driver 550.54.15"),
+    "matrix show": ("matrix show pytorch", "matrix show cudnn --format json"),
+    "matrix why": (
+        "matrix why torch==2.11.0 --driver 550.54.15 --gpu H100 --python 3.12",
+        "matrix why vllm==0.19.0 torch==2.10.0 --gpu GB200 --machine aarch64",
+    ),
+    "matrix plan": (
+        "matrix plan 'torch>=2.6' --driver 470.256.02 --gpu 'RTX 3060'",
+        "matrix plan jax --gpu GH200 --python 3.14t",
+    ),
+    "matrix update": ("matrix update pytorch --write rows", "matrix update --from gpustack-data.zip"),
+}
+
+
+def examples(name: str, program: str = PROGRAM) -> list[str]:
+    """Return what can be typed to try the command of this name, such as "matrix why"."""
+    return [f"{program} {one}" for one in EXAMPLES.get(name, ())]
+
+
+def sentence(text: str) -> str:
+    """Return the first sentence, whole."""
+    first = " ".join(text.split("\f", 1)[0].split("\n\n", 1)[0].split())
+    return first.split(SENTENCE, 1)[0].rstrip(".") + "." if first else ""
+
+
+def _write_examples(context: Any, formatter: Any) -> None:  # noqa: ANN401 - click's, which typer hides
+    program = context.find_root().command_path
+    held = examples(context.command_path[len(program) :].strip(), program)
+    if held:
+        with formatter.section("Examples"):
+            for one in held:
+                formatter.write(f"{' ' * formatter.current_indent}{one}\n")
+
+
+class Command(TyperCommand):
+    """A command that remembers in which order its options were typed, and whose help ends with examples."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's, which typer hides
+        """Read the arguments, and keep the names of the options in their order."""
+        typed = list(args)
+        rest: list[str] = super().parse_args(ctx, args)
+        ctx.meta[ORDER] = tuple(option.name for option in self.make_parser(ctx).parse_args(typed)[2])
+        return rest
+
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - however much room there is
+        """Return the first sentence of the help, whole: a half one helps nobody."""
+        return sentence(self.help or "")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's, which typer hides
+        """Write the examples."""
+        _write_examples(ctx, formatter)
+
+
+class Group(TyperGroup):
+    """A command of commands: each is listed with a whole sentence, and examples come last."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - however much room there is
+        """Return the first sentence of the help, whole."""
+        return sentence(self.help or "")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's, which typer hides
+        """Write the examples."""
+        _write_examples(ctx, formatter)
+
+
+def helped(app: typer.Typer) -> tuple[str, ...]:
+    """Give each command and group of this one the help above, and return the names of its groups."""
+    app.info.cls = Group
+    for command in app.registered_commands:
+        command.cls = Command
+    groups = [group.typer_instance for group in app.registered_groups if group.typer_instance]
+    for one in groups:
+        helped(one)
+    return tuple(str(one.info.name) for one in groups)
+
+
+def meant(arguments: Sequence[str], groups: Iterable[str]) -> list[str]:
+    """Return what was typed, with ``help CMD``, ``version`` and a group alone as the options that say the same."""
+    first = arguments[0] if arguments else "help"
+    if first == "help":
+        return [*arguments[1:], "--help"]
+    if first == "version":
+        return ["--version"]
+    return [first, "--help"] if list(arguments) == [first] and first in groups else list(arguments)
+
+
+def known(name: str, among: Iterable[str], what: str) -> str:
+    """Return the name; raises UsageError with the nearest ones where there is no such thing."""
+    from difflib import get_close_matches
+
+    held = list(among)
+    if name in held:
+        return name
+    near = get_close_matches(name, held, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise UsageError(f"there is no {what} {shlex.quote(name)}{hint}")
+
+
+def findings(incomplete: str = "") -> list[str]:
+    """Return the ids of findings that begin so, for the shell to complete."""
+    from gpustack.diagnose.rulebook import ids
+
+    return sorted(one for one in ids() if one.startswith(incomplete))
+
+
+def benchmarks(incomplete: str = "") -> list[str]:
+    """Return the ids of benchmarks that begin so, for the shell to complete."""
+    from gpustack.bench.suite import listed
+
+    return [one.id for one in listed() if one.id.startswith(incomplete)]
+
+
+def systems(incomplete: str = "") -> list[str]:
+    """Return the ids of systems that begin so, for the shell to complete."""
+    from gpustack.matrix import Matrix
+
+    return sorted(one for one in Matrix().systems if one.startswith(incomplete))
+
+
+def words(incomplete: str = "") -> list[str]:
+    """Return what can be explained and begins so, for the shell to complete."""
+    return [*findings(incomplete), *systems(incomplete)]
+
 
 DASH = "-"  # standard input, or standard output
 

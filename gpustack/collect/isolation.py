@@ -3,11 +3,13 @@
 Python puts the working folder (``python -m gpustack``) or the script's folder first, and then what PYTHONPATH names,
 all before its own library: a ``json.py`` there would be taken for Python's. So what is before the standard library is
 left out. Where gpustack itself is in one of these folders, they are how it was installed: then they are kept, behind
-the standard library, without the working folder. Nothing but ``os`` and ``sys``, which Python has loaded, is imported.
+the standard library, without the working folder. Nothing but ``os``, ``sys`` and ``time``, which need no path, is
+imported.
 """
 
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ sys.path[:] = json.loads(sys.argv.pop(1))
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 LISTS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # an empty entry of theirs is the working folder
+LATEST = (1 << 63) - 1  # nanoseconds since 1970
 OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -66,3 +69,14 @@ def here() -> str | None:
         return os.getcwd()
     except OSError:
         return None
+
+
+def hold_clock() -> None:
+    """Stop the clock at the last moment that Python can count, where it is beyond that: from April 2262 on.
+
+    Python raises OverflowError for the time from then on, and to log or to record needs one.
+    """
+    try:
+        time.time()
+    except OverflowError:
+        vars(time).update(time=lambda: LATEST / 1e9, time_ns=lambda: LATEST)

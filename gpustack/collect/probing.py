@@ -94,8 +94,9 @@ def plan(
 ) -> tuple[Task, ...]:
     """Return the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
 
-    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. Pythons that
-    were found come last, each with one child for all that needs none of its own: there may be many.
+    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. The machine's
+    risky probes come first, since drivers take longest to answer; Pythons that were found come last, each with one
+    child for all that needs none of its own: there may be many.
     """
     ours = (sys.executable, "-I", "-S", str(assets.RUNNER))
     path = tuple(isolation.path())
@@ -118,7 +119,8 @@ def plan(
         if deep and system.deep
     ]
     found = {one.python for one in environments if one.found}
-    return tuple(sorted((*there, *here, *exercises), key=lambda task: task.environment in found))
+    here.sort(key=lambda task: not task.systems[0].alone)
+    return tuple(sorted((*here, *there, *exercises), key=lambda task: task.environment in found))
 
 
 def _groups(

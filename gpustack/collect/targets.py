@@ -17,7 +17,6 @@ from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.facts import Environment, Unseen
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def _why_not(copy: Instance) -> Unseen | None:
         return Unseen(
             what=python, why=f"the Python it was made from, {broken}, is gone", enable_by=f"make it again: {again}"
         )
-    release = numbers(copy.version)[:2]
+    release = tuple(int(part) for part in re.findall(r"\d{1,4}", copy.version or "")[:2])
     if release and release < OLDEST:
         return Unseen(what=python, why=f"it is Python {copy.version}, and the probes need 3.8 or newer")
     return None

@@ -1,27 +1,33 @@
-"""Rows that follow from the metadata of wheels, compared with the package index: which are new, and which differ."""
+"""Rows that follow from the metadata of wheels, compared with the package index: which are new, and which differ.
+
+The index is asked through the user's own pip: with the index, proxies and credentials that pip is set to.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from dataclasses import dataclass
+import selectors
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
-from gpustack.collect.package_index import Index
-from gpustack.collect.subprocesses import Door
+from gpustack.collect import isolation
+from gpustack.collect.subprocesses import Door, ended
 from gpustack.errors import NothingSeenError, OutputError, UsageError
 from gpustack.matrix.subjects.ranges import specifiers
 from gpustack.model import writing
 from gpustack.model.matrix_answer import MatrixUpdate, RowChange
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from gpustack.collect.package_index import Metadata
     from gpustack.matrix import Matrix
 
     Row = Mapping[str, object]
@@ -36,42 +42,39 @@ CUDA = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a table: the distribution that it follows from, the key of its rows, and how they are read."""
+    """One part of a table: the distribution that it follows from, its rows' key, and what CUDA's version is in them."""
 
     component: str
     distribution: str
     table: str
     part: str
     key: str
-    read: Callable[[Metadata], Row]
+    read: Callable[[re.Match[str]], Row] | None = None
     minor: bool = False
 
-
-def _torch(metadata: Metadata) -> Row:
-    cuda = next((match for one in metadata.requires if (match := CUDA.match(one))), None)
-    tag = {"default": f"cu{cuda[1]}{cuda[2]}"} if cuda else {}
-    return {**tag, "requires_python": metadata.requires_python}
-
-
-def _onnxruntime(metadata: Metadata) -> Row:
-    cuda = next((match for one in metadata.requires if (match := CUDA.match(one))), None)
-    return {**({"cuda": int(cuda[1])} if cuda else {}), "requires_python": metadata.requires_python}
+    def row(self, metadata: Metadata) -> Row:
+        """Return what the metadata says of a row: the Pythons, and the CUDA that it requires where that is read."""
+        cuda = next((match for one in metadata.requires if (match := CUDA.match(one))), None)
+        return {**(self.read(cuda) if cuda and self.read else {}), "requires_python": metadata.requires_python}
 
 
-def _plain(metadata: Metadata) -> Row:
-    return {"requires_python": metadata.requires_python}
+def _torch(cuda: re.Match[str]) -> Row:
+    return {"default": f"cu{cuda[1]}{cuda[2]}"}
+
+
+def _onnxruntime(cuda: re.Match[str]) -> Row:
+    return {"cuda": int(cuda[1])}
 
 
 PARTS = (
     Part(component="pytorch", distribution="torch", table="torch_wheels", part="patches", key="torch", read=_torch),
-    Part(component="jax", distribution="jax", table="jax", part="releases", key="jax", read=_plain),
+    Part(component="jax", distribution="jax", table="jax", part="releases", key="jax"),
     Part(
         component="tensorflow",
         distribution="tensorflow",
         table="tensorflow",
         part="pins",
         key="tensorflow",
-        read=_plain,
     ),
     Part(
         component="onnxruntime",
@@ -164,7 +167,7 @@ def _key(part: Part, version: Version) -> str:
 
 
 def _change(part: Part, key: str, row: Row | None, metadata: Metadata, version: str) -> RowChange | None:
-    read = {name: value for name, value in part.read(metadata).items() if value is not None}
+    read = {name: value for name, value in part.row(metadata).items() if value is not None}
     if row is not None and all(_alike(row[name], value) for name, value in read.items() if name in row):
         return None
     kept = {name: value for name, value in (row or {}).items() if name not in {part.key, "source", "checked"}}
@@ -195,3 +198,101 @@ def _value(value: object) -> str:
     if isinstance(value, dict):
         return f"{{ {_line(value)} }}"
     return json.dumps(value, ensure_ascii=False)
+
+
+PATIENCE = 60.0  # seconds for one question
+MOST_OUTPUT = 16 << 20
+QUIET = ("--disable-pip-version-check", "--no-input", "--no-color")
+LISTED = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What the wheel of one release says: its file, the Pythons it takes and what it requires."""
+
+    file: str
+    requires_python: str | None
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """The index; all questions together end at ``deadline`` (of the door's clock), and nothing is installed or kept."""
+
+    deadline: float
+    door: Door = field(default_factory=Door)
+
+    def versions(self, name: str) -> tuple[Version, ...]:
+        """Return the final releases of a distribution, oldest first; raises NothingSeenError where nobody answers."""
+        said = LISTED.search(self._ask("index", "versions", name))
+        found = []
+        for text in (said[1] if said else "").split(","):
+            with suppress(InvalidVersion):
+                found.append(Version(text.strip()))
+        return tuple(sorted(one for one in found if not one.is_prerelease))
+
+    def metadata(self, name: str, version: str) -> Metadata:
+        """Return what the wheel of a release says; raises NothingSeenError where none can be had here."""
+        dry = ("--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", "--quiet", "--report", "-")
+        said = self._ask("install", *dry, f"{name}=={version}")
+        try:
+            found = json.loads(said[said.index("{") :])["install"][0]
+            metadata, address = found["metadata"], found["download_info"]["url"]
+            return Metadata(
+                file=str(address).rpartition("/")[2],
+                requires_python=metadata.get("requires_python"),
+                requires=tuple(metadata.get("requires_dist", ())),
+            )
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+            raise NothingSeenError(f"pip's report on {name} {version} could not be read: {error}") from error
+
+    def _ask(self, *words: str) -> str:
+        """Return what pip prints; raises NothingSeenError with its last line where it fails or takes too long."""
+        until = min(self.deadline, self.door.now() + PATIENCE)
+        if self.door.now() >= until:
+            raise NothingSeenError("the time was up before the package index was asked")
+        try:
+            child = self.door.start((*isolation.argv("pip"), *words, *QUIET), _loud(os.environ))
+        except OSError as error:
+            raise NothingSeenError(f"pip cannot be started: {error}") from error
+        try:
+            out, err = self._hear(child, until)
+        finally:
+            if child.poll() is None:
+                self.door.kill(child)
+            for pipe in filter(None, (child.stdout, child.stderr)):
+                pipe.close()
+            self.door.release(child)
+        if child.returncode:
+            raise NothingSeenError(f"the package index could not be asked: {_last(err) or _last(out)}")
+        return out
+
+    def _hear(self, child: subprocess.Popen[bytes], until: float) -> tuple[str, str]:
+        """Return what a child prints on both outputs; raises NothingSeenError for what is too slow or too much."""
+        begun = self.door.now()
+        said: dict[IO[bytes], bytearray] = {pipe: bytearray() for pipe in (child.stdout, child.stderr) if pipe}
+        with selectors.DefaultSelector() as selector:
+            for pipe in said:
+                selector.register(pipe, selectors.EVENT_READ, pipe)
+            while selector.get_map() and self.door.now() < until:
+                for key, _ in selector.select(until - self.door.now()):
+                    part = key.data.read(1 << 16)
+                    said[key.data] += part or b""
+                    if part == b"":
+                        selector.unregister(key.data)
+                if sum(map(len, said.values())) > MOST_OUTPUT:
+                    raise NothingSeenError(f"pip printed over {MOST_OUTPUT >> 20} MiB and was stopped")
+            if selector.get_map() or ended(child, max(0.0, until - self.door.now())) is None:
+                raise NothingSeenError(f"the package index did not answer within {until - begun:.0f} s")
+        out, err = (held.decode("utf-8", "replace") for held in said.values())
+        return out, err
+
+
+def _loud(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the user's settings of pip without those that change how much it prints."""
+    return {name: value for name, value in environ.items() if name not in {"PIP_QUIET", "PIP_VERBOSE"}}
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[-1] if lines else "").removeprefix("ERROR: ")

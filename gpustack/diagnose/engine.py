@@ -19,7 +19,7 @@ from gpustack.diagnose.machine.views import alone, each, inside, whole
 from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.diagnose.rule import Rule
-from gpustack.diagnose.rulebook import asked, rules
+from gpustack.diagnose.rulebook import asked
 from gpustack.model.facts import AT_WORK, Layer, Status, Unseen
 from gpustack.model.report import (
     Confidence,
@@ -47,11 +47,6 @@ LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
-# Files of the matrix that a machine with an NVIDIA GPU and PyTorch is held against.
-USUAL = (
-    *("arch", "cuda_driver", "cuda_python", "cudnn", "driver_branches", "health", "host_compiler", "jax", "known_bad"),
-    *("memory", "meta", "onnxruntime", "pci", "torch", "torch_wheels", "wheels"),
-)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
@@ -71,16 +66,9 @@ PURPOSES: Mapping[Purpose, Mapping[tuple[str, str], Severity]] = {
 }
 
 
-def ready(matrix: Matrix) -> None:
-    """Load the rules that are asked of any machine, and what they mostly ask of the matrix, while there is time."""
-    rules()
-    for name in USUAL:
-        matrix.table(name)
-
-
 def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Report:
     """Return the report on these facts: the same for the same facts, wherever they were taken."""
-    facts = complete(facts, matrix)
+    facts = complete(deep_messages.implied(facts, matrix), matrix)
     own = alone(facts)
     failures: list[Unseen] = []
     held = _said(requirements.outcomes, facts, matrix, failures)
@@ -97,7 +85,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
     findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
     chosen = facts.environments[0].python if facts.environments else None
-    contracts = tuple(broken.tied(one, findings) for one in contracts)
+    contracts = tuple(broken.tied(contracts, findings))
     contracts = (*contracts, *broken.spoken(findings, contracts))
     whole_verdict = verdict(findings, facts, _inside(chosen, works), blind=blind(failures))
     if facts.host.container and facts.taken and whole_verdict.status is Health.NO_GPU:
@@ -142,6 +130,23 @@ class Judging:
     failures: list[Unseen]
 
 
+def restricted(report: Report, facts: Facts, ids: Sequence[str]) -> Report:
+    """Return the report with the findings of these checks alone, and a verdict that rests on them."""
+    kept = {one.key for one in report.findings if one.id in ids}
+    held = tuple(
+        replace(one, caused_by=one.caused_by if one.caused_by in kept else None)
+        for one in report.findings
+        if one.key in kept
+    )
+    return replace(
+        report,
+        findings=held,
+        contracts=tuple(replace(one, finding=one.finding if one.finding in kept else None) for one in report.contracts),
+        not_seen=(*report.not_seen, Unseen(what="all other checks", why="--only was given")),
+        verdict=verdict(held, facts, {}, blind=blind(report.not_seen)),
+    )
+
+
 def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     """Return what all rules and requirements say, each key once, the gravest first, then the lowest layer first."""
     matrix, failures = judging.matrix, judging.failures
@@ -152,11 +157,15 @@ def _found(facts: Facts, judging: Judging) -> tuple[Finding, ...]:
     for rule in asked(facts):
         for finding in _everywhere(rule, facts, views, matrix, failures):
             severity = weights.get((finding.id, finding.component), exercised.eased(finding, lighter))
-            told.setdefault(finding.key, replace(finding, severity=severity))
+            told.setdefault(
+                finding.key, finding if severity is finding.severity else replace(finding, severity=severity)
+            )
     for finding in requirements.findings(judging.held):
         known = told.setdefault(finding.key, finding)
-        if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
-            told[finding.key] = replace(known, severity=finding.severity)  # a rule has said it already, more lightly
+        if known is not finding:  # a rule has said it already, maybe more lightly
+            severity = min(known.severity, finding.severity, key=SEVERITIES.index)
+            more = tuple(one for one in finding.because if one not in known.because)
+            told[finding.key] = replace(known, severity=severity, because=(*known.because, *more))
     pythons = {None, *(one.python for one in facts.environments)}
     drawn = [one for one in judging.drawn if one.environment in pythons or not facts.environments]
     for finding in broken.findings(drawn, tuple(told.values()), facts, matrix, judging.purpose):

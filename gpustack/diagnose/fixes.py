@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 TORCH_INDEX = installing.TORCH_INDEX
 TORCH_SEES = sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\"")
+TENSORFLOW_SEES = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
+TORCH_MULTIPLIES = sh('python -c "import torch; print(torch.ones(2, 2, device=0) @ torch.ones(2, 2, device=0))"')
 USUAL = {"cuda": "cu126", "rocm": "rocm6.4", "xpu": "xpu"}
 SHOWS = {"cuda": " (CUDA inside; nvidia-smi shows the highest CUDA that the driver runs)"}
 JETSON = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform"
@@ -78,9 +80,18 @@ USES_GPU = {
 }
 REBOOT = sh("sudo reboot")
 DOCTOR = sh("gpustack doctor")
+DOCTOR_DEEP = sh("gpustack doctor --deep")
 
 
 manager, ubuntu = driver_packages.manager, driver_packages.ubuntu
+
+
+def advice(
+    text: str, *commands: Command, verify: Command | None = None, root: bool = False, reboot: bool = False
+) -> Fix:
+    """Return what to do: in words, as commands, and how to see that it worked; whoever runs sudo needs root."""
+    needs_root = root or any("sudo " in one for one in commands)
+    return Fix(text=text, commands=commands, needs_root=needs_root, needs_reboot=reboot, verify=verify)
 
 
 def kernel(facts: Facts, named: str | None = None) -> Word:

@@ -74,10 +74,10 @@ class Rule:
 
 def rule(
     id_: str,
-    *,
     layer: Layer,
     component: str,
     severity: Severity,
+    *,
     in_one_python: bool = False,
     from_messages: bool = False,
 ) -> Callable[[Predicate], Rule]:

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gpustack import __version__
-from gpustack.fleet import drift, figures, looking, nodes
+from gpustack.fleet import drift, looking, nodes
 from gpustack.matrix import Matrix
-from gpustack.model.fleet import Drift, FleetReport, Missing, NodeClass
+from gpustack.model.fleet import Changed, Drift, FleetDifference, FleetReport, Missing, NodeClass, Turned
 from gpustack.model.report import Health, Tool
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Gathered:
     parts: dict[bytes, drift.Part] = field(default_factory=dict)
     layouts: dict[drift.Layout, drift.Layout] = field(default_factory=dict)
     unread: list[Missing] = field(default_factory=list)
-    samples: dict[tuple[str, str, str], figures.Sample] = field(default_factory=dict)
+    samples: dict[tuple[str, str, str], drift.Sample] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
     def add(self, one: Seen) -> None:
@@ -47,7 +47,7 @@ class Gathered:
         self.unread += [Missing(node=one.name, why=why) for why in one.complaints]
         for id_, unit, measured in one.figures:
             key = (id_, one.kind, one.branch)
-            self.samples.setdefault(key, figures.Sample(unit)).add(measured)
+            self.samples.setdefault(key, drift.Sample(unit)).add(measured)
         layout = self.layouts.setdefault(one.layout, one.layout)  # one object for twins
         self.seen[one.name] = replace(one, layout=layout, parts={}, figures=(), complaints=())
 
@@ -94,7 +94,7 @@ def judge(
         status=_statuses(classes, len(whole.missing)),
         classes=classes,
         drift=drift.gathered([one for kind in _kinds(whole) for one in _drifts(kind, whole)]),
-        figures=tuple(figures.judged(*key, sample) for key, sample in sorted(whole.samples.items())),
+        figures=tuple(drift.judged(*key, sample) for key, sample in sorted(whole.samples.items())),
         missing=tuple(Missing(node=name, why=why) for name, why in sorted(whole.missing.items())),
         unread=tuple(whole.unread),
         labels={name: held for name, held in (labels or {}).items() if name in whole.seen or name in whole.missing},
@@ -166,3 +166,62 @@ def _drifts(kind: str, whole: Gathered) -> Iterator[Drift]:
         if one.kind == kind:
             twins.setdefault(one.layout, []).append(name)
     return drift.drifts(kind, twins, whole.parts)
+
+
+MOST_OF_ONE = 64  # pairs of values; a fact with more is another at every look
+
+
+def between(before: Path, after: Path) -> FleetDifference:
+    """Return which nodes have another verdict or other causes, and which facts changed on nodes that are in both."""
+    then, now = judge(before), judge(after)
+    sides = tuple(_verdicts(one.report) for one in (then, now))
+    grouped: dict[tuple[str | None, str | None, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    same = 0
+    for name in sorted({*sides[0], *sides[1]}):
+        (old, was), (new, causes) = (side.get(name, (None, ())) for side in sides)
+        gone, come = (tuple(sorted({*one} - {*other})) for one, other in ((was, causes), (causes, was)))
+        if old == new and not gone and not come:
+            same += 1
+        else:
+            grouped.setdefault((old, new, gone, come), []).append(name)
+    turned = (
+        Turned(before=old, after=new, gone=gone, new=come, nodes=tuple(names))
+        for (old, new, gone, come), names in grouped.items()
+    )
+    return FleetDifference(
+        tool=Tool(name="gpustack", version=__version__, matrix_date=Matrix().date),
+        turned=tuple(sorted(turned, key=lambda one: (-len(one.nodes), one.nodes))),
+        changed=tuple(sorted(_changed(then, now), key=lambda one: (-len(one.nodes), one.component, one.fact))),
+        same=same,
+    )
+
+
+def _verdicts(report: FleetReport) -> dict[str, tuple[str | None, tuple[str, ...]]]:
+    found = {name: (one.status.value, one.root_causes) for one in report.classes for name in one.nodes}
+    return {**found, **{one.node: ("missing", ()) for one in report.missing}}
+
+
+def _changed(then: Whole, now: Whole) -> Iterator[Changed]:
+    """Yield each fact that is not what it was, with the nodes on which it changed in the same way."""
+    known: dict[tuple[object, object], dict[str, tuple[str | None, str | None]]] = {}
+    grouped: dict[tuple[str, str, str | None, str | None], list[str]] = {}
+    for name in sorted({*then.gathered.seen} & {*now.gathered.seen}):
+        layouts = then.gathered.seen[name].layout, now.gathered.seen[name].layout
+        if layouts not in known:
+            sides = tuple(_facts(*one) for one in zip(layouts, (then.gathered.parts, now.gathered.parts), strict=True))
+            both = dict.fromkeys((*sides[0], *sides[1]))
+            pairs = {at: (sides[0].get(at), sides[1].get(at)) for at in both}
+            known[layouts] = {at: pair for at, pair in pairs.items() if pair[0] != pair[1]}
+        for at, (old, new) in known[layouts].items():
+            component, _, fact = at.rpartition("/")
+            grouped.setdefault((component.strip("/"), fact, old, new), []).append(name)
+    kinds: dict[tuple[str, str], int] = {}
+    for component, fact, *_ in grouped:
+        kinds[component, fact] = kinds.get((component, fact), 0) + 1
+    for (component, fact, old, new), names in grouped.items():
+        if kinds[component, fact] <= MOST_OF_ONE:
+            yield Changed(component=component, fact=fact, before=old, after=new, nodes=tuple(names))
+
+
+def _facts(layout: tuple[tuple[str, bytes], ...], parts: Mapping[bytes, tuple[tuple[str, str], ...]]) -> dict[str, str]:
+    return {f"{at.strip('/')}/{fact}": value for at, part in layout for fact, value in parts.get(part, ())}

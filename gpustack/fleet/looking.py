@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.diagnose.engine import judge as judge_one
 from gpustack.errors import InputError
-from gpustack.fleet import drift, figures, nodes
+from gpustack.fleet import drift, nodes
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import Told
@@ -19,7 +19,7 @@ from gpustack.model.report import Health, Severity
 from gpustack.snapshots import read
 
 if TYPE_CHECKING:
-    from gpustack.fleet.figures import Measured
+    from gpustack.fleet.drift import Measured
     from gpustack.model.report import Finding
 
 KINDS = {"gpu": "nvidia", "amd-gpu": "amd", "intel-gpu": "intel"}  # and who makes them
@@ -116,7 +116,7 @@ def _measured(node: nodes.Node) -> tuple[tuple[tuple[str, str, Measured], ...], 
 def _bench(name: str, take: int, path: Path) -> list[tuple[str, str, Measured]] | str:
     """Return the figures of one bench, or why it could not be read."""
     try:
-        return list(figures.taken(name, take, json.loads(nodes.text(path))))
+        return list(drift.taken(name, take, json.loads(nodes.text(path))))
     except (InputError, ValueError, TypeError, AttributeError, RecursionError) as error:
         return f"{path.name}: {' '.join(str(error).split())[:100]}"
 

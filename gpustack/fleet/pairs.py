@@ -19,7 +19,7 @@ from typing import Any
 from gpustack import __version__
 from gpustack.errors import InputError
 from gpustack.fleet import nodes
-from gpustack.fleet.figures import CONSISTENT, DEVIATIONS, FLOOR
+from gpustack.fleet.drift import CONSISTENT, DEVIATIONS, FLOOR
 from gpustack.model.fleet import Decoded, Group
 from gpustack.model.report import Tool
 

@@ -6,19 +6,19 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.imports import gathered
-from gpustack.imports.gathered import HERE, IN_WORDS, NAMED
-from gpustack.matrix.subjects.messages import STATUS
+from gpustack.imports import gathered, joins
+from gpustack.imports.gathered import HERE, IN_WORDS, NAMED, Gathered
+from gpustack.imports.messages import Found
+from gpustack.matrix.subjects.messages import STATUS, patterns
 from gpustack.model.facts import Status, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from gpustack.imports.gathered import Gathered
-    from gpustack.imports.messages import Found
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import JsonValue, Message
+    from gpustack.matrix.subjects.messages import Pattern
+    from gpustack.model.facts import Facts, JsonValue, Message
 
 # Kinds of messages that stand in people's own words: such a line may tell more, and is read as words too.
 BY_PEOPLE = frozenset(
@@ -69,6 +69,25 @@ def read(found: Sequence[Found], into: Gathered, matrix: Matrix) -> None:
         known = log.get("xids")
         log["xids"] = (*(known if isinstance(known, tuple) else ()), *xids)
     into.strength = Strength.PRINTED
+
+
+def implied(facts: Facts, matrix: Matrix) -> Facts:
+    """Return the facts that the messages of a machine imply, each by the row of its kind that its line fits."""
+    into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
+    into.machine(container=facts.host.container, wsl="yes" if facts.host.wsl else None)
+    rows: dict[str, list[Pattern]] = {}
+    for row in patterns(matrix):
+        rows.setdefault(row.kind, []).append(row)
+    found = ((one, _row(one, rows.get(one.kind, ()))) for one in facts.messages)
+    read([Found(one, row, whole=True) for one, row in found if row], into, matrix)
+    joins.join(into, matrix)
+    return into.facts()
+
+
+def _row(message: Message, rows: Sequence[Pattern]) -> Pattern | None:
+    """Return the row by which a message was recognised: the one of its kind that fits its line, or the only one."""
+    fitting = (row for row in rows if row.compiled().search(message.line))
+    return next(fitting, rows[0] if len(rows) == 1 else None)
 
 
 def _implied(found: Found, matrix: Matrix) -> dict[tuple[str, str], dict[str, JsonValue]]:

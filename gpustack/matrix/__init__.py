@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpustack.model.versions import ComputeCapability, CudaVersion
 
 Kind = TypeVar("Kind")
+DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
 SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
 
@@ -41,8 +42,29 @@ class Matrix:
 
     @cached_property
     def date(self) -> str:
-        """The day of the youngest row, as YYYY-MM-DD."""
+        """The day of the youngest row, as YYYY-MM-DD, that of an installed bundle among them."""
+        return self._newer[0] if self._newer else self._shipped
+
+    @cached_property
+    def _shipped(self) -> str:
         return str(self.table("meta").get("date", ""))
+
+    @cached_property
+    def _newer(self) -> tuple[str, Path] | None:
+        """The day and folder of a bundle of data that is newer than the tables of this release."""
+        folder = assets.data() / "current"
+        try:
+            held = json.loads((folder / MANIFEST).read_text("utf-8"))
+            newer = held["schema"] == DATA_SCHEMA and held["date"] > self._shipped
+        except (OSError, ValueError, KeyError, TypeError):  # none is installed, or it is damaged
+            return None
+        return (held["date"], folder) if newer and self.folder == assets.MATRIX else None
+
+    @property
+    def distributions(self) -> frozenset[str]:
+        """The distributions of which there is a generated table."""
+        folders = (self.folder, *(self._newer or ())[1:])
+        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*"))
 
     @cached_property
     def architectures(self) -> Mapping[ComputeCapability, Architecture]:
@@ -179,7 +201,8 @@ class Matrix:
 
     def has(self, name: str) -> bool:
         """Return whether there is a file of this name."""
-        return any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml"))
+        there = name in self._held or any((self.folder / f"{name}.{kind}").exists() for kind in ("json", "toml"))
+        return there or bool(self._of_bundle(name))
 
     def table(self, name: str) -> Mapping[str, Any]:
         """Return one file as it is; raises BrokenError where it is damaged."""
@@ -191,11 +214,18 @@ class Matrix:
         return self._held[name]
 
     def _read(self, name: str) -> Mapping[str, Any]:
-        """Return a file: in a wheel as the JSON that was made of it, in a checkout as it is written."""
-        quick = self.folder / f"{name}.json"
+        """Return a file: of a newer bundle; in a wheel as the JSON made of it, in a checkout as it is written."""
+        quick = self._of_bundle(name) or self.folder / f"{name}.json"
         if quick.exists():
             return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
         return tomllib.loads((self.folder / f"{name}.toml").read_text("utf-8"))
+
+    def _of_bundle(self, name: str) -> Path | None:
+        """Return the file of a generated table in an installed bundle, where it has one."""
+        if not name.startswith("generated/") or not self._newer:
+            return None
+        found = self._newer[1] / f"{name}.json"
+        return found if found.is_file() else None
 
     def rows(self, name: str, part: str, kind: type[Kind]) -> tuple[Kind, ...]:
         """Return one part of a file as rows of a type, read once; a row that does not fit raises BrokenError."""

@@ -7,7 +7,7 @@ list), ``pins.*`` (of each name in a table). Tests hold every fact to it; what a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Component, Instance, JsonValue
+    from gpustack.model.facts import JsonValue
 
 STEPS = re.compile(r"\[\]|[^.\[\]]+")
 EACH, ANY = "[]", "*"  # a member of a list, and a value in a table whose names are not known beforehand
 VERSION = re.compile(r"\d[\w.+:~!-]*")
 DIGITS, DECIMAL = re.compile(r"[0-9]{1,15}"), re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 TUPLE = re.compile(r",\s*(?=\d)")
-LENGTH = 60  # of a value that is shown
 
 
 class Kind(str, Enum):
@@ -102,17 +101,6 @@ class Schema:
             node = (node.below.get(name) or node.below.get(ANY)) if node else None
         return node.fact if node else None
 
-    def violations(self, component: Component) -> Iterator[str]:
-        """Yield one line for each fact that is not in the schema or of another type."""
-        root = self.roots.get(component.id)
-        if root is None:
-            yield f"{component.id}: no such component in facts.toml"
-            return
-        copies: tuple[Component | Instance, ...] = (component, *component.instances)
-        for held in copies:
-            named = {"version": held.version, "build": held.build, "path": held.path}
-            yield from _violations(root, {**named, **held.facts}, component.id, ())
-
 
 @cache
 def schema(matrix: Matrix) -> Schema:
@@ -130,23 +118,3 @@ def _facts(component: str, rows: Mapping[str, Mapping[str, str | bool]]) -> Iter
             unit=str(row["unit"]) if "unit" in row else None,
             informational=bool(row.get("informational")),
         )
-
-
-def _violations(node: Node, value: JsonValue, component: str, at: tuple[str, ...]) -> Iterator[str]:
-    """Yield what is wrong with a value and all below it."""
-    if value is None:
-        return
-    place = f"{component}: {'.'.join(at).replace('.[]', '[]')}"
-    if isinstance(value, Mapping) and (ANY in node.below or set(node.below) - {EACH}):
-        for name, held in value.items():
-            below = node.below.get(name) or node.below.get(ANY)
-            if below:
-                yield from _violations(below, held, component, (*at, name))
-            else:
-                yield f"{place}{'.' if at else ''}{name}: no such fact in facts.toml"
-    elif isinstance(value, Sequence) and not isinstance(value, str) and EACH in node.below:
-        for held in value:
-            yield from _violations(node.below[EACH], held, component, (*at, EACH))
-    elif node.fact is None or not node.fact.kind.holds(value):
-        wanted = node.fact.kind.value if node.fact else "a table" if set(node.below) - {EACH} else "a list"
-        yield f"{place}: {wanted} in facts.toml, found {str(value)[:LENGTH]!r}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 
 SMALL = frozenset(
     {"a", "an", "and", "are", "can", "do", "does", "explain", "for", "from", "how", "i", "in", "is", "it", "me", "mean"}
@@ -54,3 +55,31 @@ def _from(words: Sequence[str], at: int, known: Container[str]) -> Iterator[tupl
         name = None if single else find(" ".join(words[at : at + taken]), known)
         if name:
             yield name, taken
+
+
+def unpacked(text: str, wide: int) -> str:
+    """Return a version as people write it: of "8, 7, 0", and of 8907 (8.9.7); from ``wide`` on a major has four more.
+
+    cuDNN is wide from 10000 on (90100 is 9.1.0), other libraries of CUDA from 100000 on (120205 is 12.2.5).
+    """
+    spelled = ".".join(re.findall(r"[0-9]{1,9}", text))
+    if "." in spelled or len(spelled) < len("1000"):
+        return spelled
+    number = int(spelled)
+    major = number // (10_000 if number >= wide else 1000)
+    return f"{major}.{number % (10_000 if number >= wide else 1000) // 100}.{number % 100}"
+
+
+def cuda_release(text: str) -> str:
+    """Return a release of CUDA as people write it: 12020 is 12.2."""
+    number = int(text) if text.isascii() and text.isdecimal() else 0
+    return f"{number // 1000}.{number % 1000 // 10}" if number >= 1000 else text  # noqa: PLR2004 - 1000 is 1.0
+
+
+# How what a message spells becomes a fact: rows name these after a colon, {found:cudnn}.
+SPELLED: Mapping[str, Callable[[str], str]] = {
+    "cuda": cuda_release,
+    "cudnn": partial(unpacked, wide=10_000),
+    "library": partial(unpacked, wide=100_000),
+    "id": str.lower,
+}

@@ -224,9 +224,13 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixUpdate:
-    """What the package index says of the rows that follow from its wheels: how many agree, and which do not."""
+    """What the package index says of the rows that follow from its wheels: how many agree, and which do not.
+
+    Or which data is used from now on, ``data``, by its day, where a bundle of it was installed or taken away.
+    """
 
     asked: tuple[str, ...]
     same: int
     changes: tuple[RowChange, ...]
     unread: tuple[str, ...] = ()
+    data: str | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Health, Severity
-from gpustack.policy import Written, evaluate, gpu_rows, suppress
+from gpustack.policy import Written, evaluate, gpu_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,9 +171,9 @@ def check(
     written = written or Written()
     policy = written.policy
     seen = (*report.findings, *(bench.findings if bench else ()))
-    report = suppress.weighed(report, policy, today)
+    report = evaluate.weighed(report, policy, today)
     if bench:
-        bench = replace(bench, findings=suppress.weigh(bench.findings, policy, today))
+        bench = replace(bench, findings=evaluate.weigh(bench.findings, policy, today))
         bench = eased(bench, policy)
     rows = (
         *evaluate.components(report, written),
@@ -227,7 +227,7 @@ def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, st
     """Return the causes of one severity, most likely first, each with its class and why it is of that."""
     by_key = {one.key: one for one in report.findings}
     roots: list[Finding] = [by_key[key] for key in report.verdict.root_keys if key in by_key]
-    return ((suppress.whose(one), f"{one.title}; {suppress.because(one)}") for one in roots if one.severity is severity)
+    return ((evaluate.whose(one), f"{one.title}; {evaluate.because(one)}") for one in roots if one.severity is severity)
 
 
 def _failure(row: Held) -> str:

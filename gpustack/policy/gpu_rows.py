@@ -14,7 +14,7 @@ from gpustack.model.facts import Facts, Status
 from gpustack.model.policy import Gpus, HealthClass, Held
 from gpustack.model.report import Health, Severity
 from gpustack.model.versions import ComputeCapability
-from gpustack.policy import suppress
+from gpustack.policy import evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,7 @@ def _whose(lists: Lists, report: Report) -> HealthClass:
     """Return whose fault missing GPUs are: the host's, unless the work itself was set up so that it gets none."""
     errors = [one for one in report.findings if one.severity is Severity.ERROR and one.caused_by is None]
     ours = bool(lists.bus) and not lists.usable and bool(errors)
-    return suppress.whose(errors[0]) if ours and all(suppress.whose(one) is not HOST for one in errors) else HOST
+    return evaluate.whose(errors[0]) if ours and all(evaluate.whose(one) is not HOST for one in errors) else HOST
 
 
 def _short(lists: Lists, seen: int, report: Report) -> str:

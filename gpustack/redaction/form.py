@@ -1,4 +1,4 @@
-"""One form of what is private, and addresses, which are told by their own shape.
+"""One form of what is private; addresses, which are told by their own shape, and secrets known by the name before them.
 
 No expression may take more than a bounded number of steps a letter: it begins at the start of a run of letters (a
 lookbehind forbids the middle of one) or with fixed letters that its own body cannot repeat.
@@ -15,7 +15,6 @@ from typing import TypeAlias
 KINDS = ("GPU", "MIG", "uuid", "host", "user", "serial", "mac", "ip", "email", "secret", "home")
 PLACEHOLDER = re.compile(r"(?:GPU|MIG|uuid|host|user|serial|mac|ip|email|secret)-\d+")
 NOTHING = frozenset({"", "none", "null", "nil", "true", "false", "yes", "no", "n/a", "[n/a]", "unknown", "0", "~"})
-OPEN, CLOSE = "«»"  # what an example must lose stands between these
 ADDRESS_NAME = re.compile(
     r"(?i).*(?:addr|host|server|gateway|dns|peer|proxy|endpoint|url|inet|remote|(?:^|_)ip(?:$|_|v))"
 )
@@ -64,16 +63,13 @@ class Form:
     """One row of the table.
 
     ``hints`` are lower-case letters of which a text must have some, or the form is not looked for. Words of a
-    ``learnt`` form are then found wherever they stand. In an example the secret stands between two marks; a stay is
-    what looks alike and must come out as it was.
+    ``learnt`` form are then found wherever they stand. What each is tried on stands in ``docs/redaction.toml``.
     """
 
     name: str
     context: str
     find: Finder
-    examples: tuple[str, ...]
     hints: tuple[str, ...] = ()
-    stays: tuple[str, ...] = ()
     learnt: bool = False
 
 
@@ -99,21 +95,6 @@ def shape(pattern: str | re.Pattern[str], keep: Callable[[re.Match[str], Sequenc
 def _alike(kind: str, secret: str) -> str:
     """Return a number as all its spellings are: small, and without what says of which kind it is."""
     return secret.lower().removeprefix(f"{kind.lower()}-") if kind in {"GPU", "MIG", "uuid"} else secret
-
-
-def bare(example: str) -> str:
-    """Return an example without the marks around its secret."""
-    return example.replace(OPEN, "").replace(CLOSE, "")
-
-
-def secrets(example: str) -> list[str]:
-    """Return what the marks of an example stand around."""
-    return re.findall(rf"{OPEN}([^{CLOSE}]*){CLOSE}", example)
-
-
-def fill(letters: int) -> str:
-    """Return so many letters as tokens are made of."""
-    return ("aB3dE5gH7jK9mN1pQ4sT6vW8xY0zC2f" * 9)[:letters]
 
 
 def _addresses(text: str, names: Sequence[str]) -> Iterator[Found]:
@@ -153,45 +134,147 @@ ADDRESSES = (
         ),
         find=_addresses,
         hints=(".", ":"),
-        examples=(
-            "inet «192.168.1.17»/24",
-            "connect to «13.92.4.5» failed",
-            "«10.0.0.5»:29500",
-            "nfs: server «10.1.2.3» not responding",
-            "tcp://«8.8.4.4»",
-            "dns «8.8.8.8»",
-            "«203.0.113.9»",
-            "«2001:db8::8a2e:370:7334»",
-            "«fe80::5054:ff:fe12:3456»%eth0",
-            "[«2001:db8::1»]:8080",
-            "::ffff:«10.1.2.3»".replace("::ffff:«10.1.2.3»", "«::ffff:10.1.2.3»"),
-            "node at «5.9.12.7»",
-            "the server is at «5.9.12.7»",
-            "worker reachable at «5.9.12.7»",
-            "«172.16.0.9»",
-            "ip=«10.0.0.7»::«10.0.0.1»:255.255.255.0:x",
-            "«10.0.0.5»@o2ib:/lustre /mnt lustre",
-            "fe80::ABCD in use".replace("fe80::ABCD", "«fe80::ABCD»"),
-            "NCCL_COMM_ID=«10.2.3.4»:1234",
-            "http://«10.2.3.4»:8000/v1",
+    ),
+)
+
+
+# What a name ends in that holds a secret; "tokens" and "tokenizer" do not end so.
+WORD = (
+    r"token|secret|passw(?:or)?d|passwd|passphrase|passcode|credentials?|cookie|auth(?:orization)?|api[_.-]?key|psk|jwt"
+    r"|(?:access|account|storage|master|signing|session|private|secret|ssh|auth|licen[cs]e|encryption|product|deploy"
+    r"|shared|admin|service|recovery|host)[_.-]?key(?:[_.-](?:id|data|base64))?|session[_-]?id|client[_-]key[_-]data"
+    r"|webhook(?:[_-]?url)?|connection[_-]?string|(?:[cx]srf|otp|totp)(?:[_-]?token)?"
+)
+LOUD = r"(?:TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|COOKIE|APIKEY|_KEY|_PAT|_PSK|_PASS|_PWD)(?:_[A-Z0-9_]{0,40})?"
+SHORT = r"(?:^|[_.-])(?:pass|pwd|pw)"  # these stand for paths, passes and counts as well: see _worth
+CAMEL = r"[a-z0-9](?:Password|Passwd|Token|Secret|ApiKey|AccessKey|PrivateKey|Credential|Pwd)"
+SECRET_NAME = re.compile(rf"(?:(?<![A-Za-z])(?i:{WORD})|(?i:{SHORT})|{LOUD}|{CAMEL})$")
+SHORT_NAME = re.compile(rf"(?i){SHORT}$")
+COUNTED = re.compile(r"(?i)(?:token|session[_-]?id|otp|auth)$")  # "token: 128" counts tokens
+DIRECTORY = re.compile(r"(?:OLD)?PWD")
+MOST_NAME = 100
+
+SCHEME = r"(?i:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|AWS4-HMAC-SHA256)[ \t]{1,8})?"
+VALUE = re.compile(
+    rf"[ \t]{{0,40}}{SCHEME}(?:\\?\"([^\"\\\n]*)|'([^'\n]*)|([^\s\"',;&|)\]}}<>\\][^\s\"',;&|)\]}}<>\\]*"
+    rf"|<[^\s<>/]{{1,200}}))"
+)
+NOT_SAID = re.compile(r"\$[\w{(]|\*{3,}|<\w{1,24}>$|</?s>$|\[[A-Z]{1,8}\]$|%[A-Z_]{2,40}%$|x{3,}$|\.{3}")
+RUN = r"(?<![\w.-])([\w.-]+)"
+
+
+def secret_name(name: str) -> bool:
+    """Return whether what has this name is a secret."""
+    return SECRET_NAME.search(name[-MOST_NAME:]) is not None and not DIRECTORY.fullmatch(name)
+
+
+def _worth(name: str, value: str) -> bool:
+    """Return whether a value under a name of a secret is one: no count, no word for nothing, no reference to it."""
+    if value.lower() in NOTHING or NOT_SAID.match(value) or not value.strip():
+        return False
+    if value.isdecimal() and COUNTED.search(name):
+        return False
+    if SHORT_NAME.search(name) and not name.isupper():
+        return len(value) > 3 and not value.isdecimal() and not value.startswith(("/", "~", "."))  # noqa: PLR2004 - "yes", "12"
+    return not (SHORT_NAME.search(name) and value.startswith("/"))
+
+
+def after(head: str) -> Finder:
+    """Return a finder of the value behind a head, whose first group is the name that says whether it is a secret."""
+    begins = re.compile(head)
+
+    def find(text: str, _: Sequence[str]) -> Iterator[Found]:
+        at = 0
+        while match := begins.search(text, at):
+            at = match.end()
+            if secret_name(match[1]) and (held := VALUE.match(text, at)):
+                at = held.end()
+                group = held.lastindex or 0
+                value = held[group].rstrip(".") if group == 3 else held[group]  # noqa: PLR2004 - the unquoted one
+                if _worth(match[1], value):
+                    start = held.start(group)
+                    yield Found(start, start + len(value), "secret", value)
+
+    return find
+
+
+ASSIGNED = (
+    Form(
+        name="user and password of an address",
+        context="between :// and @, the password of any length; the host behind it is taken out too",
+        find=shape(
+            r"://(?!git@)(?P<secret>[^\s/@:\"'<>`]*(?::(?:[^\s\"'<>/@`]*|(?!\d{1,5}(?:/|$))(?:(?!://)[^\s\"'<>`])+))?)"
+            r"@(?![^\s/@]{0,256}@)(?P<host>[^\s/:@\"'<>`,;)]+)"
         ),
-        stays=(
-            "driver 5.9.12.7",
-            "version 5.9.12.7",
-            "driver is at 5.9.12.7",
-            "cuDNN 9.14.0.64",
-            "libcurand.so.10.4.0.35",
-            "nvidia-cublas==13.1.0.3",
-            "127.0.0.1:8000, ::1, 0.0.0.0",
-            "255.255.255.0",
-            "580.159.04",
-            "10:18:26",
-            "TensorRT 10.13.3.9",
-            "999.1.1.1",
-            "c10::add(at::Tensor) and std::vector",
-            "5.15.167.4-microsoft-standard-WSL2",
-            "CUDA 13.0",
-            "6.8.0-50-generic",
+        hints=("://",),
+    ),
+    Form(
+        name="signed address",
+        context="the value of a query's signature, key or token",
+        find=shape(
+            r"[?&;](?i:x-(?:amz|goog)-(?:signature|credential|security-token)|sig(?:nature)?|key|(?:key-pair"
+            r"|policy)-?id"
+            rf"|[\w-]{{0,40}}(?:{WORD}))=(?P<secret>[^&\s\"'<>;]+)"
         ),
+        hints=("=",),
+    ),
+    Form(
+        name="assignment",
+        context='NAME=value, NAME: value, "name": "value", --name=value, where the name ends in a word for a secret',
+        find=after(rf"{RUN}\\?[\"']?\]?[ \t]{{0,40}}(?::=|=>|=(?!=)|:)"),
+        hints=("=", ":"),
+    ),
+    Form(
+        name="flag",
+        context="--name value, where the name ends in a word for a secret",
+        find=after(r"(?<![\w.-])(--?[A-Za-z][\w.-]*)[ \t](?![ \t]*-)"),
+        hints=("-",),
+    ),
+    Form(
+        name="password of a program",
+        context="-p of sshpass, docker login and mysql; user:password of curl; login … password of .netrc",
+        find=shape(
+            r"(?:(?<=\s)-pass(?:in|out)? pass:|\b(?:sshpass[ ]-p[ ]?|docker login[^\n]{0,200}?[ ]-p[ ]"
+            r"|mysql(?:dump)?[^\n]{0,100}?[ ]-p(?=\S)"
+            r"|curl[^\n]{0,200}?[ ](?:-u|--user)[ ][^\s:]{1,64}:|redis-cli[^\n]{0,100}?[ ]-a[ ]"
+            r"|login[ \t]\S{1,64}\s{1,20}password[ \t]|(?i:password (?:is|was|for \S{1,40} is)[ ])|IDENTIFIED BY ))"
+            r"[\"']?(?P<secret>[^\s\"']+)"
+        ),
+        hints=("sshpass", "docker", "mysql", "curl", "redis-cli", "pass", "identified"),
+    ),
+    Form(
+        name="variable set by a word",
+        context="setenv, ENV, putenv, setdefault, set -x with a name for a secret",
+        find=after(r"\b(?:setenv|ENV|ARG|putenv|setdefault|set -g?U?x)[ (][\"']?([\w.-]+)[\"']?(?:,[ ]?|[ \t])"),
+        hints=("env", "arg", "set"),
+    ),
+    Form(
+        name="name and value apart",
+        context="name: NAME with value: …, as in Kubernetes, XML and JSON",
+        find=after(
+            r"\b(?:name|key)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([\w.-]+)[\"']?,?\s{1,80}"
+            r"[\"']?value[\"']?[ \t]{0,4}[:=]"
+        ),
+        hints=("value",),
+    ),
+    Form(
+        name="element of XML",
+        context="<name>value</name>",
+        find=after(r"<([\w.-]{1,60})>(?=[^<\n])"),
+        hints=("</",),
+    ),
+    Form(
+        name="cookie or passphrase",
+        context="the rest of the line after Cookie:, Set-Cookie: and passphrase:",
+        find=shape(
+            r"(?i)\b(?:cookie|passphrase)\\?[\"']?[ \t]{0,20}:[ \t]{0,20}\\?[\"']?(?P<secret>[^\s\"'\\][^\n\r\"'\\]*)"
+        ),
+        hints=("cookie", "passphrase"),
+    ),
+    Form(
+        name="bearer",
+        context="after Bearer or Basic",
+        find=shape(r"\b(?i:Bearer|Basic)[ \t](?P<secret>[\w.~+/=-]{16,})"),
+        hints=("bearer", "basic"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Which hardware: UUIDs, serial numbers, addresses of network cards and numbers of disks."""
+"""Which machine: serial numbers, addresses of its cards, and its names where the words or signs around tell them."""
 
 from __future__ import annotations
 
@@ -50,20 +50,12 @@ MACHINES = (
             rf"|(?=[0-9a-f-]*[a-f])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{0,3}}(?![\w-])))"
         ),
         hints=("gpu-",),
-        examples=(
-            "uuid «GPU-451607bd-f6e8-69f7-4b69-d39bbe37fccb»",
-            "«GPU-451607bdf6e869f74b69d39bbe37fccb»",
-            "CUDA_VISIBLE_DEVICES=«GPU-451607bd»,«GPU-0a1b2c3d-1234»",
-        ),
-        stays=("GPU-1", "GPU-bound", "GPU-accelerated"),
     ),
     Form(
         name="UUID of a MIG device",
         context="MIG- and its number",
         find=shape(rf"(?<![A-Za-z0-9])(?P<MIG>MIG-(?i:{DASHED}|[0-9a-f]{{32}}))"),
         hints=("mig-",),
-        examples=("«MIG-451607bd-f6e8-69f7-4b69-d39bbe37fccb»",),
-        stays=("MIG-1", "MIG-enabled", "MIG 1g.10gb"),
     ),
     Form(
         name="UUID",
@@ -74,20 +66,6 @@ MACHINES = (
             r"|(?<![\w-])(?P<uuid3>[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15})(?![\w-])"
         ),
         hints=("-", "id", "luks", "4"),
-        examples=(
-            "boot «451607bd-f6e8-69f7-4b69-d39bbe37fccb»",
-            "root=UUID=«451607bd-f6e8-69f7-4b69-d39bbe37fccb» ro",
-            "uuid: «451607bdf6e869f74b69d39bbe37fccb»",
-            "machine-id «0123456789abcdef0123456789abcdef»",
-            "rd.luks.uuid=luks-«451607bd-f6e8-69f7-4b69-d39bbe37fccb»",
-            "id «451607bdf6e849f78b69d39bbe37fccb»",
-        ),
-        stays=(
-            "md5 d41d8cd98f00b204e9800998ecf8427e",
-            "torch/csrc 70d99e998b4955e0049d13a98d77ae1b14db1f45",
-            "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-            "commit 70d99e99",
-        ),
     ),
     Form(
         name="serial number",
@@ -100,29 +78,6 @@ MACHINES = (
         ),
         hints=("serial", "s/n", "sn", "tag", "pdi", "chassis"),
         learnt=True,
-        examples=(
-            "Serial Number                         : «1654024030449»",
-            "S/N: «1654024030449»",
-            "SN: «MT2211X00001»",
-            "serial=«0325118112345»",
-            "Board Serial Number: «1321820000001»",
-            "Service Tag: «4XK9P02»",
-            "Asset Tag: «INV-00123»",
-            "board_serial: «.1»".replace(".1", "AB12345"),
-            "ID_SERIAL_SHORT=«S64DNF0R123456»",
-            "Serial No.: «1654024030449»",
-            "GPU PDI: «0x90525124159bd852»",
-            '"serial": "«1654024030449»"',
-            "Chassis Serial Number: «CZ1234ABCD»",
-            "[SN] Serial number: «1654024030449»",
-        ),
-        stays=(
-            "serial: N/A",
-            "Serial: enabled",
-            "ttyS0 serial console",
-            "Board Part Number: 900-21010-0000-000",
-            "Part Number : 692-2G506",
-        ),
     ),
     Form(
         name="column of serial numbers",
@@ -130,16 +85,6 @@ MACHINES = (
         find=_columns,
         hints=("serial", "sn", "s/n", "asset"),
         learnt=True,
-        examples=(
-            (
-                "name, serial, pci.bus_id\nNVIDIA A100, «1654024030449», 00000000:01:00.0\nNVIDIA A100, "
-                "«1654024030450», 00000000:02:00.0"
-            ),
-            "index;gpu_serial\n0;«1654024030449»",
-            "a,s/n\nx,«CZ1234»",
-            '"uuid","serial"\n"GPU-1","«16540240»"',
-        ),
-        stays=("name, driver_version\nNVIDIA A100, 580.95.05", "name, serial\nA100, [N/A]"),
     ),
     Form(
         name="number of a disk or target",
@@ -151,14 +96,6 @@ MACHINES = (
             r"|/by-id/(?:nvme|ata|scsi|usb)-[A-Za-z0-9_]{0,60}_(?P<serial3>[A-Za-z0-9]{8,30})"
         ),
         hints=("wwn", "eui.", "naa.", "iqn.", "/by-id/"),
-        examples=(
-            "/dev/disk/by-id/«wwn-0x5002538e40a1b2c3»",
-            "«eui.0025385b71b00e2a»",
-            "LU WWN Device Id: «5 002538 e40a1b2c3»",
-            "«iqn.2004-10.com.ubuntu:01:abcdef»",
-            "/dev/disk/by-id/nvme-Samsung_SSD_980_«S64DNF0R123456»",
-        ),
-        stays=("wwn unknown", "/dev/nvme0n1"),
     ),
     Form(
         name="GUID of InfiniBand",
@@ -168,13 +105,6 @@ MACHINES = (
             r"|guid\W{0,4}(?P<mac2>(?:0x)?[0-9a-f]{16}|[0-9a-f]{4}(?::[0-9a-f]{4}){3})(?![\w:])"
         ),
         hints=("guid", ":"),
-        examples=(
-            "node_guid: «b8ce:f603:00a1:b2c3»",
-            "Port GUID: «0xb8cef60300a1b2c3»",
-            "sys_image_guid «0000:1111:2222:3333»",
-            "mlx5_0 «b8ce:f603:00a1:b2c3» up",
-        ),
-        stays=("2026:1121:1010:3000", "0000:00:06.0", "guided by x"),
     ),
     Form(
         name="address of a network card",
@@ -189,26 +119,89 @@ MACHINES = (
             r"|\benx(?P<mac4>[0-9a-f]{12})(?!\w)"
         ),
         hints=(":", "-", ".", "mac", "hwaddr", "ether", "enx", "hw_addr"),
-        examples=(
-            "link/ether «52:54:00:ab:cd:ef» brd",
-            "«52-54-00-AB-CD-EF»",
-            "«aabb.ccdd.eeff» dynamic",
-            "mac aabb.ccdd.eeff".replace("aabb.ccdd.eeff", "«aabb.ccdd.eeff»"),
-            "mac=«aabbccddeeff»",
-            "HWaddr: «AABBCCDDEEFF»",
-            "enx«aabbccddeeff»: up",
-            "BOOTIF=«01-aa-bb-cc-dd-ee-ff»",
-            "infiniband «80:00:00:68:fe:80:00:00:00:00:00:00:b8:ce:f6:03:00:a1:b2:c3»",
-            "Device Serial Number «00-11-22-ff-fe-33-44-55»",
+    ),
+)
+
+
+HOST = r"[A-Za-z][\w.-]{0,63}"
+_NO_HOST = """the a an is at in on of to and with for name names port your this that all any each one not no none null
+    true false localhost compute memory cpu gpu driver device kernel process processes side code function
+    pointer compiler only container bridge header headers file files list type"""
+NO_HOST = frozenset(_NO_HOST.split())
+
+
+def _names(match: re.Match[str], _: Sequence[str]) -> bool:
+    """Return whether the word behind "host" or "node" names one."""
+    said = next(filter(None, (match.groupdict().get(group) for group in ("host", "host2", "host3"))), "")
+    return said.lower().rstrip(".") not in NO_HOST
+
+
+HOSTS = (
+    Form(
+        name="host of a log",
+        context="in the lines of syslog, uname, NCCL, Open MPI, Slurm and hostnamectl",
+        find=shape(
+            r"(?m)^(?:[A-Z][a-z]{2}\s{1,2}\d{1,2}\s[\d:]{8}"
+            r"|\d{4}-\d\d-\d\dT[^\s]{1,40})\s(?P<host>[\w.-]{1,64})\s(?=[\w./-]{1,60}(?:\[\d{1,9}\])?:)"
+            r"|\bLinux\s(?!(?:Server|Workstation|Client|release|kernel|version|Mint|Enterprise)\b)(?P<host2>[\w.-]{1,64})\s\d+\.\d"
+            r"|^(?:\[?rank\s?\d{1,6}\]?:\s)?(?P<host3>[\w.-]{1,64}):\d{1,7}:\d{1,7}\s\[\d{1,3}\]\s"
+            rf"|^\[(?P<host4>{HOST}):\d{{2,7}}\](?=[ \t])|\b(?:srun|slurmstepd|salloc): (?:error: "
+            rf"|Nodes )(?:\*\*\* (?:JOB|STEP) [\d.]{{1,20}} ON )?(?P<host5>{HOST}(?:\[[\d,-]{{1,200}}\])?)(?=:"
+            rf"| are| CANCELLED)"
+            rf"|[Ss]tatic hostname:[ ](?P<host6>{HOST})"
         ),
-        stays=(
-            "96.00.A5.00.1A",
-            "96.00.89.00.01",
-            "10:18:26",
-            "commit 0123456789ab",
-            "0000:00:06.0",
-            "1234.5678",
-            "PCI:0000:01:00",
+        hints=(":", "linux"),
+        learnt=True,
+    ),
+    Form(
+        name="host in a variable or flag",
+        context="HOSTNAME=, NODELIST=, MASTER_ADDR=, COMM_ID=, --host, --master-addr, --rdzv-endpoint, --nodelist",
+        find=shape(
+            r"(?:HOSTNAME|NODENAME|NODELIST|MASTER_ADDR|SUBMIT_HOST|O_HOST|HOSTS?|HOSTID|COMM_ID|HEAD_NODE"
+            r"|SERVERNAME|TOPOLOGY_ADDR)[\"']?[=:][ ]?[\"']?"
+            rf"(?P<host>{HOST}(?:\[[\d,-]{{1,200}}\][\w.-]{{0,64}})?)"
+            rf"|--(?:host(?:name)?|node(?:list|name)?|master[-_]addr|rdzv[-_]endpoint|dist-init-addr|head-node"
+            rf"|address|server)[= ][\"']?(?P<host2>{HOST}(?:\[[\d,-]{{1,200}}\])?)"
+            rf"|\b(?:hostname|systemd\.hostname|nodename|node_name"
+            rf"|fqdn)[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"']?(?P<host3>{HOST})",
+            _names,
         ),
+        hints=("host", "node", "addr", "comm_id", "servername", "--"),
+        learnt=True,
+    ),
+    Form(
+        name="host of the kernel's command line and of mounts",
+        context="the fifth part of ip=, the server before :/ or after // of a mount, an LNet",
+        find=shape(
+            rf"\bip=(?:[^:\s]{{0,64}}:){{4}}(?P<host>{HOST})(?=:|\s|$)"
+            rf"|(?m:^)(?P<host2>{HOST}):/[^\s]{{0,200}}(?=\s+(?:on\s+)?/)"
+            rf"|(?m:^)//(?P<host3>{HOST})/[^\s]{{1,200}}\s+(?:on\s+)?/"
+            rf"|\bnfsroot=(?P<host4>{HOST}):"
+        ),
+        hints=("ip=", ":/", "//", "nfsroot"),
+        learnt=True,
+    ),
+    Form(
+        name="host in words",
+        context="on node …, host … is, Connected to …, ping …",
+        find=shape(
+            r"\b(?i:(?:on|from|to|at|of) (?:node|host|machine|server)|could not resolve host(?:name)?:?"
+            r"|unknown host:?|connect(?:ed|ing)? to host|ping|nslookup|dig|ssh: connect to host)"
+            r"[ ][\"']?(?P<host>[A-Za-z](?=[A-Za-z.-]{0,40}\d|[\w-]{1,40}\.[\w.-]{1,60}[A-Za-z])[\w.-]{0,63})",
+            _names,
+        ),
+        hints=("node", "host", "machine", "server", "ping", "nslookup", "dig"),
+        learnt=True,
+    ),
+    Form(
+        name="private domain",
+        context="names that end as only an organisation's own do, and names of machines in clouds",
+        find=shape(
+            r"(?i)(?<![\w./-])(?P<host>(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,8}(?:local|lan|internal|corp|intra"
+            r"|intranet|localdomain|private|edu|gov|mil"
+            r"|compute(?:-\d)?\.amazonaws\.com|cloudapp\.azure\.com))(?![\w-]|\.[a-z])"
+            r"|(?P<host2>\bip-(?:\d{1,3}-){3}\d{1,3}(?:\.[a-z][\w-]{0,62}){0,6})"
+        ),
+        hints=(".local", ".lan", ".in", ".corp", ".private", ".edu", ".gov", ".mil", ".amazonaws", ".azure", "ip-"),
     ),
 )

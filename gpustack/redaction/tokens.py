@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpustack.redaction.assigned import ASSIGNED, secret_name
-from gpustack.redaction.form import ADDRESSES, NOTHING, PLACEHOLDER, Form, Found, fill, shape
-from gpustack.redaction.hosts import HOSTS
-from gpustack.redaction.machines import MACHINES
+from gpustack.redaction.form import ADDRESSES, ASSIGNED, NOTHING, PLACEHOLDER, Form, Found, secret_name, shape
+from gpustack.redaction.machines import HOSTS, MACHINES
 from gpustack.redaction.people import PEOPLE
 
 NAMED = {
@@ -29,7 +27,6 @@ HIDDEN = re.compile(
     r"|\\u(?:00ad|034f|061c|115f|1160|180[b-f]|200[b-f]|202[a-e]|20[56][0-9a-f]|2800|3164|fe0[0-9a-f]|feff|ffa0)"
     r"|\\U000e0[0-9a-f]{3}|\\xad|&(?:#8203|#x200[bB]|ZeroWidthSpace|shy|zwn?j);|%E2%80%8[B-F]|%EF%BB%BF|%C2%AD"
 )
-LONG, HEX = fill(36), "0123456789abcdef"
 PEM = r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 
@@ -96,11 +93,15 @@ def visible(text: str) -> tuple[str, Sequence[int]]:
     return "".join([*parts, text[at:]]), [*places, *range(at, len(text) + 1)]
 
 
-def _token(name: str, pattern: str, hints: str, *examples: str, stays: tuple[str, ...] = ()) -> Form:
+def _token(name: str, pattern: str, hints: str) -> Form:
     """Return the form of a service's tokens, which count wherever they stand."""
-    marked = tuple(f"found «{one}» here" for one in examples)
     find = shape(rf"(?P<secret>{pattern})")
-    return Form(name=name, context="anywhere", find=find, hints=tuple(hints.split()), examples=marked, stays=stays)
+    return Form(
+        name=name,
+        context="anywhere",
+        find=find,
+        hints=tuple(hints.split()),
+    )
 
 
 TOKENS = (
@@ -109,16 +110,6 @@ TOKENS = (
         context="from BEGIN … PRIVATE KEY to its END, or to the end of the text",
         find=shape(rf"(?P<secret>{PEM}(?:(?!-----)[\s\S])*(?:-----END[A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----)?)"),
         hints=("private key",),
-        examples=(
-            *(
-                f"«-----BEGIN {kind}-----\nMIIEabc\nAAAA\n-----END {kind}-----»"
-                for kind in ("RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY")
-            ),
-            "«-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQdG\n-----END PGP PRIVATE KEY BLOCK-----»",
-            '{"k": "«-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----»\\n"}',
-            "«-----BEGIN RSA PRIVATE KEY-----\nMIIEcut»",
-        ),
-        stays=("-----BEGIN CERTIFICATE REQUEST follows", "the private key was not found"),
     ),
     Form(
         name="SSH public key",
@@ -128,113 +119,73 @@ TOKENS = (
             r"[A-Za-z0-9+/=]{40,}(?:[ \t][\w.-]{1,64}@[\w.-]{1,64})?)"
         ),
         hints=("ssh-", "ecdsa-"),
-        examples=(
-            f"«ssh-rsa AAAA{fill(60)} alice@lab»",
-            f"«ssh-ed25519 AAAAC3{fill(62)}»",
-            f"«ecdsa-sha2-nistp256 AAAAE2{fill(62)} a@b»",
-        ),
-        stays=("HostKeyAlgorithms ssh-rsa,ssh-ed25519",),
     ),
     _token(
         "GitHub",
         r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}",
         "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-        f"ghp_{LONG}",
-        f"gho_{LONG}",
-        f"ghs_{LONG}",
-        f"github_pat_{LONG}",
-        stays=("ghp_short",),
     ),
     _token(
         "GitLab",
         r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w-]{20,}|GR1348941[\w-]{20,}",
         "gl gr1348941",
-        f"glpat-{LONG}",
-        f"gldt-{LONG}",
-        f"glrt-{LONG}",
-        f"GR1348941{LONG}",
-        stays=("glibc-2.39",),
     ),
     _token(
         "Hugging Face",
         r"hf_[A-Za-z0-9]{20,}|api_org_[A-Za-z0-9]{20,}",
         "hf_ api_org_",
-        f"hf_{LONG}",
-        f"api_org_{LONG}",
-        stays=("hf_transfer", "hf_hub_download"),
     ),
-    _token("NGC", r"nvapi-[\w-]{20,}", "nvapi-", f"nvapi-{LONG}", stays=("nvapi-stub",)),
+    _token(
+        "NGC",
+        r"nvapi-[\w-]{20,}",
+        "nvapi-",
+    ),
     _token(
         "OpenAI, Anthropic, OpenRouter",
         r"(?<![\w-])sk-[\w-]{20,}",
         "sk-",
-        f"sk-{LONG}",
-        f"sk-proj-{LONG}",
-        f"sk-ant-api03-{LONG}",
-        f"sk-or-v1-{LONG}",
-        stays=("sk-learn 1.5", "risk-free-of-all-kinds-of-faults"),
     ),
     _token(
         "other makers of models",
         r"(?:gsk|xai|fw|pcsk|rpa|KGAT|r8|lsv2_pt|lsv2_sk|wandb_v1|tvly|jina|voy)[_-][\w-]{24,}"
         r"|pplx-[A-Za-z0-9]{30,}",
         "gsk_ xai- fw_ pcsk_ rpa_ kgat_ r8_ lsv2_ wandb_v1_ tvly- jina_ voy- pplx-",
-        *(f"{head}{LONG}" for head in ("gsk_", "xai-", "fw_", "pcsk_", "r8_", "lsv2_pt_", "wandb_v1_", "pplx-")),
-        stays=("fw_update", "r8_g8_b8"),
     ),
     _token(
         "AWS",
         r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[0-9A-Z]{16}(?![A-Z0-9])",
         "akia asia abia acca aroa aida",
-        "AKIAIOSFODNN7EXAMPLE",
-        "ASIAIOSFODNN7EXAMPLE",
-        "AROAIOSFODNN7EXAMPLE",
-        stays=("AKIA is a prefix",),
     ),
     _token(
         "Google",
         r"AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}|(?<![\w/])1//0[\w-]{30,}",
         "aiza ya29. gocspx- 1//0",
-        f"AIza{fill(35)}",
-        f"ya29.{LONG}",
-        f"GOCSPX-{fill(28)}",
-        f"1//0{fill(40)}",
     ),
-    _token("Azure client secret", r"(?<![\w~.-])[\w.-]{3}8Q~[\w.~-]{30,}", "8q~", f"abc8Q~{fill(34)}"),
+    _token(
+        "Azure client secret",
+        r"(?<![\w~.-])[\w.-]{3}8Q~[\w.~-]{30,}",
+        "8q~",
+    ),
     _token(
         "Slack",
         r"(?<![\w-])xox[abcdeoprs]-[\w-]{10,}|xapp-[\w-]{20,}|(?<=hooks\.slack\.com/)[\w/]{20,}",
         "xox xapp- hooks.slack.com",
-        f"xoxb-{LONG}",
-        f"xoxp-{LONG}",
-        f"xapp-1-{LONG}",
     ),
     _token(
         "Discord and Telegram",
         r"(?<=/api/webhooks/)\d{10,25}/[\w-]{30,}|(?<![\w:])\d{8,10}:AA[\w-]{32,}",
         "/api/webhooks/ :aa",
-        f"1234567890:AA{fill(33)}",
     ),
     _token(
         "package indexes",
         r"pypi-[\w-]{40,}|npm_[A-Za-z0-9]{30,}|rubygems_[0-9a-f]{40,}|dckr_[op]at_[\w-]{20,}|\bcio[A-Za-z0-9]{32}\b",
         "pypi- npm_ rubygems_ dckr_ cio",
-        f"pypi-AgEI{fill(60)}",
-        f"npm_{LONG}",
-        f"rubygems_{HEX * 3}",
-        f"dckr_pat_{LONG}",
-        stays=("pypi-mirror", "npm_config_registry"),
     ),
     _token(
         "clouds",
         r"dapi[0-9a-f]{32}|do[opr]_v1_[0-9a-f]{40,}|HRKU-[\w-]{30,}|sbp_[0-9a-f]{40}|pscale_\w{3,10}_[\w-]{20,}"
         r"|tskey-[\w-]{20,}|FlyV1 [\w,+/=-]{20,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
         "dapi do hrku- sbp_ pscale_ tskey- flyv1 shp",
-        f"dapi{HEX * 2}",
-        f"dop_v1_{HEX * 4}",
-        f"tskey-auth-{LONG}",
-        f"shpat_{HEX * 2}",
-        stays=("dapi is an interface",),
     ),
     _token(
         "services",
@@ -244,44 +195,21 @@ TOKENS = (
         r"|dp\.pt\.[\w-]{20,}|ATATT3[\w=-]{20,}|ATBB[A-Za-z0-9]{20,}|AKCp[A-Za-z0-9]{20,}|\bSK[0-9a-f]{32}\b"
         r"|\bkey-[0-9a-f]{32}\b",
         "k_live_ k_test_ whsec_ sg. glsa_ glc_ nrak- sntry lin_api_ ntn_ secret_ figd_ dp.pt. atatt3 atbb akcp sk key-",
-        f"sk_live_{LONG}",
-        f"whsec_{LONG}",
-        f"SG.{fill(22)}.{fill(43)}",
-        f"glsa_{LONG}",
-        f"sntrys_{LONG}",
-        f"lin_api_{LONG}",
-        f"ntn_{fill(46)}",
-        f"ATATT3{LONG}",
-        f"SK{HEX * 2}",
-        f"key-{HEX * 2}",
-        stays=("SG.1.2", "key-value"),
     ),
     _token(
         "Vault, Terraform, Swarm, age",
         r"\bhv[sbr]\.[\w-]{20,}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}|SWMTKN-1-[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}",
         "hvs. hvb. hvr. atlasv1 swmtkn-1- age-secret-key-1",
-        f"hvs.{LONG}",
-        f"{fill(14)}.atlasv1.{fill(60)}",
-        f"SWMTKN-1-{LONG}",
-        f"AGE-SECRET-KEY-1{'QPZRY9X8' * 5}",
     ),
     _token(
         "JWT",
         r"(?<![\w.-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}",
         "eyj",
-        f"eyJhbGciOiJI.{fill(30)}.{fill(20)}",
-        f"eyJhbGciOiJI.{fill(30)}.",
-        stays=("eyJust a word",),
     ),
     _token(
         "hash of a password",
         r"\$(?:[1567y]|2[abxy]|gy|argon2id?|scrypt|pbkdf2[\w-]{0,10})\$[\w./$=,+*-]{20,}",
         "$",
-        f"$6$rounds=5000$abc${fill(60)}",
-        f"$2b$12${fill(53)}",
-        f"$y$j9T$abc${fill(43)}",
-        f"$argon2id$v=19$m=6,t=3,p=4${fill(40)}",
-        stays=("$1 and $2", "cost $5$ each"),
     ),
 )
 

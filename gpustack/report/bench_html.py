@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.model.bench import Mark, Span
 from gpustack.model.difference import Outcome
 from gpustack.report.bench_many import DIGITS, TOLD_BELOW, number, own
-from gpustack.report.page import safe, tag
+from gpustack.report.page import safe, table, tag
 from gpustack.report.parts import numbered
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def _across(each: Mapping[Device, Sequence[Result]]) -> str:
     """Return a row for each figure and a column for each GPU, those that fall short marked."""
     names = dict.fromkeys(one.id for mine in each.values() for one in mine if one.verdict is not Mark.SKIPPED)
     known = {(one.id, device.index): one for device, mine in each.items() for one in mine}
-    head = "".join(tag("th", safe(name)) for name in ("", "limit", *(f"GPU {device.index}" for device in each)))
-    rows = (tag("tr", "".join(_cells(name, [known.get((name, device.index)) for device in each]))) for name in names)
-    return tag("div", tag("table", tag("thead", tag("tr", head)) + tag("tbody", "".join(rows)), "rows across"), "card")
+    heads = ("benchmark", "limit", *(f"GPU {device.index}" for device in each))
+    rows = (_cells(name, [known.get((name, device.index)) for device in each]) for name in names)
+    return tag("div", table(heads, rows, "rows across"), "card")
 
 
 def _cells(name: str, row: Sequence[Result | None]) -> Iterator[str]:
@@ -81,10 +81,8 @@ def compared(comparison: Comparison) -> str:
     """Return each figure then and now, and what else is not the same about the two reports."""
     taken = f" of {comparison.taken}" if comparison.taken else ""
     said = [f"{comparison.path}{taken}, tolerance {comparison.tolerance:.2%}", *comparison.differences]
-    head = tag("thead", tag("tr", "".join(tag("th", name) for name in ("", "benchmark", "then", "now", "change"))))
-    rows = "".join(tag("tr", "".join(_change(one))) for one in comparison.changes)
-    table = tag("table", head + tag("tbody", rows), "rows")
-    return tag("div", "".join(tag("p", safe(line), "soft about") for line in said) + table, "card")
+    rows = table(("outcome", "benchmark", "then", "now", "change"), map(_change, comparison.changes))
+    return tag("div", "".join(tag("p", safe(line), "soft about") for line in said) + rows, "card")
 
 
 def _change(change: Change) -> Iterator[str]:

@@ -23,8 +23,7 @@ from gpustack.report.bench_many import (
     number,
     own,
 )
-from gpustack.report.finding_text import block
-from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.lines import Line, block, indent, renderer, write
 from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
 

@@ -16,8 +16,7 @@ from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_many import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, gathered, many, number, own
 from gpustack.report.bench_text import bar, card
-from gpustack.report.finding_text import block, title
-from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.lines import Line, block, indent, renderer, title, write
 from gpustack.report.parts import cause, figures
 from gpustack.report.summary import alike, few, listed
 

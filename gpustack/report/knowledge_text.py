@@ -278,9 +278,11 @@ def _sources(part: MatrixPart, page: Page) -> Iterator[Line]:
 
 
 def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
-    """Yield what the index tells otherwise."""
-    asked = ", ".join(update.asked)
-    number = len(update.changes)
+    """Yield what the index tells otherwise, or which data is used now."""
+    if update.data:
+        yield Line(body=write(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases."))
+        return
+    number, asked = len(update.changes), ", ".join(update.asked)
     head = f"{number} row{'s' * (number != 1)} differ" if number else "No row that was read differs"
     yield Line(body=write(page, (head, "head"), f" from the package index ({asked}); {update.same} agree."))
     for one in update.changes:

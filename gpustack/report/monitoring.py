@@ -11,20 +11,8 @@ from gpustack.model.bench import TIMES, Mark
 from gpustack.model.facts import Status
 from gpustack.model.policy import CheckReport, HealthClass
 from gpustack.model.report import Health, Severity
+from gpustack.report import parts
 from gpustack.report.page import clean
-from gpustack.report.parts import (
-    NOTHING,
-    Told,
-    counted,
-    diagnosis,
-    every,
-    headline,
-    measured,
-    of_policy,
-    policy,
-    standing,
-    unkept,
-)
 
 if TYPE_CHECKING:
     from gpustack.model.bench import BenchReport, Result, Span, Telemetry
@@ -71,26 +59,26 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 MEGA = 1e6
 
 
-def render_nagios(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
+def render_nagios(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
     """Return the line, and below it a line for each finding and each row of the policy that is not kept."""
-    lead = f"GPUSTACK {standing(reported).value} - "
+    lead = f"GPUSTACK {parts.standing(reported).value} - "
     said = _short(_text(_said(reported)), FIRST_LINE - len(lead))
-    rows = [f"policy: {row.rule}: wanted {row.wanted}; found {row.found}" for row in unkept(reported)]
-    rows += [f"{one.severity.value}: {one.title} [{one.key}]" for one in every(reported)]
+    rows = [f"policy: {row.rule}: wanted {row.wanted}; found {row.found}" for row in parts.unkept(reported)]
+    rows += [f"{one.severity.value}: {one.title} [{one.key}]" for one in parts.every(reported)]
     return "\n".join([f"{lead}{said} | {' '.join(_performance(reported))}", *map(_text, rows)]) + "\n"
 
 
 def _said(reported: Reported) -> str:
     """Return the sentence; a class of the check says whose fault it is."""
-    word, said = headline(reported)
-    return f"{word}: {said}" if policy(reported) or word.startswith("bad-") else said
+    word, said = parts.headline(reported)
+    return f"{word}: {said}" if parts.policy(reported) or word.startswith("bad-") else said
 
 
 def _performance(reported: Reported) -> Iterator[str]:
     """Yield how many findings there are of each kind, each figure's part of its limit, and how long it took."""
-    number = counted(reported)
+    number = parts.counted(reported)
     yield from (f"{COUNTS[severity]}={number[severity]};;;0" for severity in COUNTS)
-    bench, report = measured(reported), diagnosis(reported)
+    bench, report = parts.measured(reported), parts.diagnosis(reported)
     for result in bench.results if bench else ():
         if result.ratio is not None and _finite(result.ratio * 100):
             yield _figure(result)
@@ -144,10 +132,10 @@ class Families:
         yield "# EOF"
 
 
-def render_prometheus(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
+def render_prometheus(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
     """Return the metrics, ready for the textfile collector of node_exporter."""
     families = Families()
-    tool, report, bench = reported.tool, diagnosis(reported), measured(reported)
+    tool, report, bench = reported.tool, parts.diagnosis(reported), parts.measured(reported)
     families.add("build_info", 1, {"version": tool.version, "matrix_date": tool.matrix_date})
     families.add("last_run_timestamp_seconds", _time(reported.taken), {})
     whole = sum(held.seconds for held in (report, bench) if held)
@@ -155,17 +143,19 @@ def render_prometheus(reported: Reported, told: Told = NOTHING) -> str:  # noqa:
     _findings(reported, families)
     if report:
         _report(report, families)
-    for row in policy(reported):
-        families.add("policy_rule", 1, {"rule": row.rule, "result": of_policy(row).value, "class": row.whose.value})
+    for row in parts.policy(reported):
+        families.add(
+            "policy_rule", 1, {"rule": row.rule, "result": parts.of_policy(row).value, "class": row.whose.value}
+        )
     if bench:
         _bench(bench, families)
     return "\n".join([*families.lines(), ""])
 
 
 def _findings(reported: Reported, families: Families) -> None:
-    for severity, number in counted(reported).items():
+    for severity, number in parts.counted(reported).items():
         families.add("findings", number, {"severity": severity.value})
-    for one in every(reported):
+    for one in parts.every(reported):
         labels = {"id": one.id, "key": one.key, "severity": one.severity.value, "layer": one.layer.value}
         families.add("finding", 1, {**labels, "component": one.component, "cause": one.caused_by or ""})
 

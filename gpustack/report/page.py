@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -129,6 +129,24 @@ def tag(name: str, inside: str, class_: str = "") -> str:
     """Return an element around HTML that is made already."""
     kind = f' class="{class_}"' if class_ else ""
     return f"<{name}{kind}>{inside}</{name}>"
+
+
+def section(heading: str, inside: str) -> str:
+    """Return a part of a page with its heading, or nothing where nothing is in it."""
+    return tag("section", tag("h2", heading) + inside) if inside else ""
+
+
+def bullets(items: Iterable[str], class_: str = "") -> str:
+    """Return a list of items that are HTML already, or nothing where there are none."""
+    inside = "".join(tag("li", item) for item in items)
+    return tag("ul", inside, class_) if inside else ""
+
+
+def table(names: Iterable[str], rows: Iterable[Iterable[str]], class_: str = "rows") -> str:
+    """Return rows of cells that are HTML already under their names."""
+    head = "".join(tag("th", safe(name)) for name in names)
+    made = "".join(tag("tr", "".join(row)) for row in rows)
+    return tag("table", tag("thead", tag("tr", head)) + tag("tbody", made), class_)
 
 
 def document(title: str, inside: str, *styles: str) -> str:

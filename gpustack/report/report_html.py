@@ -1,35 +1,23 @@
-"""A report as one HTML file that loads nothing: the verdict, the fix, the figures, and the map of the stack."""
+"""A report, or a fleet, as one HTML file that loads nothing.
+
+Of a machine: the verdict, the fix, the figures, and the map of the stack. Of a fleet: causes by count, drift, figures
+with their outliers, and a map by rack.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gpustack.model.fleet import Low, fold
 from gpustack.model.policy import CheckReport
-from gpustack.model.report import Severity
-from gpustack.report import bench_html, stack_html
-from gpustack.report.page import document, safe, tag
-from gpustack.report.parts import (
-    NOTHING,
-    SAID,
-    TECHNIQUE,
-    WORKS,
-    Told,
-    counted,
-    diagnosis,
-    headline,
-    likely,
-    likely_heading,
-    measured,
-    ordered,
-    policy,
-    remarks,
-    standing,
-    where,
-)
+from gpustack.model.report import Health, Severity
+from gpustack.report import bench_html, parts, stack_html
+from gpustack.report.page import bullets, document, safe, section, tag
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
+    from gpustack.model.fleet import Figures, FleetReport, Outlier
     from gpustack.model.report import Decide, EnvironmentVerdict, Report
     from gpustack.report.parts import Reported
     from gpustack.report.summary import Family
@@ -50,75 +38,70 @@ COUNTED = {
 }
 
 
-def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
+def render(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
     """Return the page."""
-    word, said = headline(reported)
+    word, said = parts.headline(reported)
     return document(
         f"gpustack: {word}: {said}", "\n".join(filter(None, _parts(reported))), "map", "finding", "bench", "report"
     )
 
 
 def _parts(reported: Reported) -> Iterator[str]:
-    report, bench = diagnosis(reported), measured(reported)
+    report, bench = parts.diagnosis(reported), parts.measured(reported)
     yield _head(reported)
-    if rows := policy(reported):
-        yield _section("Policy", tag("div", stack_html.held(rows), "card"))
-    families = ordered(reported)
+    if rows := parts.policy(reported):
+        yield section("Policy", tag("div", stack_html.held(rows), "card"))
+    families = parts.ordered(reported)
     roots = set(report.verdict.root_keys) if report else set()
     first = [family for family in families if family[0].key in roots]
-    yield _section("Root cause" if len(first) == 1 else "Root causes, most likely first", stack_html.blocks(first))
+    yield section("Root cause" if len(first) == 1 else "Root causes, most likely first", stack_html.blocks(first))
     if report:
-        yield _section(likely_heading(report), _list(map(_candidate, likely(report))))
+        yield section(parts.likely_heading(report), _list(map(_candidate, parts.likely(report))))
     rest = [family for family in families if family[0].key not in roots]
     yield _of(Severity.ERROR, rest)
     yield _of(Severity.WARNING, rest)
     if bench:
-        yield _section("Measured", bench_html.figures(bench))
+        yield section("Measured", bench_html.figures(bench))
     if report:
-        yield _section("The stack, top first", _stack(report))
+        yield section("The stack, top first", _stack(report))
     yield _of(Severity.UNKNOWN, rest)
     yield _of(Severity.INFO, rest)
     if report:
-        yield _section("Pythons", _list(map(_python, report.environments)) if len(report.environments) > 1 else "")
-        yield _section("Not checked", _list(map(_unseen, report.not_seen)))
+        yield section("Pythons", _list(map(_python, report.environments)) if len(report.environments) > 1 else "")
+        yield section("Not checked", _list(map(_unseen, report.not_seen)))
     tool = reported.tool
     yield tag("p", safe(f"gpustack {tool.version}, matrix of {tool.matrix_date}"), "soft about")
 
 
 def _head(reported: Reported) -> str:
     """Return the verdict, the sentence behind it, which machine it is, and what works."""
-    word, said = headline(reported)
-    report, number = diagnosis(reported), counted(reported)
+    word, said = parts.headline(reported)
+    report, number = parts.diagnosis(reported), parts.counted(reported)
     counts = [f"{number[one]} {words[number[one] != 1]}" for one, words in COUNTED.items() if number[one]]
     about = [
-        where(report.host) if report else "",
+        parts.where(report.host) if report else "",
         f"taken {reported.taken}" if reported.taken else "",
         ", ".join(counts),
     ]
-    bench = measured(reported)
-    about += remarks(bench) if bench else ()
+    bench = parts.measured(reported)
+    about += parts.remarks(bench) if bench else ()
     if isinstance(reported, CheckReport):
         about.insert(1, f"verdict of the doctor: {reported.verdict.status.value}")
-    begun = f"{said[:1].upper()}{said[1:]}" if said in SAID.values() else said  # others may begin with a name
+    begun = f"{said[:1].upper()}{said[1:]}" if said in parts.SAID.values() else said  # others may begin with a name
     inside = tag("span", safe(word), "badge") + tag("h1", safe(begun))
     inside += "".join(tag("p", safe(line), "soft") for line in about if line)
     if report and report.verdict.works:
         chips = (_chip(name, answer) for name, answer in report.verdict.works.items())
         inside += tag("ul", "".join(chips), "works")
-    return tag("header", inside, f"card top tone-{TONES[standing(reported).value]}")
+    return tag("header", inside, f"card top tone-{TONES[parts.standing(reported).value]}")
 
 
 def _chip(name: str, answer: bool | None) -> str:  # noqa: FBT001 - the answer itself
-    return tag("li", f"{tag('b', safe(name))} {WORKS[answer]}", f"tone-{ANSWER[answer]}")
-
-
-def _section(heading: str, inside: str) -> str:
-    """Return a part of the page with its heading, or nothing where nothing is in it."""
-    return tag("section", tag("h2", heading) + inside) if inside else ""
+    return tag("li", f"{tag('b', safe(name))} {parts.WORKS[answer]}", f"tone-{ANSWER[answer]}")
 
 
 def _of(severity: Severity, families: list[Family]) -> str:
-    return _section(SECTIONS[severity], stack_html.blocks([one for one in families if one[0].severity is severity]))
+    return section(SECTIONS[severity], stack_html.blocks([one for one in families if one[0].severity is severity]))
 
 
 def _stack(report: Report) -> str:
@@ -129,12 +112,12 @@ def _stack(report: Report) -> str:
             word = "at fault" if one.key in roots else "affected" if one.caused_by else one.severity.value
             if faults.get(one.component, "affected") == "affected":
                 faults[one.component] = word
-    return stack_html.boxes(report.components, [one for one in report.contracts if one.kind != TECHNIQUE], faults)
+    return stack_html.boxes(report.components, [one for one in report.contracts if one.kind != parts.TECHNIQUE], faults)
 
 
 def _list(items: Iterator[str]) -> str:
-    inside = "".join(tag("li", item) for item in items)
-    return tag("div", tag("ul", inside, "plain"), "card") if inside else ""
+    inside = bullets(items, "plain")
+    return tag("div", inside, "card") if inside else ""
 
 
 def _candidate(one: tuple[str, str, tuple[str, ...], Decide]) -> str:
@@ -145,7 +128,9 @@ def _candidate(one: tuple[str, str, tuple[str, ...], Decide]) -> str:
 
 
 def _python(one: EnvironmentVerdict) -> str:
-    works = "; ".join(f"{name} {WORKS[answer]}" for name, answer in one.works.items()) or "nothing that uses a GPU"
+    works = (
+        "; ".join(f"{name} {parts.WORKS[answer]}" for name, answer in one.works.items()) or "nothing that uses a GPU"
+    )
     said = f"({one.kind}, version {one.version or 'unknown'}): {works}"
     return f"{tag('code', safe(one.python))} {safe(said)}"
 
@@ -153,3 +138,108 @@ def _python(one: EnvironmentVerdict) -> str:
 def _unseen(one: Unseen) -> str:
     help_ = f". To see it: {one.enable_by}" if one.enable_by else ""
     return safe(f"{one.what}: {one.why}{help_}")
+
+
+COLOURS = {
+    Health.BROKEN: "bad",
+    Health.DEGRADED: "warn",
+    Health.UNKNOWN: "ask",
+    Health.HEALTHY: "ok",
+    Health.NO_GPU: "none",
+}
+WIDTH, HEIGHT, ROOM = 720, 44, 8
+RACK = "rack"
+MOST_CELLS = 40_000  # nodes of the map
+
+
+def render_fleet(report: FleetReport) -> str:
+    """Return the page; it is one file and loads nothing."""
+    sections = [
+        tag("h1", f"{report.nodes} nodes"),
+        tag("p", safe(", ".join(f"{count} {status}" for status, count in report.status.items()))),
+        section("Causes", _fleet_table(("Nodes", "Verdict", "Causes", "What", "Kind", "Which"), _causes(report))),
+        section("Figures", "".join(_strip(one) for one in report.figures)),
+        section("Drift", _fleet_table(("Component", "Fact", "Usual", "Found", "On"), _drift(report))),
+        section("Missing", _fleet_table(("Node", "Why"), ((one.node, one.why) for one in report.missing))),
+        section("Map", _map(report)),
+    ]
+    return document("gpustack fleet", "\n".join(filter(None, sections)), "report", "fleet")
+
+
+def _fleet_table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    made = "".join(tag("tr", "".join(tag("td", safe(one)) for one in row)) for row in rows)
+    if not made:
+        return ""
+    head = tag("tr", "".join(f'<th scope="col">{safe(one)}</th>' for one in heads))
+    return tag("div", tag("table", tag("thead", head) + tag("tbody", made)), "wide")
+
+
+def _causes(report: FleetReport) -> Iterator[tuple[object, ...]]:
+    for one in report.classes:
+        titles = [
+            told.title for told in one.findings if told.caused_by is None and told.severity is not Severity.UNKNOWN
+        ]
+        yield one.count, one.status.value, ", ".join(one.root_causes), "; ".join(titles), one.kind, fold(one.nodes)
+
+
+def _drift(report: FleetReport) -> Iterator[tuple[object, ...]]:
+    for one in report.drift:
+        for odd in one.odd:
+            copies = f" {', '.join(one.instances)}" if one.instances else ""
+            yield f"{one.component}{copies}", one.fact, one.usual or "none", odd.value or "none", fold(odd.nodes)
+
+
+def _strip(one: Figures) -> str:
+    """Return a figure as a strip from its least to its greatest value, with the median and who is below."""
+    low, high = one.least, max(one.greatest, one.least * 1.0001)
+
+    def at(value: float) -> float:
+        return round(ROOM + (WIDTH - 2 * ROOM) * (value - low) / (high - low), 1)
+
+    marks = "".join(
+        f'<line class="{"bad" if found.verdict is Low.LOW else "warn"}" x1="{at(found.value)}" x2="{at(found.value)}" '
+        f'y1="6" y2="26"><title>{safe(f"{found.node} {found.value:.4g} {one.unit}")}</title></line>'
+        for found in one.outliers
+        if low <= found.value <= high
+    )
+    middle = at(one.median)
+    drawn = (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{safe(_words(one))}">'
+        f'<line class="axis" x1="{ROOM}" x2="{WIDTH - ROOM}" y1="16" y2="16"/>'
+        f'<line class="median" x1="{middle}" x2="{middle}" y1="4" y2="28"/>{marks}'
+        f'<text x="{ROOM}" y="42">{low:.4g} {safe(one.unit)}</text>'
+        f'<text x="{WIDTH - ROOM}" y="42" text-anchor="end">{high:.4g} {safe(one.unit)}</text></svg>'
+    )
+    found = [_below(one, low) for low in one.outliers]
+    return tag("div", tag("h3", safe(_words(one))) + drawn + bullets(map(safe, found)), "figure")
+
+
+def _below(one: Figures, low: Outlier) -> str:
+    gpus = f" GPU {' and '.join(map(str, low.gpus))}" if low.gpus else ""
+    return f"{low.node}{gpus}: {low.value:.4g} {one.unit}, {low.ratio:.1%} of the {low.of}, {low.verdict.value}"
+
+
+def _words(one: Figures) -> str:
+    return f"{one.id}: median {one.median:.4g} {one.unit}, {one.gpus} GPUs, {one.kind}, driver {one.branch}"
+
+
+def _map(report: FleetReport) -> str:
+    """Return a square for each node, by the rack that its labels name."""
+    verdicts = {name: COLOURS[one.status] for one in report.classes for name in one.nodes}
+    verdicts |= {one.node: "missing" for one in report.missing}
+    if len(verdicts) > MOST_CELLS:
+        return ""
+    racks: dict[str, list[str]] = {}
+    for name in sorted(verdicts):
+        racks.setdefault(report.labels.get(name, {}).get(RACK, ""), []).append(name)
+    return "".join(
+        tag(
+            "div",
+            (tag("h3", safe(rack)) if rack else "")
+            + "".join(
+                f'<i class="{verdicts[name]}" title="{safe(f"{name}: {verdicts[name]}")}"></i>' for name in names
+            ),
+            "rack",
+        )
+        for rack, names in sorted(racks.items())
+    )

@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpustack.model.report import Severity
+from gpustack.report import parts
 from gpustack.report.page import clean
-from gpustack.report.parts import (
-    NOTHING,
-    WEIGHS,
-    Outcome,
-    Told,
-    contracts,
-    diagnosis,
-    headline,
-    means,
-    measured,
-    of_policy,
-    of_result,
-    ordered,
-    policy,
-)
 from gpustack.report.summary import sentences
 
 if TYPE_CHECKING:
@@ -33,7 +19,11 @@ if TYPE_CHECKING:
     from gpustack.report.parts import Reported
     from gpustack.report.summary import Family
 
-WEIGHT = {Outcome.ERROR: Severity.ERROR, Outcome.WARNING: Severity.WARNING, Outcome.SKIPPED: Severity.UNKNOWN}
+WEIGHT = {
+    parts.Outcome.ERROR: Severity.ERROR,
+    parts.Outcome.WARNING: Severity.WARNING,
+    parts.Outcome.SKIPPED: Severity.UNKNOWN,
+}
 SECONDS = 19  # letters of a time down to its seconds: the schema knows no more
 
 
@@ -43,14 +33,14 @@ class Case:
 
     room: str
     name: str
-    outcome: Outcome
+    outcome: parts.Outcome
     title: str = ""
     kind: str = ""
     lines: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
-def render(reported: Reported, told: Told = NOTHING) -> str:
+def render(reported: Reported, told: parts.Told = parts.NOTHING) -> str:
     """Return the XML; what stands below the threshold of failing is a test that passed and has something to say."""
     suites = {name: cases for name, cases in _suites(reported).items() if cases}
     root = ET.Element("testsuites")
@@ -62,10 +52,10 @@ def render(reported: Reported, told: Told = NOTHING) -> str:
 
 
 def _suites(reported: Reported) -> Mapping[str, Sequence[Case]]:
-    report, bench = diagnosis(reported), measured(reported)
+    report, bench = parts.diagnosis(reported), parts.measured(reported)
     of_bench = list(_bench(bench)) if bench else []
     shown = {line for case in of_bench for line in case.lines[:1]}
-    families = [held for held in ordered(reported) if held[0].key not in shown]
+    families = [held for held in parts.ordered(reported) if held[0].key not in shown]
     return {
         "gpustack.policy": list(_policy(reported)),
         "gpustack.findings": list(map(_finding, families)),
@@ -75,11 +65,13 @@ def _suites(reported: Reported) -> Mapping[str, Sequence[Case]]:
 
 
 def _policy(reported: Reported) -> Iterator[Case]:
-    for row in policy(reported):
+    for row in parts.policy(reported):
         said = f"{row.rule}: wanted {row.wanted}; found {row.found}"
         place = (f"The policy asks for it in {row.place}.",) if row.place else ()
-        lines = (*place, *filter(None, (means(row),)))
-        yield Case(room="policy", name=row.rule, outcome=of_policy(row), title=said, kind=row.whose.value, lines=lines)
+        lines = (*place, *filter(None, (parts.means(row),)))
+        yield Case(
+            room="policy", name=row.rule, outcome=parts.of_policy(row), title=said, kind=row.whose.value, lines=lines
+        )
 
 
 def _finding(family: Family) -> Case:
@@ -87,7 +79,7 @@ def _finding(family: Family) -> Case:
     return Case(
         room=f"{head.layer.value}.{head.component}",
         name=head.key,
-        outcome=WEIGHS[head.severity],
+        outcome=parts.WEIGHS[head.severity],
         title=head.title,
         kind=head.id,
         lines=(head.key, *sentences(head, follow)),
@@ -95,7 +87,7 @@ def _finding(family: Family) -> Case:
 
 
 def _contracts(report: Report) -> Iterator[Case]:
-    for edge, outcome in contracts(report):
+    for edge, outcome in parts.contracts(report):
         beside = f" in {edge.environment}" if edge.environment else ""
         said = f"{edge.from_} needs of {edge.to}: {edge.needs}; found {edge.found}"
         row = (f"Rule: {edge.row.text} ({edge.row.source}, checked {edge.row.checked})",) if edge.row else ()
@@ -105,7 +97,7 @@ def _contracts(report: Report) -> Iterator[Case]:
 
 def _bench(bench: BenchReport) -> Iterator[Case]:
     for result in bench.results:
-        outcome, finding = of_result(result, bench.findings)
+        outcome, finding = parts.of_result(result, bench.findings)
         yield Case(
             room="bench",
             name=f"{result.id}{result.place()}",
@@ -125,16 +117,16 @@ def _figure(result: Result) -> str:
     return f"{result.id}: {result.value:.4g}{limit} {result.unit}{part}"
 
 
-def _suite(root: ET.Element, name: str, cases: Sequence[Case], reported: Reported, told: Told) -> ET.Element:
+def _suite(root: ET.Element, name: str, cases: Sequence[Case], reported: Reported, told: parts.Told) -> ET.Element:
     """Add a suite with its cases; two cases of one name are told apart by a number."""
-    report = diagnosis(reported)
+    report = parts.diagnosis(reported)
     suite = ET.SubElement(root, "testsuite", name=name)
     if report and report.host.hostname:
         suite.set("hostname", clean(report.host.hostname))
     if reported.taken:
         suite.set("timestamp", clean(reported.taken)[:SECONDS])
     properties = ET.SubElement(suite, "properties")
-    tool, (word, said) = reported.tool, headline(reported)
+    tool, (word, said) = reported.tool, parts.headline(reported)
     for key, value in (("verdict", word), ("why", said), ("tool", f"{tool.name} {tool.version}")):
         ET.SubElement(properties, "property", name=key, value=clean(value))
     times: Counter[tuple[str, str]] = Counter()
@@ -144,7 +136,7 @@ def _suite(root: ET.Element, name: str, cases: Sequence[Case], reported: Reporte
     return suite
 
 
-def _case(suite: ET.Element, case: Case, times: Counter[tuple[str, str]], told: Told) -> str:
+def _case(suite: ET.Element, case: Case, times: Counter[tuple[str, str]], told: parts.Told) -> str:
     """Add a case; give the tag of what came of it, or nothing where it passed."""
     place = f"gpustack.{clean(case.room)}", clean(case.name)
     times[place] += 1
@@ -155,15 +147,15 @@ def _case(suite: ET.Element, case: Case, times: Counter[tuple[str, str]], told: 
         failure = ET.SubElement(made, "failure", message=clean(case.title), type=clean(case.kind))
         failure.text = "\n".join(lines or [clean(case.title)])
         return "failure"
-    if case.outcome is Outcome.SKIPPED:
+    if case.outcome is parts.Outcome.SKIPPED:
         ET.SubElement(made, "skipped", message=clean(case.title))
-    word = "" if case.outcome is Outcome.OK else f"{case.outcome.value}: "
+    word = "" if case.outcome is parts.Outcome.OK else f"{case.outcome.value}: "
     ET.SubElement(made, "system-out").text = "\n".join([f"{word}{clean(case.title)}", *lines])
-    return "skipped" if case.outcome is Outcome.SKIPPED else ""
+    return "skipped" if case.outcome is parts.Outcome.SKIPPED else ""
 
 
 def _took(reported: Reported) -> float:
-    bench = measured(reported)
+    bench = parts.measured(reported)
     return _number(reported.seconds) + (_number(bench.seconds) if bench and bench is not reported else 0.0)
 
 

@@ -14,23 +14,8 @@ from typing import TYPE_CHECKING
 from gpustack.model.bench import Mark
 from gpustack.model.policy import CheckReport
 from gpustack.model.report import Confidence, Health, Severity
+from gpustack.report import parts
 from gpustack.report.page import clean
-from gpustack.report.parts import (
-    NOTHING,
-    Told,
-    chosen,
-    diagnosis,
-    headline,
-    likely,
-    likely_heading,
-    measured,
-    ordered,
-    policy,
-    remarks,
-    standing,
-    where,
-    works,
-)
 from gpustack.report.summary import entries, few, grouped, heading, one_line, paragraphs, reasons
 
 if TYPE_CHECKING:
@@ -129,21 +114,21 @@ def _held(match: re.Match[str]) -> str:
     return f"{first}\\" if first.isdecimal() else f"\\{first}"
 
 
-def render(reported: Reported, told: Told = NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
+def render(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa: ARG001 - all forms are called alike
     """Return the Markdown."""
     return "\n\n".join(filter(None, _parts(reported))) + "\n"
 
 
 def _parts(reported: Reported) -> Iterator[str]:
-    report, bench = diagnosis(reported), measured(reported)
-    word, said = headline(reported)
-    shown = [f"## {SIGN[standing(reported).value]} gpustack: {safe(word)}", f"**{safe(said)}**"]
+    report, bench = parts.diagnosis(reported), parts.measured(reported)
+    word, said = parts.headline(reported)
+    shown = [f"## {SIGN[parts.standing(reported).value]} gpustack: {safe(word)}", f"**{safe(said)}**"]
     if report:
         shown += _machine(report)
-    if rows := policy(reported):
+    if rows := parts.policy(reported):
         cells = [[_kept(row), safe(row.rule), safe(row.wanted), safe(row.found)] for row in rows]
         shown += ["### Policy", table(["", "rule", "wanted", "found"], cells)]
-    groups = grouped(ordered(reported))
+    groups = grouped(parts.ordered(reported))
     full = [one for one in groups if one[0].severity in AT_FAULT][:MOST_CAUSES] or [
         one for one in groups if one[0].severity is Severity.UNKNOWN
     ][:1]
@@ -170,23 +155,25 @@ def _machine(report: Report) -> Iterator[str]:
     """Yield what works, and the one paragraph that the maintainers of another project need."""
     if isinstance(report, CheckReport):
         yield f"Verdict of the doctor: {safe(report.verdict.status.value)}."
-    answers = works(chosen(report))
-    if answers and answers != headline(report)[1]:
+    answers = parts.works(parts.chosen(report))
+    if answers and answers != parts.headline(report)[1]:
         yield f"{line(answers)}."
     first = next((one for one in report.findings if one.key in report.verdict.root_keys[:1]), None)
     versions = few((entry.head for one in report.components if one.id in NAMED for entry in entries(one)), len(NAMED))
     where_ = f"the {first.layer.value} layer ({first.component})" if first else ""
     fault = f"The fault is in {where_}; the finding is {first.key}, {first.confidence.value}." if first else ""
-    paragraph = " ".join(filter(None, (fault, f"Versions: {versions}." if versions else "", f"{where(report.host)}.")))
+    paragraph = " ".join(
+        filter(None, (fault, f"Versions: {versions}." if versions else "", f"{parts.where(report.host)}."))
+    )
     yield f"For maintainers: {safe(paragraph)}"
 
 
 def _candidates(report: Report) -> Iterator[str]:
     """Yield the likely causes, the first with what speaks for it and what decides."""
-    told = likely(report)
+    told = parts.likely(report)
     if told and report.verdict.status is Health.UNKNOWN:
         what, place, speaking, decide = told[0]
-        yield f"### {likely_heading(report)}"
+        yield f"### {parts.likely_heading(report)}"
         yield f"1. **{safe(what)}** ({safe(place)})"
         yield from map(line, (*speaking, f"To decide: {decide.text}"))
         yield block(map(one_line, decide.commands))
@@ -242,7 +229,7 @@ def _list(above: str, items: Iterator[str]) -> str:
 
 def _bench(bench: BenchReport) -> Iterator[str]:
     known = {device.index for device in bench.devices}
-    yield from map(line, remarks(bench))
+    yield from map(line, parts.remarks(bench))
     for device in bench.devices:
         yield f"### GPU {device.index}: {safe(_card(device))}"
         yield _table([one for one in bench.results if one.device == device.index])

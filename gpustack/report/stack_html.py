@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Component, Layer, Status
 from gpustack.model.report import Confidence, Contract, Kept, Severity
-from gpustack.report.page import document, safe, tag
+from gpustack.report.page import bullets, document, safe, table, tag
 from gpustack.report.parts import of_policy
 from gpustack.report.stack_text import DOWNWARD
 from gpustack.report.summary import alike, entries, heading, one_line, paragraphs, worth
@@ -103,11 +103,11 @@ def _system(one: Component, fault: str | None) -> str:
 
 def _needs(edges: Sequence[Contract]) -> str:
     told = Counter((edge.status, f"{edge.from_} → {edge.to}: needs {edge.needs}; found {edge.found}") for edge in edges)
-    items = [
-        tag("li", f"{tag('b', status.value, KEPT[status])} {safe(said)}{f' ({times} times)' if times > 1 else ''}")
+    items = (
+        f"{tag('b', status.value, KEPT[status])} {safe(said)}{f' ({times} times)' if times > 1 else ''}"
         for (status, said), times in told.items()
-    ]
-    return tag("ul", "".join(items), "needs") if items else ""
+    )
+    return bullets(items, "needs")
 
 
 def blocks(families: Sequence[Family]) -> str:
@@ -158,16 +158,14 @@ def fixed(fix: Fix) -> str:
 
 
 def _listed(above: str, findings: Iterable[Finding]) -> str:
-    items = [tag("li", f"{safe(one.title)} {tag('code', safe(one.key), 'soft')}") for one in findings]
-    return tag("h4", above) + tag("ul", "".join(items), "follow") if items else ""
+    items = bullets((f"{safe(one.title)} {tag('code', safe(one.key), 'soft')}" for one in findings), "follow")
+    return tag("h4", above) + items if items else ""
 
 
 def held(rows: Sequence[Held]) -> str:
     """Return the rules of the policy as a table, those not kept first."""
-    names = ("", "rule", "wanted", "found")
-    head = tag("thead", tag("tr", "".join(tag("th", name) for name in names)))
     ordered = sorted(rows, key=lambda row: (row.ok is not False, row.ok is not None))
-    return tag("table", head + tag("tbody", "".join(tag("tr", "".join(_cells(row))) for row in ordered)), "rows")
+    return table(("outcome", "rule", "wanted", "found"), map(_cells, ordered))
 
 
 def _cells(row: Held) -> Iterator[str]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Health, Report, Severity
-from gpustack.report.finding_text import MARK, WORD, block, commands, fix, title
-from gpustack.report.lines import Line, indent, renderer, write
+from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, title, write
 from gpustack.report.parts import cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
 from gpustack.report.summary import (

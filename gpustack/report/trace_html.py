@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
 from gpustack.report import stack_html, trace_charts, trace_picture
-from gpustack.report.page import document, safe, tag
-from gpustack.report.trace_words import (
-    BOUND,
-    STATES,
-    TERMS,
-    bounds,
-    cached,
-    duration,
-    extent,
-    figure,
-    ground,
-    headline,
-    intensity,
-    link,
-    model,
-    percent,
-    rate,
-    shape,
-    share,
-    state,
-    units,
-    waves,
-    whole,
-)
+from gpustack.report import trace_words as words
+from gpustack.report.page import bullets, document, safe, section, table, tag
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Step, Trace
@@ -45,7 +23,7 @@ WORDS = {State.DONE: "done", State.FAILED: "failed", State.SKIPPED: "trace", Sta
 def render(trace: Trace) -> str:
     """Return the page."""
     return document(
-        f"gpustack trace: {headline(trace)}",
+        f"gpustack trace: {words.headline(trace)}",
         "\n".join(filter(None, _parts(trace))),
         "finding",
         "report",
@@ -57,23 +35,18 @@ def render(trace: Trace) -> str:
 
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
-    yield _section("The way through the machine", trace_picture.picture(trace))
-    yield _section("The seven steps", _steps(trace))
-    yield _section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
-    yield _section("Under the roofline", trace_charts.roofline(trace))
+    yield section("The way through the machine", trace_picture.picture(trace))
+    yield section("The seven steps", _steps(trace))
+    yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
+    yield section("Under the roofline", trace_charts.roofline(trace))
     yield _folded("Layers, in the order in which they run", _layers(trace))
     yield _folded("Kernels", _kernels(trace))
     yield _folded("Compared", _compared(trace))
     yield _folded("CPU or GPU", _crossover(trace))
     yield _folded("From the script down to the kernel", _chain(trace))
-    words = ", ".join(TERMS)
-    yield tag("p", safe(f"gpustack explain WORD says what a word means: {words}."), "soft about")
+    more = ", ".join(words.TERMS)
+    yield tag("p", safe(f"gpustack explain WORD says what a word means: {more}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
-
-
-def _section(heading: str, inside: str) -> str:
-    """Return a part of the page with its heading, or nothing where nothing is in it."""
-    return tag("section", tag("h2", heading) + inside) if inside else ""
 
 
 def _folded(heading: str, inside: str) -> str:
@@ -82,8 +55,12 @@ def _folded(heading: str, inside: str) -> str:
 
 
 def _head(trace: Trace) -> str:
-    came, said = state(trace), headline(trace)
-    about = (model(trace), ground(trace), f"stopped early: {trace.interrupted}" if trace.interrupted else "")
+    came, said = words.state(trace), words.headline(trace)
+    about = (
+        words.model(trace),
+        words.ground(trace),
+        f"stopped early: {trace.interrupted}" if trace.interrupted else "",
+    )
     inside = tag("span", WORDS[came], "badge") + tag("h1", safe(f"{said[:1].upper()}{said[1:]}"))
     inside += "".join(tag("p", safe(line), "soft") for line in about if line)
     if trace.stop:
@@ -94,14 +71,14 @@ def _head(trace: Trace) -> str:
 
 
 def _steps(trace: Trace) -> str:
-    every = whole(trace)
+    every = words.whole(trace)
     items = "".join(tag("li", _step(step, every), f"tone-{TONES[step.status]}") for step in trace.steps)
     return tag("div", tag("ol", items, "steps"), "card")
 
 
 def _step(step: Step, every: float | None) -> str:
-    part = share(step.seconds, every)
-    told = duration(step.seconds) if step.seconds is not None else STATES[step.status][1]
+    part = words.share(step.seconds, every)
+    told = words.duration(step.seconds) if step.seconds is not None else words.STATES[step.status][1]
     full = min(max(part or 0.0, 0.0), 1.0)
     cells = [
         tag("b", str(step.number)),
@@ -110,31 +87,30 @@ def _step(step: Step, every: float | None) -> str:
         if part is None
         else f'<span class="meter"><i style="width:{100 * full:.1f}%"></i></span>',
         tag("span", safe(told), "num"),
-        tag("span", safe(percent(part)), "num part"),
+        tag("span", safe(words.percent(part)), "num part"),
     ]
-    said = [*map(figure, step.figures), *step.why, *map(link, step.libraries)]
-    below = tag("ul", "".join(tag("li", safe(one)) for one in said), "said") if said else ""
-    return tag("div", "".join(cells), "step") + below
+    said = [*map(words.figure, step.figures), *step.why, *map(words.link, step.libraries)]
+    return tag("div", "".join(cells), "step") + bullets(map(safe, said), "said")
 
 
 def _layers(trace: Trace) -> str:
     rows = []
     for one in trace.layers:
-        reached, part = rate(one, trace)
+        reached, part = words.rate(one, trace)
         rows.append(
             (
                 one.name,
-                shape(one.shape_in),
-                shape(one.shape_out),
-                duration(one.seconds),
-                intensity(one, trace),
+                words.shape(one.shape_in),
+                words.shape(one.shape_out),
+                words.duration(one.seconds),
+                words.intensity(one, trace),
                 reached,
                 part,
-                BOUND[one.bound] if one.bound else "",
+                words.BOUND[one.bound] if one.bound else "",
             )
         )
-    note = tag("p", "More than 100%: tensors so small stay in a cache.", "soft about") if cached(trace) else ""
-    told = bounds(trace)
+    note = tag("p", "More than 100%: tensors so small stay in a cache.", "soft about") if words.cached(trace) else ""
+    told = words.bounds(trace)
     meant = tag("p", safe(f"{told[:1].upper()}{told[1:]}."), "soft about") if told else ""
     return _table(LAYER, rows) + meant + note
 
@@ -143,15 +119,15 @@ def _kernels(trace: Trace) -> str:
     rows = [
         (
             one.name,
-            extent(one.grid),
-            extent(one.block),
+            words.extent(one.grid),
+            words.extent(one.block),
             _or_unknown(one.warps),
             _or_unknown(one.registers),
             _or_unknown(None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)),
-            percent(one.occupancy) or "?",
-            waves(one),
-            units(one),
-            duration(one.seconds),
+            words.percent(one.occupancy) or "?",
+            words.waves(one),
+            words.units(one),
+            words.duration(one.seconds),
         )
         for one in trace.kernels
     ]
@@ -188,7 +164,7 @@ def _pair(named: str, *both: tuple[str, float]) -> str:
             tag("b", "")
             + tag("span", safe(name))
             + f'<span class="meter"><i style="width:{100 * seconds / most:.1f}%"></i></span>'
-            + tag("span", safe(duration(seconds)), "num")
+            + tag("span", safe(words.duration(seconds)), "num")
             + tag("span", "", "num part"),
             "step tone-good",
         )
@@ -206,7 +182,7 @@ def _crossover(trace: Trace) -> str:
     rows = [
         (
             str(one.batch),
-            *map(duration, (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)),
+            *map(words.duration, (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)),
         )
         for one in found.points
     ]
@@ -214,18 +190,16 @@ def _crossover(trace: Trace) -> str:
 
 
 def _chain(trace: Trace) -> str:
-    rows = [
-        tag("dt", safe(one.layer.value)) + tag("dd", safe(link(one)), "bad" if one.missing else "")
+    rows = "".join(
+        tag("dt", safe(one.layer.value)) + tag("dd", safe(words.link(one)), "bad" if one.missing else "")
         for one in trace.chain
-    ]
-    return tag("div", tag("dl", "".join(rows), "facts"), "card") if rows else ""
+    )
+    return tag("div", tag("dl", rows, "facts"), "card") if rows else ""
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under their names; on a phone each cell says what it is."""
-    head = tag("thead", tag("tr", "".join(tag("th", safe(name)) for name in names)))
-    made = "".join(tag("tr", "".join(_cells(names, row))) for row in rows)
-    return tag("div", tag("table", head + tag("tbody", made), "rows"), "card wide-rows") if made else ""
+    return tag("div", table(names, (_cells(names, row) for row in rows)), "card wide-rows") if rows else ""
 
 
 def _cells(names: Sequence[str], row: Sequence[str]) -> Iterator[str]:

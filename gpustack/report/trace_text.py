@@ -8,34 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gpustack.model.trace import State
-from gpustack.report.finding_text import block
-from gpustack.report.lines import Line, indent, renderer, write
-from gpustack.report.trace_words import (
-    BOUND,
-    GROUNDS,
-    STATES,
-    TERMS,
-    amount,
-    bounds,
-    cached,
-    duration,
-    extent,
-    figure,
-    ground,
-    headline,
-    intensity,
-    limit,
-    link,
-    model,
-    percent,
-    rate,
-    share,
-    state,
-    three,
-    units,
-    waves,
-    whole,
-)
+from gpustack.report import trace_words as words
+from gpustack.report.lines import Line, block, indent, renderer, write
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Figure, KernelLaunch, Step, Stop, TensorLayer, Trace
@@ -58,26 +32,26 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
     beside = {one.name: one.seconds for one in trace.cpu_layers}
     if trace.layers:
         yield from _table(LAYER, LAYER_COLUMNS, [_layer(one, trace) for one in trace.layers], page)
-    if said := bounds(trace):
+    if said := words.bounds(trace):
         yield Line(lead=Text("- "), body=write(page, said))
-    if cached(trace):
+    if words.cached(trace):
         yield Line(lead=Text("- "), body=write(page, "more than 100%: tensors so small stay in a cache"))
     if beside and page.verbose:
         for one in trace.layers:
             if one.seconds and (cpu := beside.get(one.name)):
-                said = f"{one.name}: {duration(cpu)} on the CPU, {three(cpu / one.seconds)} times as long"
+                said = f"{one.name}: {words.duration(cpu)} on the CPU, {words.three(cpu / one.seconds)} times as long"
                 yield Line(lead=Text("- "), body=write(page, said))
 
 
 def _layer(one: TensorLayer, trace: Trace) -> tuple[str, ...]:
-    reached, part = rate(one, trace)
+    reached, part = words.rate(one, trace)
     return (
         one.name,
-        duration(one.seconds),
-        intensity(one, trace),
+        words.duration(one.seconds),
+        words.intensity(one, trace),
         reached,
         part,
-        BOUND[one.bound] if one.bound else "",
+        words.BOUND[one.bound] if one.bound else "",
     )
 
 
@@ -104,13 +78,13 @@ def _kernel(one: KernelLaunch) -> tuple[str, ...]:
     shared = None if one.shared_static is None else one.shared_static + (one.shared_dynamic or 0)
     return (
         one.name,
-        extent(one.grid),
-        extent(one.block),
+        words.extent(one.grid),
+        words.extent(one.block),
         "?" if one.registers is None else str(one.registers),
         "?" if shared is None else str(shared),
-        percent(one.occupancy) or "?",
-        waves(one),
-        units(one),
+        words.percent(one.occupancy) or "?",
+        words.waves(one),
+        words.units(one),
     )
 
 
@@ -123,7 +97,7 @@ def batches(points: Sequence[BatchTime], page: Page) -> Iterator[Line]:
 def _batch(one: BatchTime) -> tuple[str, ...]:
     gain = one.cpu_seconds / one.gpu_seconds if one.cpu_seconds and one.gpu_seconds else None
     times = (one.cpu_seconds, one.gpu_seconds, one.kernel_seconds, one.transfer_seconds)
-    return (str(one.batch), *map(duration, times), "" if gain is None else f"{three(gain)} times")
+    return (str(one.batch), *map(words.duration, times), "" if gain is None else f"{words.three(gain)} times")
 
 
 def _table(names: Sequence[str], columns: Sequence[int], rows: Sequence[tuple[str, ...]], page: Page) -> Iterator[Line]:
@@ -178,36 +152,36 @@ def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]
 
 
 def _head(trace: Trace, page: Page) -> Iterator[Line]:
-    came = state(trace)
-    mark, _, style = STATES[came]
-    said = headline(trace)
+    came = words.state(trace)
+    mark, _, style = words.STATES[came]
+    said = words.headline(trace)
     yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
     early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
-    for told in filter(None, (model(trace), ground(trace), early)):
+    for told in filter(None, (words.model(trace), words.ground(trace), early)):
         yield from indent(2, (Line(body=write(page, told)),))
 
 
 def _steps(trace: Trace, page: Page) -> Iterator[Line]:
-    every = whole(trace)
+    every = words.whole(trace)
     for step in trace.steps:
         yield _step(step, every, page)
         yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _said(step, page)))
     if every is not None:
-        yield Line(body=write(page, f"the seven steps together: {duration(every)}"))
+        yield Line(body=write(page, f"the seven steps together: {words.duration(every)}"))
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:
     """Return one step: its mark, number and name, its time, and its part of the whole as a bar."""
-    mark, word, style = STATES[step.status]
+    mark, word, style = words.STATES[step.status]
     lead = write(page, (f"{page.mark(mark)} ", style), (f"{step.number} ", "head"))
-    part = share(step.seconds, every)
-    told = duration(step.seconds) if step.seconds is not None else word if _tells(step) else "; ".join(step.why)
+    part = words.share(step.seconds, every)
+    told = words.duration(step.seconds) if step.seconds is not None else word if _tells(step) else "; ".join(step.why)
     if page.narrow or step.seconds is None:
         return Line(lead=lead, body=write(page, (step.name, "head"), f": {told}"))
     full = round(min(max(part or 0.0, 0.0), 1.0) * BAR_COLUMNS)
     bar = (page.mark("full") * full, style), (page.mark("rest") * (BAR_COLUMNS - full), "dim")
     name = (f"{step.name:<{NAME_COLUMNS}}", "head")
-    return Line(lead=lead, body=write(page, name, f"{told:>{TIME_COLUMNS}} ", *bar, f" {percent(part):>5}"))
+    return Line(lead=lead, body=write(page, name, f"{told:>{TIME_COLUMNS}} ", *bar, f" {words.percent(part):>5}"))
 
 
 def _tells(step: Step) -> bool:
@@ -218,10 +192,10 @@ def _tells(step: Step) -> bool:
 def _said(step: Step, page: Page) -> Iterator[str]:
     """Yield the figures of a step, with -v how each was measured, what there is to say of it, and its libraries."""
     for held in step.figures:
-        yield f"{figure(held)} ({held.note})" if page.verbose and held.note else figure(held)
+        yield f"{words.figure(held)} ({held.note})" if page.verbose and held.note else words.figure(held)
     yield from step.why if _tells(step) else ()
     for one in step.libraries:
-        yield link(one)
+        yield words.link(one)
 
 
 def _stop(stop: Stop, page: Page) -> Iterator[Line]:
@@ -240,14 +214,16 @@ def _compared(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield eager beside graph, serial beside overlapped, and how right the answer is."""
     told = list[str]()
     if (one := trace.launching) is not None:
+        eager, graph = map(words.duration, (one.eager_seconds, one.graph_seconds))
         told.append(
-            f"{one.kernels} kernels started one by one (eager): {duration(one.eager_seconds)}; as one CUDA graph: "
-            f"{duration(one.graph_seconds)}, {one.gain:.2f} times as fast"
+            f"{one.kernels} kernels started one by one (eager): {eager}; as one CUDA graph: {graph}, "
+            f"{one.gain:.2f} times as fast"
         )
     if (both := trace.overlap) is not None:
+        serial, at_once = map(words.duration, (both.serial_seconds, both.overlapped_seconds))
         told.append(
-            f"copies and kernels one after the other: {duration(both.serial_seconds)}; at once, in {both.chunks} "
-            f"chunks over {both.streams} streams: {duration(both.overlapped_seconds)}, {both.gain:.2f} times as fast"
+            f"copies and kernels one after the other: {serial}; at once, in {both.chunks} chunks over {both.streams} "
+            f"streams: {at_once}, {both.gain:.2f} times as fast"
         )
         told += [both.note] if both.note else []
     for check in trace.checks:
@@ -270,25 +246,27 @@ def _chain(trace: Trace, page: Page) -> Iterator[Line]:
     for one in trace.chain:
         lead = write(page, (f"{one.layer.value:<14}", "dim"))
         style = "error" if one.missing else "plain"
-        yield Line(lead=lead, body=write(page, (link(one), style)), hang=Text("  ") if page.narrow else None)
+        yield Line(lead=lead, body=write(page, (words.link(one), style)), hang=Text("  ") if page.narrow else None)
 
 
 def _from(one: Figure) -> str:
     """Say where a ceiling is from, and what was measured beside it."""
     if one.ceiling is None:
         return one.note or "measured"
-    return f"{one.ceiling_from or 'computed'}; measured {three(one.value)}"
+    return f"{one.ceiling_from or 'computed'}; measured {words.three(one.value)}"
 
 
 def _foot(trace: Trace, page: Page) -> Iterator[Line]:
     ceilings = [one for one in (trace.link_ceiling, trace.memory_ceiling, trace.compute_ceiling) if one]
-    told = [f"{one.name} {amount(limit(one) or 0.0, one.unit)} ({_from(one)})" for one in ceilings]
+    told = [f"{one.name} {words.amount(words.limit(one) or 0.0, one.unit)} ({_from(one)})" for one in ceilings]
     yield Line()
     if told:
         yield Line(body=write(page, (f"Limits: {'; '.join(told)}.", "dim")))
-    took = f"gpustack {trace.tool.version}, {GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
-    words = f"gpustack explain WORD says what a word means: {', '.join(TERMS)}."
-    yield Line(body=write(page, (f"{took} {words}", "dim")))
+    took = (
+        f"gpustack {trace.tool.version}, {words.GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
+    )
+    more = f"gpustack explain WORD says what a word means: {', '.join(words.TERMS)}."
+    yield Line(body=write(page, (f"{took} {more}", "dim")))
 
 
 render = renderer(lines)

@@ -12,26 +12,11 @@ import math
 from dataclasses import dataclass, replace
 
 from gpustack.model.trace import Bound, Subject, TensorLayer
+from gpustack.trace import ops
 from gpustack.trace.models import WIDTH, Model
-from gpustack.trace.ops import (
-    Activation,
-    Bias,
-    Conv2d,
-    Gemm,
-    HeadGemm,
-    LayerNorm,
-    Op,
-    Pool,
-    Residual,
-    Softmax,
-    kind,
-    outs,
-    sources,
-    weights,
-)
 
 TAPS = 9  # of a convolution 3 x 3
-ACTIVATIONS = {Activation.NONE: 0, Activation.RELU: 1, Activation.GELU: 8}
+ACTIVATIONS = {ops.Activation.NONE: 0, ops.Activation.RELU: 1, ops.Activation.GELU: 8}
 LAYERNORM, SOFTMAX = 8, 6
 USUAL_LAUNCH = 2.5e-6  # seconds, where nothing tells what a launch costs
 
@@ -45,37 +30,37 @@ class Roof:
     launch_seconds: float = 0.0
 
 
-def flops(op: Op, model: Model) -> float:
+def flops(op: ops.Op, model: Model) -> float:
     """Return the operations of one layer."""
-    size = math.prod(model.shape(outs(op)[0]))
-    if isinstance(op, Gemm):
+    size = math.prod(model.shape(ops.outs(op)[0]))
+    if isinstance(op, ops.Gemm):
         return 2.0 * size * model.shape(op.weight)[1]
-    if isinstance(op, HeadGemm):
+    if isinstance(op, ops.HeadGemm):
         return 2.0 * size * model.shape(op.left)[-1]
-    if isinstance(op, Conv2d):
+    if isinstance(op, ops.Conv2d):
         return 2.0 * size * TAPS * model.shape(op.source)[-1]
     return float(_each(op, size, model))
 
 
-def _each(op: Op, size: int, model: Model) -> int:
-    if isinstance(op, Bias):
+def _each(op: ops.Op, size: int, model: Model) -> int:
+    if isinstance(op, ops.Bias):
         return size * (1 + ACTIVATIONS[op.activation])
-    if isinstance(op, Pool):
+    if isinstance(op, ops.Pool):
         return math.prod(model.shape(op.source))
-    counts = {LayerNorm: LAYERNORM, Softmax: SOFTMAX, Residual: 1}
+    counts = {ops.LayerNorm: LAYERNORM, ops.Softmax: SOFTMAX, ops.Residual: 1}
     return size * counts.get(type(op), 0)
 
 
-def layer(op: Op, model: Model, width: int | None = None) -> TensorLayer:
+def layer(op: ops.Op, model: Model, width: int | None = None) -> TensorLayer:
     """Return a layer with its operations and bytes, not timed yet; ``width`` is that of a number, else the model's."""
     wide = width or model.width
-    read = sum(math.prod(model.shape(name)) for name in (*sources(op), *weights(op)))
-    written = sum(math.prod(model.shape(name)) for name in outs(op))
+    read = sum(math.prod(model.shape(name)) for name in (*ops.sources(op), *ops.weights(op)))
+    written = sum(math.prod(model.shape(name)) for name in ops.outs(op))
     return TensorLayer(
         name=op.name,
-        op=kind(op),
-        shape_in=model.shape(sources(op)[0]),
-        shape_out=model.shape(outs(op)[0]),
+        op=ops.kind(op),
+        shape_in=model.shape(ops.sources(op)[0]),
+        shape_out=model.shape(ops.outs(op)[0]),
         flops=flops(op, model),
         bytes_read=read * wide,
         bytes_written=written * wide,

@@ -16,7 +16,7 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Health, Severity
 from gpustack.model.trace import Ground, State, Step, Stop, Trace
 from gpustack.model.trace_figures import Check
-from gpustack.trace.steps import NAMES, needing
+from gpustack.trace.steps import NAMES, left_out, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,18 +220,14 @@ def _summary(where: Stop | None, health: Health) -> str:
 
 def _recorded_step(number: int, where: Stop | None, health: Health) -> Step:
     if where is None and health is Health.NO_GPU:
-        return needing(number) if number not in {1, 5, 6} else _left(number, WITHOUT)
+        return needing(number) if number not in {1, 5, 6} else left_out(number, WITHOUT)
     if where is None:
-        return _left(number, UNTOLD if health is Health.UNKNOWN else "nothing is known against it")
+        return left_out(number, UNTOLD if health is Health.UNKNOWN else "nothing is known against it")
     if number == where.step:
         status = State.FAILED if where.fails else State.SKIPPED
         return Step(number=number, name=NAMES[number], status=status, why=(where.says, where.why))
     late = where.fails and number > where.step
-    return _left(number, "not reached" if late else "nothing is known against it")
-
-
-def _left(number: int, why: str) -> Step:
-    return Step(number=number, name=NAMES[number], status=State.SKIPPED, why=(why,))
+    return left_out(number, "not reached" if late else "nothing is known against it")
 
 
 def refused(
@@ -242,12 +238,14 @@ def refused(
     where = stop(report)
     if where is None:
         finding = step_failed(number, words, component=component, layer=Layer.FRAMEWORK)
-        why = "no rule knows these words"
-        return _stop(number, finding.id, words, why, f"gpustack explain {shlex.quote(words[:MOST])}"), (finding,)
-    keys = set(report.verdict.root_keys)
-    roots = tuple(one for one in report.findings if one.key in keys)
+        halt = Stop(
+            step=number,
+            name=NAMES[number],
+            finding=finding.id,
+            says=words,
+            why="no rule knows these words",
+            explain=f"gpustack explain {shlex.quote(words[:MOST])}",
+        )
+        return halt, (finding,)
+    roots = tuple(one for one in report.findings if one.key in report.verdict.root_keys)
     return replace(where, step=number, name=NAMES[number], why=f"{component} said: {words}", fails=True), roots
-
-
-def _stop(number: int, finding: str, says: str, why: str, explain: str) -> Stop:
-    return Stop(step=number, name=NAMES[number], finding=finding, says=says, why=why, explain=explain)

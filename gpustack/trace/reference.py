@@ -9,26 +9,9 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.errors import NothingSeenError
+from gpustack.trace import ops
 from gpustack.trace.counting import TAPS, total
 from gpustack.trace.models import Model, build
-from gpustack.trace.ops import (
-    Activation,
-    Bias,
-    Conv2d,
-    Gemm,
-    HeadGemm,
-    LayerNorm,
-    MergeHeads,
-    Op,
-    Pool,
-    Pooling,
-    Residual,
-    Softmax,
-    SplitHeads,
-    made,
-    outs,
-    sources,
-)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -56,7 +39,7 @@ def numpy() -> ModuleType:
 def load(model: Model) -> dict[str, Array]:
     """Return the weights and the input of a model by name, as float32 numbers rounded to its precision."""
     numpy()
-    return {one.name: made(model, one) for one in (*model.weights, model.input)}
+    return {one.name: ops.made(model, one) for one in (*model.weights, model.input)}
 
 
 def sample(model: Model, budget: float = BUDGET) -> tuple[int, ...]:
@@ -80,7 +63,7 @@ def truth(model: Model, values: Mapping[str, Array], items: tuple[int, ...]) -> 
     given = {**values, model.input.name: part(values[model.input.name], model, items)}
     answer: Array = numpy().zeros(0)
     for op, result, _ in forward(some, given, "float64"):
-        answer = result[outs(op)[-1]]
+        answer = result[ops.outs(op)[-1]]
     return answer
 
 
@@ -89,12 +72,12 @@ def forward(
     values: Mapping[str, Array],
     kind: str = "float32",
     clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[tuple[Op, Mapping[str, Array], float]]:
+) -> Iterator[tuple[ops.Op, Mapping[str, Array], float]]:
     """Run the model layer by layer; give each layer with what it wrote and the seconds that it took.
 
     Tensors that no later layer reads are let go. In float64 each weight is widened for its layer alone.
     """
-    left = {name: place for place, op in enumerate(model.ops) for name in sources(op)}
+    left = {name: place for place, op in enumerate(model.ops) for name in ops.sources(op)}
     held: dict[str, Array] = {model.input.name: values[model.input.name].astype(kind)}
     weights = _Widened(values, kind)
     for place, op in enumerate(model.ops):
@@ -119,30 +102,30 @@ class _Widened:
 
 
 @singledispatch
-def compute(op: Op, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+def compute(op: ops.Op, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
     """Return what a layer writes, by name."""
     raise NotImplementedError
 
 
-@compute.register(Gemm)
-def _(op: Gemm, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.Gemm)
+def _(op: ops.Gemm, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
     return {op.out: held[op.source] @ weights[op.weight].T}
 
 
-@compute.register(Bias)
-def _(op: Bias, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.Bias)
+def _(op: ops.Bias, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
     np = numpy()
     out = held[op.source] + weights[op.bias]
-    if op.activation is Activation.RELU:
+    if op.activation is ops.Activation.RELU:
         np.maximum(out, 0, out=out)
-    elif op.activation is Activation.GELU:
+    elif op.activation is ops.Activation.GELU:
         root, cubic = GELU
         out *= 0.5 * (1 + np.tanh(root * (out + cubic * out * out * out)))
     return {op.out: out}
 
 
-@compute.register(Conv2d)
-def _(op: Conv2d, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.Conv2d)
+def _(op: ops.Conv2d, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
     np = numpy()
     source, weight = held[op.source], weights[op.weight]
     images, high, wide, deep = source.shape
@@ -157,17 +140,17 @@ def _(op: Conv2d, held: Mapping[str, Array], weights: _Widened) -> dict[str, Arr
     return {op.out: out}
 
 
-@compute.register(Pool)
-def _(op: Pool, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.Pool)
+def _(op: ops.Pool, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     source = held[op.source]
-    if op.how is Pooling.MEAN:
+    if op.how is ops.Pooling.MEAN:
         return {op.out: source.mean(axis=(1, 2))}
     images, high, wide, deep = source.shape
     return {op.out: source.reshape(images, high // 2, 2, wide // 2, 2, deep).max(axis=(2, 4))}
 
 
-@compute.register(LayerNorm)
-def _(op: LayerNorm, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.LayerNorm)
+def _(op: ops.LayerNorm, held: Mapping[str, Array], weights: _Widened) -> dict[str, Array]:
     np = numpy()
     source = held[op.source]
     centred = source - source.mean(axis=-1, keepdims=True)
@@ -175,8 +158,8 @@ def _(op: LayerNorm, held: Mapping[str, Array], weights: _Widened) -> dict[str, 
     return {op.out: centred / spread * weights[op.gamma] + weights[op.beta]}
 
 
-@compute.register(SplitHeads)
-def _(op: SplitHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.SplitHeads)
+def _(op: ops.SplitHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     np = numpy()
     source = held[op.source]
     split = source.reshape(-1, op.sequence, 3, op.heads, source.shape[1] // 3 // op.heads).transpose(2, 0, 3, 1, 4)
@@ -184,13 +167,13 @@ def _(op: SplitHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str
     return {op.q: q, op.k: k, op.v: np.ascontiguousarray(v.transpose(0, 2, 1))}
 
 
-@compute.register(HeadGemm)
-def _(op: HeadGemm, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.HeadGemm)
+def _(op: ops.HeadGemm, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     return {op.out: held[op.left] @ held[op.right].transpose(0, 2, 1)}
 
 
-@compute.register(Softmax)
-def _(op: Softmax, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.Softmax)
+def _(op: ops.Softmax, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     np = numpy()
     scaled = held[op.source] * held[op.source].dtype.type(op.scale)
     if op.causal:
@@ -202,14 +185,14 @@ def _(op: Softmax, held: Mapping[str, Array], _weights: _Widened) -> dict[str, A
     return {op.out: scaled}
 
 
-@compute.register(MergeHeads)
-def _(op: MergeHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.MergeHeads)
+def _(op: ops.MergeHeads, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     source = held[op.source]
     every, sequence, depth = source.shape
     split = source.reshape(every // op.heads, op.heads, sequence, depth).transpose(0, 2, 1, 3)
     return {op.out: split.reshape(-1, op.heads * depth)}
 
 
-@compute.register(Residual)
-def _(op: Residual, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
+@compute.register(ops.Residual)
+def _(op: ops.Residual, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     return {op.out: held[op.left] + held[op.right]}

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from gpustack.model.trace import Figure, Moment, State, Step
+from gpustack import __version__
+from gpustack.bench.results import MALFORMED
+from gpustack.model.report import Tool
+from gpustack.model.trace import Figure, KernelLaunch, Moment, State, Step, Trace
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from gpustack.bench.child import Outlet
-    from gpustack.model.trace import Loaded
+    from gpustack.bench.listening import Ear, Line
+    from gpustack.matrix import Matrix
+    from gpustack.model.trace import Ground, Loaded, Subject
+    from gpustack.model.trace_figures import Launching
     from gpustack.trace.models import Model
 
 NAMES = {
@@ -172,3 +179,81 @@ class Telling:
     def say(self, what: str, **more: object) -> None:
         """Say something else."""
         self.outlet.say("measured", {"what": what, **more})
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """What a child said so far. The time of the whole pass, ``wall``, is by our ``clock``, not by the child's."""
+
+    clock: Callable[[], float]
+    asked: Asked
+    matrix: Matrix
+    model: Model
+    at: int = 1
+    steps: dict[int, Step] = field(default_factory=dict)
+    kernels: list[KernelLaunch] = field(default_factory=list)
+    timeline: list[Moment] = field(default_factory=list)
+    launching: Launching | None = None
+    begun: float | None = None
+    wall: float | None = None
+    interrupted: str | None = None
+
+    def hear(self, ear: Ear, progress: Progress) -> None:
+        """Listen to the child until it ends; what was known at Ctrl-C is kept."""
+        try:
+            lines = ear.lines()
+            self.opens(lines)
+            self._listen(lines, progress)
+        except KeyboardInterrupt:
+            self.interrupted = "Ctrl-C"
+        finally:
+            ear.close()
+
+    def _listen(self, lines: Iterator[Line], progress: Progress) -> None:
+        for line in lines:
+            if line.kind == "at" and line.what in NAMES:
+                self.begins(int(line.what))
+                progress.step(self.at, NAMES[self.at])
+            elif line.kind == "died":
+                self.died(str(line.what))
+            elif line.kind in {"measured", "failed"} and isinstance(line.what, dict):
+                try:
+                    self.take(line.kind, line.what)
+                except MALFORMED as error:
+                    self.died(f"said what is no line of ours: {type(error).__name__}: {error}")
+                    return
+
+    def opens(self, lines: Iterator[Line]) -> None:
+        """Take what comes before the first step, where something does."""
+
+    def begins(self, number: int) -> None:
+        """Take that a step begins; the first begins the pass."""
+        self.at = number
+        self.begun = self.clock() if self.begun is None else self.begun
+
+    def died(self, how: str) -> None:
+        """Take how the child ended before it was done."""
+        raise NotImplementedError
+
+    def take(self, kind: str, said: Mapping[str, Any]) -> None:
+        """Take one line; raises one of results.MALFORMED where it is not what it must be."""
+        raise NotImplementedError
+
+    def reached(self, number: int) -> Step:
+        """Return a step as far as it was said."""
+        why = f"stopped by {self.interrupted}" if self.interrupted else "not reached"
+        return self.steps.get(number) or left_out(number, why)
+
+    def outline(self, ground: Ground, subject: Subject, seconds: float) -> Trace:
+        """Return the part of the trace that is alike for every child."""
+        return Trace(
+            tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
+            ground=ground,
+            subject=subject,
+            steps=(),
+            timeline=tuple(self.timeline),
+            wall_seconds=self.wall,
+            taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(seconds, 3),
+            interrupted=self.interrupted,
+        )

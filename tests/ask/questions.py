@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +15,31 @@ from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
 from gpustack.model.plain import render
+from tests import warm
 
 if TYPE_CHECKING:
+    import subprocess
+
+    from gpustack.ask.why import Judged
     from gpustack.model.matrix_answer import MatrixAnswer
 
 MATRIX = Matrix()
 REPO = Path(__file__).resolve().parent.parent.parent
 
 
+@cache
+def judged(*subjects: str, **given: str) -> Judged:
+    """Give the verdict and its reasons, without the search for what would work instead."""
+    return answering.search(subjects, Given(**given), None, MATRIX, versions=1).at
+
+
+@cache
 def why(*subjects: str, **given: str) -> MatrixAnswer:
     """Give the answer to ``matrix why``."""
     return answering.why(subjects, Given(**given), None, MATRIX)
 
 
+@cache
 def plan(*subjects: str, **given: str) -> MatrixAnswer:
     """Give the answer to ``matrix plan``."""
     return answering.plan(subjects, Given(**given), None, MATRIX)
@@ -36,7 +47,7 @@ def plan(*subjects: str, **given: str) -> MatrixAnswer:
 
 def verdict(*subjects: str, **given: str) -> str:
     """Give the verdict alone."""
-    return why(*subjects, **given).verdict.value
+    return judged(*subjects, **given).verdict.value
 
 
 def written(answer: object, schema: str) -> dict[str, Any]:
@@ -53,12 +64,4 @@ def validate(held: object, schema: str) -> None:
 
 def command(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run ``gpustack matrix`` as its users do."""
-    return subprocess.run(
-        [sys.executable, "-m", "gpustack", "matrix", *arguments],
-        env={**os.environ, **environ},
-        cwd=REPO,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return warm.run(["matrix", *arguments], cwd=REPO, environ={**os.environ, **environ})

@@ -118,8 +118,6 @@ def test_the_doctor_and_the_matrix_never_disagree(stack: Stack) -> None:
         runs = key[:2] in {("gpu", "nvidia-driver"), ("gpu", "nvidia.ko")}  # a GPU that a driver lists, it runs
         if runs or key[2] in BEFORE_INSTALLING or (key[2] == "accelerator" and stack.build.accelerator == "cpu"):
             assert {kept, found.get(key, kept)} != {Kept.OK, Kept.BROKEN}, key
-        elif kept is Kept.LIMITED and key[0] in BESIDE.values():
-            continue  # known to differ for extensions: the doctor's finding calls broken what a question calls limited
         elif kept is Kept.BROKEN or found.get(key) is Kept.BROKEN:
             assert found.get(key) is kept, (stack.subjects, stack.given, key, kept)
     if asked.verdict in WORKS:

@@ -9,12 +9,10 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as some
 
-from gpustack.ask import answering
-from gpustack.ask.given import Given
 from gpustack.ask.pairs import related
 from gpustack.errors import UsageError
 from gpustack.model.matrix_answer import Compatibility
-from tests.ask.questions import MATRIX, command, verdict, why
+from tests.ask.questions import command, judged, verdict, why
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
 # What was asked, the right answer, and the words that its first reason must have.
@@ -98,7 +96,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize(("subjects", "given", "expected", "words"), QUESTIONS, ids=lambda one: str(one)[:60])
 def test_a_gap_is_not_a_tick(subjects: tuple[str, ...], given: dict[str, str], expected: str, words: str) -> None:
-    answer = why(*subjects, **given)
+    answer = judged(*subjects, **given)
     assert answer.verdict.value == expected, [(one.verdict.value, one.text) for one in answer.reasons]
     deciding = [one.text for one in answer.reasons if one.verdict is answer.verdict]
     assert any(words.lower() in text.lower() for text in deciding), deciding
@@ -114,14 +112,13 @@ SUBJECTS = some.sampled_from(
 GIVEN = {"driver": "580.95.05", "gpu": "H100", "python": "3.12", "kernel": "6.8.0-50-generic", "machine": "x86_64"}
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @drawn(
     subjects=some.lists(SUBJECTS, min_size=1, max_size=3, unique_by=lambda one: one.partition("==")[0]),
     names=some.sets(some.sampled_from(sorted(GIVEN)), max_size=4),
 )
 def test_every_related_pair_has_a_contract_where_the_answer_is_yes(subjects: list[str], names: set[str]) -> None:
-    given = Given(**{name: GIVEN[name] for name in names})
-    at = answering.search(subjects, given, None, MATRIX, versions=1).at
+    at = judged(*subjects, **{name: GIVEN[name] for name in names})
     if at.verdict not in {Compatibility.COMPATIBLE, Compatibility.LIMITED}:
         return
     decided = {frozenset({one.from_, one.to}) for one in at.contracts}

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.collect import package_index as asked
-from gpustack.collect.package_index import Index
+from gpustack.collect import updates as asked
 from gpustack.collect.subprocesses import Door
-from gpustack.collect.updates import PARTS, compare
+from gpustack.collect.updates import PARTS, Index, compare
 from gpustack.errors import NothingSeenError
 from tests.ask.questions import MATRIX, command
 from tests.patience import in_time

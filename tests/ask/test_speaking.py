@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, settings
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as some
 
 from gpustack.ask.releases import FIND, candidates
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers
 from gpustack.model.matrix_answer import Compatibility
-from tests.ask.questions import MATRIX, plan, verdict, why
+from tests.ask.questions import MATRIX, judged, plan, verdict, why
 
 WORKS = {Compatibility.COMPATIBLE, Compatibility.LIMITED}
 SUBJECTS = tuple(
@@ -40,15 +40,15 @@ GIVEN = {
 @settings(max_examples=30)
 @drawn(subject=some.sampled_from(SUBJECTS), gpu=some.sampled_from(AMD))
 def test_nothing_of_nvidia_works_with_a_gpu_of_amd(subject: str, gpu: str) -> None:
-    for answer in (why(subject, gpu=gpu), plan(subject, gpu=gpu)):
-        assert answer.verdict not in WORKS
-        if subject.partition("==")[0] in OF_NVIDIA:
-            assert answer.verdict is Compatibility.INCOMPATIBLE
+    answer = judged(subject, gpu=gpu)
+    assert answer.verdict not in WORKS
+    if subject.partition("==")[0] in OF_NVIDIA:
+        assert answer.verdict is Compatibility.INCOMPATIBLE
 
 
 @drawn(arch=some.sampled_from(sorted(MATRIX.architectures)), build=some.sampled_from(amd_intel.torch_builds(MATRIX)))
 def test_no_build_for_rocm_works_with_a_gpu_of_nvidia(arch: object, build: amd_intel.TorchRocmBuild) -> None:
-    assert why(f"torch=={build.torch}+rocm{build.rocm}", gpu=str(arch)).verdict not in WORKS
+    assert verdict(f"torch=={build.torch}+rocm{build.rocm}", gpu=str(arch)) not in {one.value for one in WORKS}
 
 
 @settings(max_examples=30)
@@ -65,16 +65,20 @@ def test_a_branch_as_a_subject_is_the_branch_behind_the_option(branch: drivers.B
 
 @drawn(subject=some.sampled_from(SUBJECTS), names=some.sets(some.sampled_from(sorted(GIVEN)), min_size=1, max_size=4))
 def test_what_works_has_a_reason_for_all_that_was_given(subject: str, names: set[str]) -> None:
-    """A fact that makes no difference to the reasons is one that nothing speaks of."""
+    """A fact that makes no difference to the reasons is one that nothing speaks of.
+
+    Which flavours of its module a driver has, no row says: the two by themselves are answered without the module.
+    """
+    assume(not (subject.startswith("nvidia-driver") and "kernel_module" in names))
     said = {name: GIVEN[name] for name in names}
     try:
-        answer = why(subject, **said)
+        answer = judged(subject, **said)
     except UsageError:
         return
     if answer.verdict not in WORKS:
         return
     for name in names:
-        fewer = why(subject, **{other: text for other, text in said.items() if other != name})
+        fewer = judged(subject, **{other: text for other, text in said.items() if other != name})
         assert {one.text for one in answer.reasons} != {one.text for one in fewer.reasons}, name
 
 
@@ -85,7 +89,7 @@ def test_a_build_for_the_cpu_has_no_use_of_a_gpu_s_things_and_says_so(name: str)
     assert "computes on the CPU" in answer.reasons[0].text
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @drawn(subject=some.sampled_from(SUBJECTS), names=some.sets(some.sampled_from(sorted(GIVEN)), min_size=1, max_size=3))
 def test_plan_says_what_why_says(subject: str, names: set[str]) -> None:
     said = {name: GIVEN[name] for name in names}

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import drivers
 from gpustack.model.matrix_answer import Change, Compatibility
-from tests.ask.questions import MATRIX, verdict, why, written
+from tests.ask.questions import MATRIX, judged, verdict, why, written
 
 WORKS, LIMITED, FAILS, UNKNOWN = (one.value for one in Compatibility)
 TRUTHS = [
@@ -166,7 +166,7 @@ def test_what_goes_with_what(subjects: tuple[str, ...], given: dict[str, str], e
 
 def test_every_reason_against_something_names_its_row_and_source() -> None:
     for subjects, given, expected in TRUTHS:
-        for one in why(*subjects, **given).reasons:
+        for one in judged(*subjects, **given).reasons:
             if expected == FAILS and one.verdict is Compatibility.INCOMPATIBLE and "build" not in one.text:
                 assert one.row is not None, (subjects, given, one.text)
                 assert one.source == one.row.source != ""

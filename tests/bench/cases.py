@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpustack.bench.case import Case
+from gpustack.bench.case import Case, Spread, spread
 from gpustack.bench.ceilings import Ceiling
-from gpustack.bench.spread import Spread, spread
 from gpustack.matrix import Matrix
 from gpustack.model.bench import Clocks, Hop, Link, NvLink, Power, Span, Telemetry
 from gpustack.model.versions import ComputeCapability

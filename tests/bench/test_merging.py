@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from gpustack.bench.case import merged
 from gpustack.bench.siblings import compared
-from gpustack.bench.spread import merged
 from gpustack.model.bench import Clocks, Link, Mark, Power, Result, Telemetry, Temperature
 from tests.bench.cases import at
 from tests.bench.test_ceilings import H200

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.bench import reasons
-from gpustack.bench.case import Case, Weight
+from gpustack.bench.case import Case, Weight, spread
 from gpustack.bench.ceilings import Ceiling
 from gpustack.bench.reasons import RULES, judge, links
-from gpustack.bench.spread import spread
 from gpustack.bench.suite import Part
 from gpustack.model.bench import Clocks, Ecc, Hop, Link, NvLink, Power, Telemetry, Temperature, Throttle
 from tests.bench.cases import WHOLE, at, copy, hops, memory, pair, product

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from gpustack.bench import timing
-from gpustack.bench.spread import settled
+from gpustack.bench.case import settled
 from gpustack.bench.timing import Plan, Train, gather
 
 if TYPE_CHECKING:

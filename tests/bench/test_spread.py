@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.bench.spread import LEAST, drift, interval, quantile, settled, spread
+from gpustack.bench.case import LEAST, drift, interval, quantile, settled, spread
 
 SAMPLES = st.lists(st.floats(min_value=1e-3, max_value=1e6), min_size=1, max_size=200)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.bench.case import spread
 from gpustack.bench.ceilings import Ceiling
 from gpustack.bench.reasons import Verdict, explain, judge
-from gpustack.bench.spread import spread
 from gpustack.model.bench import Clocks, Link, Mark, Power, Telemetry, Temperature, Throttle
 from tests.bench.cases import at, copy, memory, product, steady
 

@@ -15,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 from gpustack import cli
-from gpustack.cli import helping
+from gpustack.cli import terminal
 from tests.cli.test_cli import gpustack
 
 REPO = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def test_the_list_of_commands_cuts_no_sentence() -> None:
     text = " ".join(gpustack("--help").stdout.split())
     assert "..." not in text.replace("[ARGS]...", "")
     for name, command in ROOT.commands.items():  # type: ignore[attr-defined]
-        assert f"{name} {helping.sentence(command.help)}" in text
+        assert f"{name} {terminal.sentence(command.help)}" in text
 
 
 @pytest.mark.parametrize("typed", [["help"], ["-h"], []])
@@ -78,10 +78,10 @@ def test_a_misspelt_name_is_answered_with_the_nearest(typed: list[str], near: st
 @pytest.mark.parametrize(
     ("complete", "begun", "found"),
     [
-        (helping.benchmarks, "hbm.r", ["hbm.read"]),
-        (helping.findings, "driver-too", ["driver-too-old-for-cuda-build", "driver-too-old-for-gpu"]),
-        (helping.systems, "pytor", ["pytorch"]),
-        (helping.words, "pytor", ["pytorch"]),
+        (terminal.benchmarks, "hbm.r", ["hbm.read"]),
+        (terminal.findings, "driver-too", ["driver-too-old-for-cuda-build", "driver-too-old-for-gpu"]),
+        (terminal.systems, "pytor", ["pytorch"]),
+        (terminal.words, "pytor", ["pytorch"]),
     ],
 )
 def test_the_shell_completes_values(complete: object, begun: str, found: list[str]) -> None:
@@ -104,7 +104,7 @@ def test_one_check_alone_is_reported_and_the_others_are_called_unchecked() -> No
 
 def test_all_checks_are_listed_with_what_they_mean() -> None:
     lines = gpustack("doctor", "--list-checks").stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines] == helping.findings()
+    assert [line.partition(":")[0] for line in lines] == terminal.findings()
     assert all(line.endswith(".") for line in lines)
 
 

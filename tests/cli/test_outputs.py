@@ -15,10 +15,11 @@ import typer
 from typer.testing import CliRunner
 
 from gpustack.cli import app
-from gpustack.cli.helping import Command
 from gpustack.cli.options import Outputs, Shape, Shapes
 from gpustack.cli.results import How, Place, deliver, places, summarise
+from gpustack.cli.terminal import Command
 from gpustack.errors import OutputError, UsageError
+from tests import warm
 from tests.report import checks, measurements, reports
 from tests.report.readers import READERS, noted
 
@@ -27,16 +28,8 @@ EXAMPLE = REPO / "examples" / "driver-too-old.json"
 FINDING = "driver-too-old-for-cuda-build"
 
 
-def gpustack(*arguments: str | Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpustack", *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPO), **more},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-    )
+def gpustack(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return warm.run([*map(str, arguments)], cwd=folder, environ=os.environ)
 
 
 def asked(*typed: str) -> list[tuple[str, str | None]]:

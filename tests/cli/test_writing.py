@@ -23,6 +23,7 @@ from gpustack.collect.updates import save
 from gpustack.errors import OutputError
 from gpustack.model import writing
 from gpustack.model.matrix_answer import MatrixUpdate, RowChange
+from tests import warm
 from tests.report import measurements, reports
 
 REPO = Path(__file__).resolve().parents[2]
@@ -47,10 +48,8 @@ COMMANDS = (
 )
 
 
-def gpustack(*arguments: str | Path, at: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    argv = [sys.executable, "-m", "gpustack", *map(str, arguments)]
-    env = {**os.environ, "PYTHONPATH": str(REPO)}
-    return subprocess.run(argv, cwd=at, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=90)
+def gpustack(*arguments: str | Path, at: Path = REPO) -> subprocess.CompletedProcess[str]:
+    return warm.run([*map(str, arguments)], cwd=at, environ=os.environ, timeout=90)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "-".join(map(str, command[:2])))
@@ -58,23 +57,23 @@ def test_on_a_full_disk_every_command_leaves_the_old_file_and_says_so(
     command: tuple[str | Path, ...], full: Path
 ) -> None:
     done = gpustack(*command, full / "old")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.decode() == f"gpustack: {full}/old cannot be written: No space left on device\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"gpustack: {full}/old cannot be written: No space left on device\n"
     assert (full / "old").read_text() == OLD
     assert {path.name for path in full.iterdir()} == {"old", "filler"}
     done = gpustack(*command, full / "new")
     assert done.returncode == 2
     assert {path.name for path in full.iterdir()} == {"old", "filler"}
     done = gpustack(*command, "/dev/full")
-    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-    assert b"/dev/full cannot be written: No space left on device" in done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "/dev/full cannot be written: No space left on device" in done.stderr
 
 
 def test_every_form_is_whole_or_old_on_a_full_disk(full: Path) -> None:
     for form in Shape:
         (full / form.value).symlink_to("old")  # a short link takes no room
     done = gpustack("doctor", "--from", BROKEN, *FORMS, at=full)
-    assert (done.returncode, done.stderr.count(b"No space left on device")) == (2, len(Shape))
+    assert (done.returncode, done.stderr.count("No space left on device")) == (2, len(Shape))
     assert (full / "old").read_text() == OLD
 
 

@@ -18,6 +18,7 @@ from gpustack.model.plain import render
 from gpustack.model.report import Health, Severity
 from tests.build import MATRIX
 from tests.diagnose import test_fixes as fixes
+from tests.diagnose.test_broken import unpaired
 from tests.diagnose.test_rules import unsound
 from tests.recorded import facts_of
 from tests.report import screens
@@ -33,8 +34,8 @@ LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 
 @pytest.mark.parametrize("cause", cases.causes(healthy=False))
 def test_the_true_cause_is_the_first_root_and_names_the_facts_that_decide(cause: str) -> None:
-    wrong = [f"{case.id}: {why}" for case in cases.of(cause) for why in misjudged(case)]
-    assert not wrong, "\n".join(wrong)
+    found = [f"{case.id}: {why}" for case in cases.of(cause) for why in misjudged(case)]
+    assert not found, "\n".join(found)
 
 
 def judged(case: cases.Case) -> Report:
@@ -45,10 +46,15 @@ def judged(case: cases.Case) -> Report:
     return report
 
 
+def wrong(report: Report) -> Iterator[str]:
+    """Yield in what a report falls short of what every report keeps to: its findings, its screen, its requirements."""
+    yield from (*unsound(report), *screens.wrong(report), *map(str, unpaired(report)))
+
+
 def misjudged(case: cases.Case) -> Iterator[str]:
     """Yield what is wrong with the report on a stack that is broken."""
     report = judged(case)
-    yield from (*unsound(report), *screens.wrong(report))
+    yield from wrong(report)
     roots = report.verdict.root_causes
     if case.root_cause not in (roots if case.decidable == "partly" else roots[:1]):
         yield f"the roots are {', '.join(roots) or 'none'}"
@@ -63,14 +69,14 @@ def misjudged(case: cases.Case) -> Iterator[str]:
 
 @pytest.mark.parametrize("cause", cases.causes(healthy=True))
 def test_a_stack_that_is_well_is_not_blamed(cause: str) -> None:
-    wrong = [f"{case.id}: {why}" for case in cases.of(cause) for why in blamed(case)]
-    assert not wrong, "\n".join(wrong)
+    found = [f"{case.id}: {why}" for case in cases.of(cause) for why in blamed(case)]
+    assert not found, "\n".join(found)
 
 
 def blamed(case: cases.Case) -> Iterator[str]:
     """Yield what the report has against a stack that is well."""
     report = judged(case)
-    yield from (*unsound(report), *screens.wrong(report))
+    yield from wrong(report)
     yield from report.verdict.root_causes
     yield from (one.id for one in report.findings if one.severity is Severity.ERROR)
     if report.verdict.status is Health.BROKEN:

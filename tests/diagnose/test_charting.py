@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +13,11 @@ from gpustack.diagnose.stack_map import NOT_ASKED, NOT_TOLD, chart
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.terms import systems
 from gpustack.model.facts import Component, Facts, Host, Layer, Status
+from tests import warm
 from tests.schemas.test_schemas import SNAPSHOT, validator
+
+if TYPE_CHECKING:
+    import subprocess
 
 REPO = Path(__file__).resolve().parents[2]
 MATRIX = Matrix()
@@ -22,14 +26,7 @@ STATUSES = {status.value for status in Status}
 
 
 def gpustack(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpustack", *arguments],
-        cwd=REPO,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-    )
+    return warm.run(arguments, cwd=REPO, environ=os.environ)
 
 
 def test_a_recorded_machine_has_all_ninety_first_and_then_what_else_was_seen() -> None:

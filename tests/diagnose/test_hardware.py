@@ -120,25 +120,25 @@ def test_a_recovery_that_the_driver_asks_for_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mask", "finding"),
+    ("reasons", "finding"),
     [
-        (0x0, None),
-        (0x1, None),
-        (0x2, None),
-        (0x4, None),
-        (0x10, None),
-        (0x100, None),
-        (0x4 | 0x1 | 0x200, None),
-        (0x20, "gpu-overheat"),
-        (0x40, "gpu-overheat"),
-        (0x40 | 0x8 | 0x4, "gpu-overheat"),
-        (0x8, "gpu-hw-slowdown"),
-        (0x80, "gpu-hw-slowdown"),
-        (0x80 | 0x8 | 0x4, "gpu-hw-slowdown"),
+        ("", None),
+        ("gpu_idle", None),
+        ("applications_clocks_setting", None),
+        ("sw_power_cap", None),
+        ("sync_boost", None),
+        ("display_clock_setting", None),
+        ("sw_power_cap gpu_idle 0x200", None),
+        ("sw_thermal_slowdown", "gpu-overheat"),
+        ("hw_thermal_slowdown", "gpu-overheat"),
+        ("hw_thermal_slowdown hw_slowdown sw_power_cap", "gpu-overheat"),
+        ("hw_slowdown", "gpu-hw-slowdown"),
+        ("hw_power_brake_slowdown", "gpu-hw-slowdown"),
+        ("hw_power_brake_slowdown hw_slowdown sw_power_cap", "gpu-hw-slowdown"),
     ],
 )
-def test_why_the_clocks_are_held_back_is_read_as_a_mask(mask: int, finding: str | None) -> None:
-    facts = healthy(seen("gpu", gpu(throttle={"mask": mask, "reasons": []})))
+def test_why_the_clocks_are_held_back_is_read_by_name(reasons: str, finding: str | None) -> None:
+    facts = healthy(seen("gpu", gpu(throttle={"reasons": reasons.split()})))
     assert ids(facts) == ({finding} if finding else set())
     assert report(facts).verdict.status is (Health.DEGRADED if finding else Health.HEALTHY)
 

@@ -30,6 +30,7 @@ from tests.diagnose.faults import (
     uncounted,
 )
 from tests.diagnose.machines import add_ports, eight, facts, part, pci, put, recorded
+from tests.wide import one_of, wide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,9 +59,13 @@ def says(finding: Finding) -> str:
     )
 
 
-@pytest.mark.parametrize("size", MACHINES)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@wide
+@pytest.mark.parametrize(
+    ("fault", "size"),
+    [pytest.param(one, size, id=f"{one.name}-{size}") for one in FAULTS for size in one_of([*MACHINES], one.name)],
+)
 def test_a_planted_fault_is_told_with_its_gpu_and_its_fact(fault: Fault, size: str) -> None:
+    """In CI each on a machine of two GPUs or of eight, on both with GPUSTACK_WIDE=1."""
     said = copy.deepcopy(MACHINES[size])
     last = (8 if size == "eight" else 2) - 1
     fault.plant(said, last)

@@ -128,7 +128,7 @@ def test_no_gpu_is_no_fault_and_needs_a_look_at_the_bus() -> None:
 
 
 def test_roots_are_ordered_by_weight_then_by_layer() -> None:
-    throttled = {"mask": 0x40, "reasons": []}
+    throttled = {"reasons": ["hw_thermal_slowdown"]}
     hot = seen("gpu", {**_gpu_facts(), "throttle": throttled})
     facts = healthy(hot, torch(archs=["sm_75"]), libcuda(visible="0,7"))
     assert roots(facts) == ("arch-not-in-build", "gpu-overheat", "cuda-visible-devices-invalid")

@@ -150,7 +150,7 @@ MACHINES = (
     healthy(seen("packages", PINNED)),
     *(xid(code) for code in (48, 79, 119)),
     *(healthy(libcuda(init=code, path=COMPAT, kind="compat")) for code in (802, 803, 804, 999)),
-    *(healthy(seen("gpu", gpu(throttle={"mask": mask}))) for mask in (0x40, 0x80)),
+    *(healthy(seen("gpu", gpu(throttle={"reasons": [f"hw_{why}_slowdown"]}))) for why in ("thermal", "power_brake")),
     unlisted("0x1b82", "590.48.01", "proprietary"),
     unlisted("0x2b85", "580.95.05", "proprietary"),
     unlisted("0x2684", "580.95.05", "open"),

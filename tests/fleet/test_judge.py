@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.fleet import judging, nodes, store
+from gpustack.fleet import judging, nodes
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import FleetReport, Low
@@ -180,18 +180,18 @@ def test_the_store_knows_who_came_back_and_holds_back_the_sick(
     _, planted = made
     path = tmp_path / "fleet.sqlite"
     for _ in range(2):
-        store.add(path, made[0], whole.report, whole.gathered.seen)
-    lost = store.since(path, "gpu-count-mismatch")
+        nodes.add(path, made[0], whole.report, whole.gathered.seen)
+    lost = nodes.since(path, "gpu-count-mismatch")
     assert {one.node for one in lost} == set(planted["lost"])
     assert all((one.runs, one.of, one.now) == (2, 2, True) for one in lost)
-    held = {one.node: one.why for one in store.gate(path, ()) if one.why}
+    held = {one.node: one.why for one in nodes.gate(path, ()) if one.why}
     assert set(held) == {
         *planted["driver"],
         *planted["lost"],
         *planted["silent"],
         *(name.partition("/")[0] for name in planted["slow"]),
     }
-    [stranger] = store.gate(path, ("login1",))
+    [stranger] = nodes.gate(path, ("login1",))
     assert not stranger.known
 
 

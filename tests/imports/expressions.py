@@ -34,7 +34,7 @@ FROM_ELSEWHERE = {
     ("gpustack/imports/messages.py", "one.said"): "FAMILIES",
     ("gpustack/imports/messages.py", "family.said"): "FAMILIES",
     ("gpustack/model/command.py", "form"): "KINDS",
-    ("gpustack/redaction/assigned.py", "head"): "the forms, which tests/redaction/test_redaction_forms.py measures",
+    ("gpustack/redaction/form.py", "head"): "the forms, which tests/redaction/test_redaction_forms.py measures",
     ("gpustack/redaction/form.py", "pattern"): "the same",
     ("gpustack/matrix/subjects/prose.py", "match"): "the table of prose",
     ("gpustack/matrix/subjects/messages.py", "_PARTS.sub(_part, match)"): "the tables of messages",

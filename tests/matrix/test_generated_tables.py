@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from gpustack import assets
 from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import generated, torch
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.matrix_answer import Compatibility, MatrixAnswer
+from tools.matrix import spot
 from tools.matrix.__main__ import GENERATED, main
 
 if sys.version_info >= (3, 11):
@@ -102,6 +105,12 @@ def test_a_table_has_every_final_release_and_what_its_wheels_require(made: Path)
     assert rows["2.0.0"]["wheels"] == {"any": "any"}
 
 
+def test_the_day_of_the_matrix_follows_its_tables(made: Path) -> None:
+    (made / "meta.toml").write_text('schema = 1\ndate = "2026-11-21"\n')
+    assert run(made, "demo") == 0
+    assert (made / "meta.toml").read_text() == 'schema = 1\ndate = "2026-11-22"\n'
+
+
 def test_ten_rows_that_were_deleted_come_back_byte_for_byte(made: Path) -> None:
     path = made / "generated" / "demo.toml"
     whole = path.read_text("utf-8")
@@ -115,6 +124,31 @@ def test_ten_rows_that_were_deleted_come_back_byte_for_byte(made: Path) -> None:
     assert path.read_text("utf-8") == whole
     assert run(made) == 0
     assert path.read_text("utf-8") == whole
+
+
+def requires(folder: Path) -> dict[str, object]:
+    rows = tomllib.loads((folder / "generated" / "demo.toml").read_text("utf-8"))["releases"]
+    return {row["version"]: row.get("requires") for row in rows if row["wheels"]}
+
+
+def test_a_run_asks_no_more_than_it_may_and_the_next_goes_on(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (made / "generated" / "demo.toml").read_text("utf-8")
+    shutil.rmtree(made / "cache")
+    assert run(made, "demo", "--again", "--most", "1") == 0
+    assert [version for version, held in requires(made).items() if held] == ["2.0.0"]  # the newest first
+    assert "2 whose METADATA was not read" in capsys.readouterr().out
+    assert run(made, "coverage") == 0
+    assert "METADATA of 2 not read" in capsys.readouterr().out
+    shutil.rmtree(made / "cache")
+    assert run(made, "demo", "--most", "3") == 0  # what an older table has is not asked for again
+    assert (made / "generated" / "demo.toml").read_text("utf-8") == whole
+
+
+def test_what_cannot_be_read_of_one_wheel_leaves_the_rest(made: Path) -> None:
+    shutil.rmtree(made / "cache")
+    (made / "index" / "demo" / "demo-1.1.0-cp38-abi3-manylinux_2_28_x86_64.whl").write_bytes(b"no archive")
+    assert run(made, "demo", "--again") == 0
+    assert [version for version, held in requires(made).items() if held is None] == ["1.1.0"]
 
 
 def test_coverage_names_what_is_missing_and_what_was_never_read(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +195,7 @@ def test_the_shipped_tables_are_whole(name: str) -> None:
     assert len(set(versions)) == len(versions)
     assert table["index_seen"] == rows[-1].version
     assert table["distribution"] == name
-    assert all((one.requires is not None) == bool(one.wheels) for one in rows if set(one.wheels) - {"windows"})
+    assert rows[-1].requires is not None or not rows[-1].wheels
 
 
 def test_hand_made_rows_of_torch_say_the_same_as_the_index() -> None:
@@ -205,6 +239,18 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("jax==0.4.30", "cudnn==9.1.0"), {}, WORKS),
         (("jax==0.12.0", "cuda==12.1"), {}, Compatibility.LIMITED),
         (("numba==0.999", "numpy==2.0"), {}, UNKNOWN),
+        (("numba==0.61.0",), {"glibc": "2.12"}, FAILS),
+        (("xformers==0.0.30",), {"glibc": "2.27"}, FAILS),
+        (("xformers==0.0.30",), {"glibc": "2.28"}, WORKS),
+        (("cupy-cuda12x==13.4.0",), {"python": "3.14"}, FAILS),
+        (("cupy-cuda12x==13.4.0",), {"python": "3.13", "machine": "aarch64"}, WORKS),
+        (("bitsandbytes==0.46.0",), {"python": "3.8"}, FAILS),
+        (("bitsandbytes==0.45.5",), {"machine": "aarch64"}, FAILS),
+        (("flash-attn==2.7.3",), {"python": "3.8"}, FAILS),  # a source archive alone, but it says for which Pythons
+        (("flash-attn==2.7.3",), {"python": "3.12"}, WORKS),
+        (("tensorflow==2.16.0",), {"python": "3.12"}, UNKNOWN),  # the index has 2.16.1 and 2.16.2, and no 2.16.0
+        (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
+        (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
     ],
 )
@@ -213,3 +259,26 @@ def test_what_the_index_says_is_what_the_matrix_answers(
 ) -> None:
     answer = why(*texts, **given)
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
+
+
+SPOTS = spot.read(Path(__file__).with_name("spots.csv"))
+
+
+def test_no_claim_drawn_from_the_index_at_random_is_denied() -> None:
+    said = [(one, spot.answered(one, MATRIX)) for one in SPOTS]
+    assert [one for one, verdict in said if spot.wrong(one, verdict)] == []
+    blank = [one for one, verdict in said if verdict is Compatibility.UNKNOWN]
+    assert len(blank) < len(said) // 20, blank
+
+
+def test_a_spot_check_finds_what_a_table_says_wrongly(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for one in assets.MATRIX.glob("*.toml"):
+        (made / one.name).symlink_to(one)
+    assert run(made, "spot", "demo", "--count", "200", "--record", str(made / "spots.csv")) == 0
+    there = {one for one in spot.read(made / "spots.csv") if not one.beside}
+    assert {one.holds for one in there} == {True, False}
+    path = made / "generated" / "demo.toml"
+    path.write_text(path.read_text("utf-8").replace('"3.10"', '"3.12"'), "utf-8")
+    capsys.readouterr()
+    assert run(made, "spot", "demo", "--count", "200") == 1
+    assert "compatible: Claim(asked='demo==1.0.0', platform='linux-" in capsys.readouterr().out

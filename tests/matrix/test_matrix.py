@@ -63,7 +63,8 @@ def test_every_table_becomes_rows_with_a_text_of_their_own(name: str) -> None:
 
 
 def test_the_date_is_that_of_the_youngest_row() -> None:
-    assert max(str(row["checked"]) for name in TABLES for _, row in lines(name)) == MATRIX.date
+    made = [str(MATRIX.table(f"generated/{name}")["checked"]) for name in MATRIX.distributions]
+    assert max([*made, *(str(row["checked"]) for name in TABLES for _, row in lines(name))]) == MATRIX.date
 
 
 def test_no_key_stands_twice() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gpustack.diagnose.rulebook import explain
 from gpustack.matrix.facts import EACH, schema
+from gpustack.matrix.spelling import SPELLED
 from gpustack.matrix.subjects.messages import GROUP, STATUS, Implied, Pattern, patterns
 from gpustack.model.facts import JsonValue, Status
 from gpustack.model.reading import made
@@ -17,21 +18,30 @@ PATTERNS = patterns(MATRIX)
 ROW = {"kind": "x", "has": "x", "match": "x", "says": "x", "source": "x", "checked": "2026-11-22"}
 
 
+def components(row: Pattern, implied: Implied) -> list[str]:
+    """Return the components that a fact may be of: those that the expression lists, where a message names it."""
+    named = GROUP.fullmatch(implied.component)
+    listed = re.search(rf"\(\?P<{named[1]}>([\w|]+)\)", row.match) if named else None
+    return [SPELLED[named[2]](one) for one in listed[1].split("|")] if named and listed else [implied.component]
+
+
 def wrong(row: Pattern, implied: Implied) -> str | None:
     """Return what is wrong with a fact that a row implies: its name, its type, or what it asks to be filled in."""
     captured = {*row.compiled().groupindex, *row.values}
     asked = {
         name
         for text in (implied.copy, implied.path, implied.value)
-        for names in GROUP.findall(str(text))
+        for names, _ in GROUP.findall(str(text))
         for name in names.split("|")
     }
     if not asked <= captured:
         return f"{sorted(asked - captured)} is never captured"
     if implied.path == STATUS:
         return None if implied.value in {one.value for one in Status} else "no status"
-    fact = schema(MATRIX).at(implied.component, *implied.path.replace(EACH, f".{EACH}").split("."))
-    if fact is None:
+    path = implied.path.replace(EACH, f".{EACH}").split(".")
+    found = [schema(MATRIX).at(component, *path) for component in components(row, implied)]
+    fact = found[0]
+    if fact is None or None in found:
         return "no such fact in facts.toml"
     open_ = isinstance(implied.value, str) and GROUP.search(implied.value)
     return None if open_ or fact.kind.holds(implied.value) else f"no {fact.kind.value}"

@@ -13,7 +13,7 @@ from gpustack.diagnose import engine
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass
 from gpustack.model.report import Health, Report, Severity
-from gpustack.policy import FINDINGS, read, suppress
+from gpustack.policy import FINDINGS, evaluate, read
 from gpustack.policy.checking import check
 from gpustack.snapshots.saved import read as read_bench
 from tests.build import PYTHON, healthy, merged, pci, report, seen, torch
@@ -82,9 +82,9 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
 
 
 def test_every_exception_among_findings_is_a_finding_and_is_none_of_its_layer() -> None:
-    assert set(suppress.BY_FINDING) <= set(FINDINGS)
-    assert set(suppress.BY_LAYER) == set(Layer)
-    assert all(len(why) > 20 for _, why in (*suppress.BY_LAYER.values(), *suppress.BY_FINDING.values()))
+    assert set(evaluate.BY_FINDING) <= set(FINDINGS)
+    assert set(evaluate.BY_LAYER) == set(Layer)
+    assert all(len(why) > 20 for _, why in (*evaluate.BY_LAYER.values(), *evaluate.BY_FINDING.values()))
 
 
 def test_a_fault_of_the_host_goes_before_one_of_the_environment() -> None:

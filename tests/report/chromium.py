@@ -68,6 +68,11 @@ class Page:
         """Give the value of an expression in the page."""
         return self("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
 
+    def promised(self, expression: str) -> Any:  # noqa: ANN401 - whatever the page answers
+        """Give what an expression promises as JSON in words."""
+        said = self("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        return json.loads(said["result"]["value"])
+
     def shot(self, width: int, height: int, scale: float = 1.0) -> bytes:
         """Give a PNG of the upper part of the page."""
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}

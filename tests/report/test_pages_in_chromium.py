@@ -25,6 +25,10 @@ PAGES: dict[str, Callable[[], Reported]] = {
     "bench-later": measurements.later,
     "bench-nothing": measurements.nothing,
 }
+# What axe-core finds: the rule, how bad it is, and the first place.
+FOUND = """axe.run(document, {resultTypes: ['violations']}).then(said => JSON.stringify(
+  said.violations.map(one => [one.id, one.impact, one.nodes[0].html])))"""
+ZOOMED = looks.DESK // 2  # what is left of a desk's screen at 200 %
 # The boxes of all words and drawings as [left, top, right, bottom, text], cut where a scrolling command cuts them.
 BOXES = """(() => {
   const boxes = [], add = (rect, said, node) => {
@@ -49,7 +53,7 @@ def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: 
     browser.show(path, width, dark=dark, media=media)
 
 
-@pytest.mark.parametrize("width", [looks.PHONE, looks.DESK])
+@pytest.mark.parametrize("width", [looks.PHONE, ZOOMED, looks.DESK])
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_cut_or_lies_on_something_else(
     browser: chromium.Page, tmp_path: Path, name: str, width: int
@@ -62,6 +66,22 @@ def test_nothing_is_cut_or_lies_on_something_else(
     assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
     assert looks.overlapping(boxes) == []
     assert browser.ask("performance.getEntriesByType('resource').length") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_keeps_people_out(browser: chromium.Page, axe: str, tmp_path: Path, name: str, *, dark: bool) -> None:
+    shown(browser, tmp_path, name, looks.DESK, dark=dark)
+    browser.ask(axe)
+    assert browser.promised(FOUND) == []
+
+
+def test_what_keeps_people_out_would_be_noticed(browser: chromium.Page, axe: str, tmp_path: Path) -> None:
+    shown(browser, tmp_path, "healthy", looks.DESK)
+    browser.ask("document.documentElement.removeAttribute('lang') || 1")
+    browser.ask("document.querySelector('h1').style.color = '#eee'")
+    browser.ask(axe)
+    assert {rule for rule, _, _ in browser.promised(FOUND)} == {"html-has-lang", "color-contrast"}
 
 
 def test_on_a_phone_every_command_is_whole_and_has_a_button_that_copies_it(

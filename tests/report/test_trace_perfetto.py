@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpustack.model.trace import Moment
-from gpustack.report.trace_perfetto import render
+from gpustack.report.trace_charts import perfetto
 from tests.report import traces
 
 OBJECT = {"traceEvents", "displayTimeUnit", "otherData"}
@@ -67,13 +67,13 @@ def nest(events: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("name", traces.ALL)
 def test_every_trace_is_a_file_that_perfetto_reads(name: str) -> None:
-    text = render(traces.ALL[name]())
+    text = perfetto(traces.ALL[name]())
     assert text.isascii()
     read(text)
 
 
 def test_steps_and_moments_are_where_they_were() -> None:
-    events = read(render(traces.gpu()))
+    events = read(perfetto(traces.gpu()))
     steps = [one for one in events if one["thread"] == "the seven steps"]
     assert [one["name"][0] for one in steps] == list("1234567")
     assert (steps[0]["ts"], steps[0]["dur"]) == (0, 52000)
@@ -91,7 +91,7 @@ def test_what_overlaps_gets_a_thread_of_its_own() -> None:
         Moment(track="stream 1", name="within b", begin=1.5, seconds=1.0),
         Moment(track="stream 1", name="after a", begin=2.0, seconds=5.0),
     )
-    events = read(render(replace(traces.broken(), timeline=moments)))
+    events = read(perfetto(replace(traces.broken(), timeline=moments)))
     assert {one["name"]: one["thread"] for one in events} == {
         "a": "stream 1",
         "b": "stream 1 (2)",
@@ -103,12 +103,12 @@ def test_what_overlaps_gets_a_thread_of_its_own() -> None:
 
 def test_moments_of_no_length_and_before_the_beginning_can_still_be_seen() -> None:
     moments = (Moment(track="host", name="flash", begin=-3.0, seconds=0.0),)
-    (one,) = read(render(replace(traces.broken(), timeline=moments)))
+    (one,) = read(perfetto(replace(traces.broken(), timeline=moments)))
     assert (one["ts"], one["dur"]) == (0, 0.001)
 
 
 def test_the_reader_would_notice() -> None:
-    good = json.loads(render(traces.gpu()))
+    good = json.loads(perfetto(traces.gpu()))
     spoilt: list[dict[str, Any]] = []
     for change in ({"dur": -1}, {"ts": "1"}, {"name": None}, {"tid": 99}, {"ph": "Q"}, {"extra": 1}):
         last = {**good["traceEvents"][-1], **change}

@@ -9,8 +9,9 @@ import pytest
 
 from gpustack import snapshots
 from gpustack.errors import InputError
+from gpustack.imports import load_texts
 from gpustack.model.plain import render
-from tests.build import report
+from tests.build import MATRIX, report
 from tests.faults import command
 
 FOLDER = Path(__file__).parents[1] / "snapshots"
@@ -29,6 +30,29 @@ def test_a_released_snapshot_opens_is_judged_and_is_written_as_one_of_today(path
     assert report(facts).verdict.root_causes == ("driver-too-old-for-cuda-build",)
     again = snapshots.read(render(facts))
     assert again == facts
+
+
+# Texts whose fault stands in what their messages imply, and the finding of each.
+BY_MESSAGES = {
+    "ImportError: /x/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: "
+    "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE\n"
+    "(torch 2.6.0+cu124, flash-attn 2.6.3)": "extension-abi-mismatch",
+    "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0) but found runtime version "
+    "(8, 9, 7).": "cudnn-shadowed-by-ld-library-path",
+    "NVRM: API mismatch: the client has the version 550.54.15, but\n"
+    "NVRM: this kernel module has the version 535.129.03.": "driver-library-mismatch",
+}
+
+
+@pytest.mark.parametrize(("text", "finding"), BY_MESSAGES.items(), ids=BY_MESSAGES.values())
+def test_a_snapshot_of_0_1_0_that_holds_messages_without_their_facts_loses_no_finding(text: str, finding: str) -> None:
+    facts = load_texts({"paste": text.encode()}, MATRIX)
+    assert report(facts).verdict.root_causes == (finding,)
+    said = json.loads(render(facts))
+    said["components"] = []
+    for message in said["messages"]:
+        del message["strength"]
+    assert report(snapshots.take(said, "x.json")).verdict.root_causes == (finding,)
 
 
 def test_what_had_another_name_in_an_older_snapshot_has_that_of_the_probes() -> None:

@@ -45,7 +45,7 @@ def test_a_build_without_a_gpu_is_named_as_what_it_is() -> None:
 
 
 def test_inputs_of_a_users_model_are_made_up_within_bounds() -> None:
-    drawn = child("traced_onnx_file").drawn
+    drawn = child("traced_onnxruntime").drawn
     given, assumed = drawn(np, [SimpleNamespace(name="a", type="tensor(float)", shape=["batch", 16])])
     assert (given["a"].shape, assumed) == ((1, 16), ["a: batch taken as 1"])
     for kind, shape, says in (

@@ -1,60 +1,130 @@
 """Write generated tables, ``python -m tools.matrix [TABLE...]``, or say what they cover, ``… coverage``.
 
-``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched.
+``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… spot [NAME...]``
+draws claims from the index at random and says to which of them the matrix answers wrongly. ``… bundle FILE`` packs the
+tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states; ``… page FILE`` writes
+every table as one HTML page.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
-of ``distributions.toml``. The index is the one that pip is set to use.
+of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
+what is missing then is not read, and the next run goes on where this one ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import re
 import sys
-from collections.abc import Mapping
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tools.matrix import coverage, fatbin, index, releases
+from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
+from gpustack.model.matrix_answer import Compatibility
+from tools.matrix import coverage, fatbin, index, page, releases, spot
 
+DATE = re.compile(r'^date = "([-\d]+)"', re.MULTILINE)
 GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
     parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
-    parser.add_argument("tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, or code")
+    parser.add_argument(
+        "tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code, spot, bundle or page"
+    )
     parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
     parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
     parser.add_argument(
         "--date", default=datetime.now(timezone.utc).date().isoformat(), help="the day they are checked"
     )
     parser.add_argument("--cache", type=Path, help="where METADATA that was read is kept")
+    parser.add_argument("--most", type=int, help="how many wheels may be asked for METADATA in this run")
+    parser.add_argument("--again", action="store_true", help="read all METADATA, whatever the tables have of it")
+    parser.add_argument("--seed", type=int, default=0, help="of the claims that spot draws")
+    parser.add_argument("--count", type=int, default=30, help="how many questions spot draws of each distribution")
+    parser.add_argument("--record", type=Path, help="where spot keeps its claims for the tests")
     given = parser.parse_args(arguments)
+    if given.tables[:1] in (["bundle"], ["page"]) and len(given.tables) != len(("bundle", "FILE")):
+        parser.error(f"say which file: {given.tables[0]} FILE")
+    if given.tables[:1] == ["bundle"]:
+        return _bundle(Path(given.tables[1]), given.folder, given.date)
+    if given.tables[:1] == ["page"]:
+        Path(given.tables[1]).write_text(page.page(given.folder.parent), "utf-8")
+        return 0
     known = releases.distributions(given.distributions)
-    with index.opened(given.cache) as source:
+    with index.opened(given.cache, given.most) as source:
         if given.tables == ["coverage"]:
             return coverage.main(known, given.folder, source)
         if given.tables[:1] == ["code"]:
             return max(_code(one, source) for one in given.tables[1:])
         there = [one for one in known if (given.folder / f"{one}.toml").exists()]
+        if given.tables[:1] == ["spot"]:
+            return _spot([known[one] for one in given.tables[1:] or there], source, given)
         wanted = list(known) if given.tables == ["all"] else given.tables or there
         strange = [one for one in wanted if one not in known]
         if strange:
             parser.error(f"{strange[0]} is not in {given.distributions.name}")
-        return max([_write(known[one], known, source, given.folder, given.date) for one in wanted], default=0)
+        return max([_write(known[one], known, source, given) for one in wanted], default=0)
 
 
 def _write(
-    one: releases.Distribution, known: Mapping[str, releases.Distribution], source: index.Index, folder: Path, date: str
+    one: releases.Distribution,
+    known: Mapping[str, releases.Distribution],
+    source: index.Index,
+    given: argparse.Namespace,
 ) -> int:
+    path = given.folder / f"{one.name}.toml"
+    before = coverage.rows(path) if path.exists() and not given.again else ()
     try:
-        text = releases.table(one, known, source, date)
+        text = releases.table(one, known, source, given.date, before)
     except index.NotReadError as error:
         print(f"{one.name}: {error}", file=sys.stderr)
         return 1
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{one.name}.toml").write_text(text, "utf-8")
-    print(f"{one.name}: {text.count('{ version = ')} releases")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    meta = given.folder.parent / "meta.toml"
+    if meta.exists():  # the day of the youngest row of all
+        text = meta.read_text("utf-8")
+        meta.write_text(DATE.sub(lambda found: f'date = "{max(found[1], given.date)}"', text), "utf-8")
+    made = coverage.rows(path)
+    print(f"{one.name}: {len(made)} releases, {len(coverage.unread(made))} whose METADATA was not read")
+    return 0
+
+
+def _spot(wanted: Sequence[releases.Distribution], source: index.Index, given: argparse.Namespace) -> int:
+    """Print the claims of the index that the matrix denies, and how many it knows; return 1 where it denies one."""
+    matrix, said = Matrix(given.folder.parent), Counter[str]()
+    claims = [claim for one in wanted for claim in spot.drawn(one, source, given.count, given.seed)]
+    for claim in claims:
+        verdict = spot.answered(claim, matrix)
+        wrong = spot.wrong(claim, verdict)
+        said["wrong" if wrong else "unknown" if verdict is Compatibility.UNKNOWN else "right"] += 1
+        if wrong:
+            print(f"{verdict.value}: {claim}")
+    print(f"{len(claims)} claims: {', '.join(f'{count} {name}' for name, count in said.most_common())}")
+    if given.record:
+        spot.saved(claims, given.record)
+    return int(bool(said["wrong"]))
+
+
+def _bundle(file: Path, folder: Path, date: str) -> int:
+    """Pack the tables, each time to the same bytes."""
+    tables = {path.stem: coverage.table(path) for path in sorted(folder.glob("*.toml"))}
+    members = {name: json.dumps(table).encode() for name, table in tables.items()}
+    pins = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    manifest = json.dumps({"schema": DATA_SCHEMA, "date": date, "files": pins}).encode()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {
+            MANIFEST: manifest,
+            **{f"{one}.json": data for one, data in members.items()},
+        }.items():
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    print(f"{file}: {len(tables)} tables, sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}")
     return 0
 
 

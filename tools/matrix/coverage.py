@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tools.matrix.index import NotReadError
 from tools.matrix.releases import Distribution, listed
@@ -29,20 +29,39 @@ def main(known: Mapping[str, Distribution], folder: Path, index: Index) -> int:
         if not path.exists():
             print(f"{name:30} not read: no table was made of it")
             continue
-        table = tomllib.loads(path.read_text("utf-8"))
-        rows = {row["version"] for row in table["releases"]}
+        found = rows(path)
         try:
             there = listed(one, index)
         except NotReadError as error:
-            print(f"{name:30} {len(rows):4} rows; {error}")
+            print(f"{name:30} {len(found):4} rows; {error}")
             worst = 0.0
             continue
-        missing = [version for version in there if version not in rows]
+        versions = {row["version"] for row in found}
+        missing = [version for version in there if version not in versions]
         share = 1 - len(missing) / len(there) if there else 1.0
         worst, read = min(worst, share), read + 1
-        more = f"; missing: {' '.join(missing)}" if missing else ""
-        print(
-            f"{name:30} {len(rows):4} rows of {len(there):4} releases, {share:6.1%}, up to {table['index_seen']}{more}"
-        )
+        blank = len(unread(found))
+        more = f"; METADATA of {blank} not read" if blank else ""
+        more += f"; missing: {' '.join(missing)}" if missing else ""
+        print(f"{name:30} {len(found):4} rows of {len(there):4} releases, {share:6.1%}, up to {_newest(found)}{more}")
     print(f"{read} of {len(known)} distributions have a table; the least covered has {worst:.1%}")
     return int(worst < LEAST)
+
+
+def table(path: Path) -> Mapping[str, Any]:
+    """Return a table as it is."""
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def rows(path: Path) -> Sequence[Mapping[str, object]]:
+    """Return the releases that a table has."""
+    return tuple(table(path)["releases"])
+
+
+def unread(found: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+    """Return the releases of which there are wheels and nobody read what they require."""
+    return [row for row in found if row["wheels"] and "requires" not in row]
+
+
+def _newest(found: Sequence[Mapping[str, object]]) -> object:
+    return found[-1]["version"] if found else "nothing"

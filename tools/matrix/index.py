@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from pip._internal.exceptions import PipError
 from pip._internal.index.collector import LinkCollector, parse_links
 from pip._internal.models.link import Link
 from pip._internal.network.lazy_wheel import HTTPRangeRequestUnsupported, LazyZipOverHTTP
+from pip._vendor.requests import RequestException
 
 if TYPE_CHECKING:
     from typing import IO
@@ -30,16 +32,20 @@ LARGE = 1 << 24  # the same where a whole library is read
 
 
 class NotReadError(Exception):
-    """A source did not answer, or not in the way that was expected."""
+    """A source did not answer, not in the way that was expected, or was asked often enough for one run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """The first index of pip's settings; nothing is installed, and what was read of a wheel is kept in a folder."""
+    """The first index of pip's settings; nothing is installed, and what was read of a wheel is kept in a folder.
+
+    ``allowed`` is how often it may be asked for METADATA, one wheel after the other.
+    """
 
     session: PipSession
     collector: LinkCollector
     cache: Path
+    allowed: Iterator[int]
 
     def files(self, name: str) -> tuple[Link, ...]:
         """Return all files of a distribution; raises NotReadError where the index does not answer."""
@@ -53,10 +59,18 @@ class Index:
         return tuple(parse_links(page))
 
     def metadata(self, wheel: Link) -> str:
-        """Return the METADATA of a wheel: the index's copy where it has one, else a range of the wheel's bytes."""
+        """Return the METADATA of a wheel: the index's copy where it has one, else a range of the wheel's bytes.
+
+        Raises NotReadError where the index does not give it, or was asked as often as it may be.
+        """
         kept = self.cache / f"{wheel.hash or wheel.filename}.metadata"
         if not kept.exists():
-            text = self._metadata(wheel)
+            if next(self.allowed, None) is None:
+                raise NotReadError(f"{wheel.filename}: the index was asked as often as --most allows")
+            try:
+                text = self._metadata(wheel)
+            except (RequestException, PipError, zipfile.BadZipFile, StopIteration, UnicodeDecodeError) as error:
+                raise NotReadError(f"{wheel.filename}: {error!r}") from error
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(text, "utf-8")
         return kept.read_text("utf-8")
@@ -94,7 +108,7 @@ class Index:
 
 
 @contextmanager
-def opened(cache: Path | None = None) -> Iterator[Index]:
+def opened(cache: Path | None = None, most: int | None = None) -> Iterator[Index]:
     """Yield the index that pip's settings name, with pip's session: its proxies, certificates and credentials."""
     command = cast("RequirementCommand", create_command("download"))
     options, _ = command.parse_args([])
@@ -102,4 +116,5 @@ def opened(cache: Path | None = None) -> Iterator[Index]:
         session = command.get_default_session(options)
         collector = LinkCollector.create(session, options=options, suppress_no_index=True)
         usual = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "gpustack-matrix"
-        yield Index(session=session, collector=collector, cache=cache or usual)
+        allowed = iter(range(sys.maxsize if most is None else most))
+        yield Index(session=session, collector=collector, cache=cache or usual, allowed=allowed)

@@ -2,11 +2,13 @@
 
 How to read the next: run it again; a release counts from the day ``since`` of ``distributions.toml`` on. Pre-releases
 are left out: nothing resolves to them. What a wheel requires is kept where it names something that the matrix knows.
+METADATA does not change: what an older table says of a release is kept, and one in twenty is read again to see it.
 """
 
 from __future__ import annotations
 
 import email.parser
+import hashlib
 import json
 import re
 import sys
@@ -58,7 +60,7 @@ ABOUT = """\
 # releases  python: Requires-Python; wheels: Pythons by platform (3.8+: one wheel for it and every later one, 3.14t:
 #           without the GIL, any: all that python allows); glibc: what all wheels of a platform need; requires: what the
 #           wheel for Linux x86-64 requires of what the matrix knows; on: what that of another platform requires, where
-#           it differs. No requires: there is only a source archive.
+#           it differs. No requires: its METADATA was not read (yet), or there is only a source archive.
 """
 ALSO = frozenset({"numpy", "ml-dtypes", "llvmlite", "transformers", "protobuf", "setuptools", "dpcpp-cpp-rt"})
 
@@ -93,14 +95,42 @@ def distributions(path: Path) -> Mapping[str, Distribution]:
     }
 
 
-def table(one: Distribution, known: Iterable[str], index: Index, date: str) -> str:
-    """Return the file of a distribution; raises NotReadError where the index does not have it."""
-    names = {*known, *ALSO}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Reads what wheels require: of the index, but from ``before``, the rows of an older table, what is not due."""
+
+    index: Index
+    names: frozenset[str]
+    before: Mapping[str, Mapping[str, object]]
+    date: str
+
+    def required(self, version: str, wheels: Sequence[Wheel], platforms: Mapping[str, str]) -> Mapping[str, object]:
+        """Return what the wheels of a release require; nothing of it where it was not read."""
+        row = self.before.get(version, {})
+        kept = {key: row[key] for key in ("requires", "on") if key in row}
+        if kept and row.get("wheels") == platforms and not self._due(version):
+            return kept
+        try:
+            return _required(wheels, self.names, self.index)
+        except NotReadError:
+            return kept
+
+    def _due(self, version: str) -> bool:
+        """Return whether a row is read again: another one in twenty on every day."""
+        return hashlib.sha256(f"{version} {self.date}".encode()).digest()[0] % 20 == 0
+
+
+def table(
+    one: Distribution, known: Iterable[str], index: Index, date: str, before: Iterable[Mapping[str, object]] = ()
+) -> str:
+    """Return the file of a distribution, newest METADATA read first; raises NotReadError where the index lacks it."""
     files = index.files(one.name)
-    releases = _releases(one, files)
+    releases = found(one, files)
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
-    lines = [_line(version, releases[version], names, index) for version in sorted(releases)]
+    rows = {str(row["version"]): row for row in before}
+    reader = Reader(index=index, names=frozenset({*known, *ALSO}), before=rows, date=date)
+    lines = [_line(version, releases[version], reader) for version in sorted(releases, reverse=True)][::-1]
     head = {
         "schema": 1,
         "subjects": [one.component],
@@ -117,17 +147,17 @@ def table(one: Distribution, known: Iterable[str], index: Index, date: str) -> s
 
 def listed(one: Distribution, index: Index) -> tuple[str, ...]:
     """Return the releases that the index has, which a table of it should have."""
-    return tuple(map(str, sorted(_releases(one, index.files(one.name)))))
+    return tuple(map(str, sorted(found(one, index.files(one.name)))))
 
 
-def _releases(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Link]]:
+def found(one: Distribution, files: Sequence[Link]) -> dict[Version, list[Link]]:
     """Return the files of each final release that first appeared in the time that counts."""
-    found: dict[Version, list[Link]] = defaultdict(list)
+    there: dict[Version, list[Link]] = defaultdict(list)
     for file in files:
         version = _version(file.filename)
         if version is not None and not version.is_prerelease:
-            found[version].append(file)
-    return {version: held for version, held in found.items() if _day(held) is None or str(_day(held)) >= one.since}
+            there[version].append(file)
+    return {version: held for version, held in there.items() if _day(held) is None or str(_day(held)) >= one.since}
 
 
 def is_linux_wheel(name: str, version: str) -> bool:
@@ -152,7 +182,7 @@ def _day(files: Iterable[Link]) -> str | None:
     return min((day.date().isoformat() for day in days if day), default=None)
 
 
-def _line(version: Version, files: Sequence[Link], names: Iterable[str], index: Index) -> str:
+def _line(version: Version, files: Sequence[Link], reader: Reader) -> str:
     """Return the row of one release as TOML writes it."""
     wheels = [_wheel(one) for one in sorted(files, key=lambda one: one.filename) if one.filename.endswith(".whl")]
     pythons = _union(one.pythons for one in wheels)
@@ -161,9 +191,10 @@ def _line(version: Version, files: Sequence[Link], names: Iterable[str], index: 
     row |= {"date": day} if day else {}
     span = next((one.requires_python for one in files if one.requires_python), None)
     row |= {"python": _range(span)} if span else {}
-    row["wheels"] = {name: " ".join(sorted(pythons[name], key=_order)) for _, name in PLATFORMS if name in pythons}
+    platforms = {name: " ".join(sorted(pythons[name], key=_order)) for _, name in PLATFORMS if name in pythons}
+    row["wheels"] = platforms
     row |= {"glibc": glibc} if (glibc := _glibc(wheels)) else {}
-    row |= _required(wheels, frozenset(names), index)
+    row |= reader.required(str(version), wheels, platforms)
     if files and all(one.yanked_reason is not None for one in files):
         row["yanked"] = next((one.yanked_reason for one in files if one.yanked_reason), "") or "without a reason"
     return ", ".join(f"{_key(key)} = {_value(value)}" for key, value in row.items())

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpustack.bench.case import CLEARLY, Case, Reason, Weight
+from gpustack.bench.case import CLEARLY, DRIFT, Case, Reason, Weight
 from gpustack.bench.reasons import links
-from gpustack.bench.spread import DRIFT
 from gpustack.model.bench import Advice, Mark
 from gpustack.model.command import sh
 

@@ -98,7 +98,9 @@ def device(message: Message, matrix: Matrix) -> tuple[str, str | None]:
 
 
 def machine(facts: Facts, matrix: Matrix, *before: str) -> str:
-    """Return what is known of the machine in one sentence, after these sentences."""
+    """Return what a text tells of the machine in one sentence, after these; of a probed one a report shows all."""
+    if facts.taken:
+        return " ".join(part for part in before if part)
     parts = [f"driver {r}" if (r := release(facts)) else "", f"kernel {k}" if (k := kernel(facts)) else ""]
     named = [part for part in parts if part] + list(cards(facts, matrix))[:4]
     found = f"Found: {', '.join(named)}." if named else ""

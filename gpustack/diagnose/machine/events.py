@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import at, items, number, text, told
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
-    from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.facts import Facts, JsonValue, Message
 
 
 CLEANUP, STOPPED, SUMMARY = 45, 43, 154
@@ -35,18 +36,30 @@ ASKED = re.compile(r"to (?:0x[0-9a-fA-F]{1,8} )?\(([^)]{1,60})\)")
 class Event:
     """One Xid of a GPU: the driver's own number for what went wrong, with what came of it.
 
+    ``pci`` is None where no line of the kernel's log says which GPU it is, but ``spoken``, what somebody wrote.
     ``count`` is how often it came since the start, ``after`` the events that follow from it, ``asked`` the recovery
     that the driver asked for last.
     """
 
-    pci: str
+    pci: str | None
     code: int
-    words: str
+    words: str = ""
+    spoken: tuple[Message, ...] = ()
     count: int = 1
     after: tuple[tuple[int, int], ...] = ()
     asked: str | None = None
     process: str | None = None
     links: int = 0
+
+    @property
+    def place(self) -> str:
+        """The GPU as a title begins with it."""
+        return f"The GPU at {self.pci}" if self.pci else "A GPU"
+
+    @property
+    def grounds(self) -> tuple[Because, ...]:
+        """The grounds of a finding on it: the event itself, or what was written of it."""
+        return tuple(because_said(one) for one in self.spoken[:4]) or (self.because,)
 
     @property
     def because(self) -> Because:
@@ -80,6 +93,24 @@ def xids(facts: Facts, *codes: int) -> Iterator[Event]:
         fitting = [chain for chain in chains(facts) if chain.pci == pci and chain.codes.keys() & set(codes)]
         if fitting:
             yield _event(fitting, codes, facts)
+
+
+def faults(facts: Facts, *codes: int, spoken: tuple[Message, ...] = ()) -> tuple[Event, ...]:
+    """Return the last event with one of these numbers of each GPU; where the log has none, what was written of one.
+
+    ``spoken`` are messages that mean the first of these numbers without naming it.
+    """
+    logged = {event.pci: event for event in xids(facts, *codes)}
+    named = tuple(one for one in said(facts, "xid-named") if _code(one) in codes)
+    written = (*spoken, *named)
+    if logged or not written:
+        return tuple(logged.values())
+    pci = next((one.values["pci"] for one in written if one.values.get("pci")), None)
+    return (Event(pci=pci, code=next((_code(one) for one in named), codes[0]), spoken=written),)
+
+
+def _code(message: Message) -> int:
+    return int(message.values.get("code") or 0)
 
 
 def faults_of_programs(facts: Facts) -> Iterator[Event]:

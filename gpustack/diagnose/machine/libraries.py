@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.values import copies, items, table, text, texts
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.lacking import LD_LIBRARY_PATH, blamed, newer_cudnn, off_path, path_grounds
+from gpustack.diagnose.machine.messages import grounds
+from gpustack.diagnose.machine.values import because, copies, items, table, text, texts, told, version
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
-from gpustack.model.report import Because, Fix
+from gpustack.model.facts import once
+from gpustack.model.report import Because, Confidence, Fix, Severity
 
 if TYPE_CHECKING:
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.model.facts import Facts, Instance, JsonValue
 
 
-LD_LIBRARY_PATH = "LD_LIBRARY_PATH"
 UP_TO_MINOR, UP_TO_PATCH = 2, 3
 IN_NAME = re.compile(r"\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$", re.ASCII)
 
@@ -54,74 +57,187 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
-    """A framework uses a copy of a library that is not of the version that it was built with; ``own`` is that one."""
+class Library:
+    """One library of CUDA: its file, the component that tells its version, its wheel and its name.
 
-    build: Build
-    library: str
+    ``decisive``: an older one breaks what was built with a newer one, not only here and there.
+    """
+
+    file: str
     component: str
-    one: Used
+    wheel: str
+    name: str
+    decisive: bool = False
+
+
+CUDNN = Library(file="libcudnn", component="cudnn", wheel="nvidia-cudnn", name="cuDNN", decisive=True)
+NCCL = Library(file="libnccl", component="nccl", wheel="nvidia-nccl", name="NCCL", decisive=True)
+OF_CUDA = (
+    Library(file="libcublas", component="cublas", wheel="nvidia-cublas", name="libcublas", decisive=True),
+    Library(file="libcublasLt", component="cublaslt", wheel="nvidia-cublas", name="libcublasLt", decisive=True),
+    Library(file="libcudart", component="cuda-runtime", wheel="nvidia-cuda-runtime", name="libcudart"),
+    Library(file="libnvrtc", component="nvrtc", wheel="nvidia-cuda-nvrtc", name="libnvrtc"),
+    Library(file="libcufft", component="cufft", wheel="nvidia-cufft", name="libcufft"),
+    Library(file="libcurand", component="curand", wheel="nvidia-curand", name="libcurand"),
+    Library(file="libcusolver", component="cusolver", wheel="nvidia-cusolver", name="libcusolver"),
+    Library(file="libcusparse", component="cusparse", wheel="nvidia-cusparse", name="libcusparse"),
+    Library(file="libcupti", component="cupti", wheel="nvidia-cuda-cupti", name="libcupti"),
+)
+# What programs print, or people write, of the copy that was loaded and the one that was built with.
+SAID = ("cudnn-incompatible", "cudnn-loaded-older", "cudnn-outdated-jax", "jax-library-older", "nccl-too-old")
+PROGRAMS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """A program uses a copy of a library that is not of the version that it was built with; ``own`` is that one.
+
+    ``build`` and ``one`` are what was seen of them, ``copy`` what the program said itself. ``foreign``: a copy from
+    elsewhere is found before its own.
+    """
+
+    library: Library
+    who: str
     found: str
     own: str
-    wheel: str | None
+    least: str
+    foreign: bool
+    because: tuple[Because, ...]
+    fix: Fix
+    build: Build | None = None
+    one: Used | None = None
+
+    @property
+    def mark(self) -> str | None:
+        """Its name in findings."""
+        return self.build.mark if self.build else None
 
     @property
     def older(self) -> bool:
-        """Whether the copy is of an older minor release, so that it may lack what the framework calls."""
-        return numbers(self.found)[:UP_TO_MINOR] < numbers(self.own)[:UP_TO_MINOR]
+        """Whether the copy is older than what the program takes, so that it may lack what is called."""
+        least = numbers(self.least)
+        return numbers(self.found)[: len(least)] < least
 
     @property
-    def because(self) -> tuple[Because, Because]:
-        """The grounds: which copy, and which version it should be."""
-        fact = f"pins.{self.wheel}" if self.wheel else f"search.{self.library}"
-        wanted = Because(component=self.build.component, fact=fact, value=self.own, source="metadata")
-        return evidence(self.build, self.library, self.one), wanted
+    def how(self) -> str:
+        """How sure it is that it is loaded, in words."""
+        return self.one.how if self.one else "loads"
 
     @property
-    def fix(self) -> Fix | None:
-        """What to type so that the right copy is found."""
-        verify = fixes.verify_loaded(self.build)
-        if self.one.step == LD_LIBRARY_PATH:
-            folder = self.one.path.rpartition("/")[0]
-            return fixes.off_path([self.one.folder or folder], folder, verify)
-        command = sh(
-            "{python} -m pip install --force-reinstall --no-deps {wanted}",
-            python=self.build.python,
-            wanted=requirement(self.wheel, f"=={self.own}"),
-        )
-        return Fix(text="Reinstall the version that it requires.", commands=(command,), verify=verify)
+    def severity(self) -> Severity:
+        """How much it hurts: what a program refuses, or is decisive and older, breaks; a newer one mostly serves."""
+        if self.build and not self.older:
+            return Severity.INFO
+        breaks = self.build is None or (self.library.decisive and not self.build.ran_on_gpu)
+        return Severity.ERROR if breaks else Severity.WARNING
+
+    @property
+    def confidence(self) -> Confidence:
+        """How sure it is: it was seen or said to be loaded, or merely follows from the loader's order."""
+        return Confidence.CERTAIN if self.one is None or self.one.loaded else Confidence.LIKELY
 
 
-def clash(build: Build, library: str, component: str, wheel: str, facts: Facts) -> Clash | None:
+@once
+def clashes(facts: Facts, *libraries: Library) -> tuple[Clash, ...]:
+    """Return the copies of these libraries that are not their programs' own: as they were seen, else as it was said."""
+    seen = [one for build in builds(facts) for library in libraries if (one := _seen(build, library, facts))]
+    said = [
+        one
+        for library in libraries
+        for copy in copies(facts, library.component)
+        if (one := _said(copy, library, facts))
+    ]
+    return tuple(seen or said)
+
+
+def _seen(build: Build, library: Library, facts: Facts) -> Clash | None:
     """Return how the copy that a framework uses differs from its own: that of its pin, else the next in the order."""
-    one = used(build, library, component, facts)
+    one = used(build, library.file, library.component, facts)
     if one is None:
         return None
-    name = next((pin for pin in sorted(table(build.copy.facts, "pins")) if pin.startswith(wheel)), None)
-    own = own_version(build, one, component, wheel, facts)
-    version = one.version or one.named
-    if not version or not own or not (name or one.step == LD_LIBRARY_PATH):
+    wheel = next((pin for pin in sorted(table(build.copy.facts, "pins")) if pin.startswith(library.wheel)), None)
+    own, version = own_version(build, one, library, facts), one.version or one.named
+    by_path = one.step == LD_LIBRARY_PATH
+    if not version or not own or not (wheel or by_path):
         return None
     found, wanted = numbers(version)[:UP_TO_PATCH], numbers(own)[:UP_TO_PATCH]
     size = min(len(found), len(wanted))
     if not size or found[:size] == wanted[:size]:
         return None
-    return Clash(build=build, library=library, component=component, one=one, found=version, own=own, wheel=name)
+    verify, folder = fixes.verify_loaded(build), one.path.rpartition("/")[0]
+    reinstall = "{python} -m pip install --force-reinstall --no-deps {wanted}"
+    return Clash(
+        library=library,
+        who=build.name,
+        found=version,
+        own=own,
+        least=".".join(map(str, numbers(own)[:UP_TO_MINOR])),
+        foreign=by_path,
+        build=build,
+        one=one,
+        because=(
+            evidence(build, library.file, one),
+            Because(
+                component=build.component,
+                fact=f"pins.{wheel}" if wheel else f"search.{library.file}",
+                value=own,
+                source="metadata",
+            ),
+        ),
+        fix=fixes.off_path([one.folder or folder], folder, verify)
+        if by_path
+        else Fix(
+            text="Reinstall the version that it requires.",
+            commands=(sh(reinstall, python=build.python, wanted=requirement(wheel, f"=={own}")),),
+            verify=verify,
+        ),
+    )
 
 
-def own_version(build: Build, one: Used, component: str, wheel: str, facts: Facts) -> str | None:
+def _said(copy: Instance, library: Library, facts: Facts) -> Clash | None:
+    """Return a copy of which the program that loaded it says with which release it was built."""
+    built, found = text(copy.facts, "built_with"), copy.version
+    if not built or not found:
+        return None
+    by = text(copy.facts, "loaded_by") or next((name for name in ("tensorflow", "jax") if facts.find(name)), None)
+    who = f"{PROGRAMS.get(by, by)} {version(facts, by) or ''}".strip() if by else "The program"
+    held = table(told(facts, "packages"), "distributions")
+    wheel = next((name for name in held if name.startswith(library.wheel)), None)
+    own = text(held, wheel) if wheel else None
+    beside = bool(own and numbers(own) >= numbers(built) and blamed(facts))
+    foreign = by == "pytorch" or beside
+    return Clash(
+        library=library,
+        who=who,
+        found=found,
+        own=(own if beside else None) or built,
+        least=text(copy.facts, "least") or built,
+        foreign=foreign,
+        because=(
+            *grounds(facts, *SAID, most=2),
+            *((because(facts, "packages", "distributions", wheel),) if beside and wheel else ()),
+            *path_grounds(facts),
+        ),
+        fix=off_path(facts, library.name, fixes.DOCTOR_DEEP)
+        if foreign or library is not CUDNN
+        else newer_cudnn(text(copy.facts, "least") or built, facts),
+    )
+
+
+def own_version(build: Build, one: Used, library: Library, facts: Facts) -> str | None:
     """Return the version that the framework would have: that of its pin, else of the next copy in the order."""
-    next_ = (copy_at(path, component, facts) for path in one.passed_over)
-    return pinned(build, wheel) or next((copy.version for copy in next_ if copy and copy.version), None)
+    next_ = (copy_at(path, library.component, facts) for path in one.passed_over)
+    return pinned(build, library.wheel) or next((copy.version for copy in next_ if copy and copy.version), None)
 
 
 def used(build: Build, library: str, component: str, facts: Facts) -> Used | None:
     """Return the copy of a library (libcudnn) that a framework uses; None where nothing says which."""
-    candidates = _candidates(build, library)
+    candidates = _candidates(build, library, facts)
     if not candidates and not table(build.exercise, "loaded"):
         return None
     real = [text(one, "real") or text(one, "path") or "" for one in candidates]
-    seen = [path for path in texts(build.exercise, "loaded", library) if _is_main(path, library)]
+    names = texts(build.exercise, "loaded", library)
+    seen = [path for path in names if path.rpartition("/")[2].startswith(f"{library}.so")]
     path = seen[0] if seen else next(iter(real), None)
     if not path:
         return None
@@ -141,10 +257,10 @@ def copy_at(path: str, component: str, facts: Facts) -> Instance | None:
     return next((copy for copy in copies(facts, component) if path in {copy.path, copy.key}), None)
 
 
-def pinned(build: Build, *names: str) -> str | None:
-    """Return the version that a framework was built and released with, by the requirement on one of these wheels."""
+def pinned(build: Build, wheel: str) -> str | None:
+    """Return the version that a framework was built and released with, by the requirement on this wheel."""
     pins = table(build.copy.facts, "pins")
-    return next((text(pins, pin) for pin in pins if pin.startswith(names)), None)
+    return next((text(pins, pin) for pin in pins if pin.startswith(wheel)), None)
 
 
 def owner(copy: Instance) -> str:
@@ -161,12 +277,24 @@ def evidence(build: Build, library: str, one: Used) -> Because:
     )
 
 
-def _candidates(build: Build, library: str) -> tuple[JsonValue, ...]:
+def _candidates(build: Build, library: str, facts: Facts) -> tuple[JsonValue, ...]:
     """Return what the loader would find for the library's main file, in its order."""
-    search = table(build.copy.facts, "search")
-    names = [name for name in search if name.startswith(f"{library}.so")]
-    return items(search, min(names)) if names else ()
+    return _searched(facts).get((build.component, build.copy.environment, library), ())
 
 
-def _is_main(path: str, library: str) -> bool:
-    return path.rpartition("/")[2].startswith(f"{library}.so")
+@once
+def _searched(facts: Facts) -> dict[tuple[str, str | None, str], tuple[JsonValue, ...]]:
+    """Return what the loader would find for each framework and library; of several names of one file, the first."""
+    return {
+        (build.component, build.copy.environment, name.partition(".so")[0]): items(search, name)
+        for build in builds(facts)
+        for search in (table(build.copy.facts, "search"),)
+        for name in sorted(search, reverse=True)
+        if ".so" in name
+    }
+
+
+def found_by(build: Build, library: str, path: str, facts: Facts) -> tuple[str | None, str | None]:
+    """Return the loader's step that finds a file of a library, and the folder as that step names it."""
+    one = next((one for one in _candidates(build, library, facts) if text(one, "path") == path), None)
+    return text(one, "step"), text(one, "folder")

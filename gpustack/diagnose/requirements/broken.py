@@ -46,20 +46,27 @@ def saying(contract: Contract, findings: Iterable[Finding]) -> Finding | None:
     return min(fitting, key=rank, default=None)
 
 
-def tied(contract: Contract, findings: Sequence[Finding]) -> Contract:
-    """Return a contract with the key of the finding that says that it is broken.
+def tied(contracts: Sequence[Contract], findings: Sequence[Finding]) -> Iterator[Contract]:
+    """Yield contracts, each broken one with the key of the finding that says so.
 
-    One that only a remark speaks of is limited; one that would only hurt some, or was not sure, is broken where a
-    finding of its own kind says so.
+    One that only a remark speaks of is limited. One that would only hurt some, or was not sure, is broken where a
+    finding of its own kind says so that no broken requirement accounts for.
     """
-    if contract.finding or contract.status is Kept.OK:
-        return contract
-    found, broken = saying(contract, findings), contract.status is Kept.BROKEN
-    if found is None or not (broken or (found.id == pair(contract).finding and _about(contract, found))):
-        return contract
-    if found.severity not in AT_FAULT:
-        return replace(contract, status=Kept.LIMITED) if broken else contract
-    return replace(contract, status=Kept.BROKEN, finding=found.key)
+    open_ = (one for one in contracts if not one.finding and one.status is not Kept.OK)
+    said = {id(one): found for one in open_ if (found := saying(one, findings))}
+    known = {said[id(one)].key for one in contracts if one.status is Kept.BROKEN and id(one) in said}
+    for one in contracts:
+        found, broken = said.get(id(one)), one.status is Kept.BROKEN
+        if found is None or not (broken or _says_itself(one, found, known)):
+            yield one
+        elif found.severity not in AT_FAULT:
+            yield replace(one, status=Kept.LIMITED) if broken else one
+        else:
+            yield replace(one, status=Kept.BROKEN, finding=found.key)
+
+
+def _says_itself(contract: Contract, finding: Finding, known: set[str]) -> bool:
+    return finding.key not in known and finding.id == pair(contract).finding and _about(contract, finding)
 
 
 def _about(contract: Contract, finding: Finding) -> bool:

@@ -19,13 +19,17 @@ _ready: dict[str, tuple[tuple[State, ...], tuple[Limit, ...], tuple[Check, ...]]
 
 
 class Check(NamedTuple):
-    """One row with the way to its fact, and what tells of a value that it surely keeps the row; None: nobody can."""
+    """One row with the way to its fact, and what tells of a value that it surely keeps the row; None: nobody can.
+
+    ``ends``: the way ends at a list or a table, of which each value counts.
+    """
 
     duty: State | Limit
     way: tuple[str, ...]
     last: str
     each: int
     well: Well | None
+    ends: bool = False
     bounds: tuple[Path, ...] = ()
     same: Path | None = None
 
@@ -38,6 +42,9 @@ class Check(NamedTuple):
             return value is None or other is None or value is other
         if self.well is None:
             return False
+        if self.ends:
+            at = single(held, self.duty.path)
+            return all(map(self.well, at.values() if isinstance(at, TABLE) else at if isinstance(at, tuple) else ()))
         if not self.each:
             for name in self.way:
                 held = held.get(name) if isinstance(held, TABLE) else None
@@ -96,8 +103,9 @@ def _of_limit(duty: Limit) -> Check:
 
 def _check(duty: State | Limit, well: Well | None) -> Check:
     path = duty.path
-    plain = sum(path.each) <= 1 and not path.each[-1] and not duty.members
-    return Check(duty=duty, way=path.names[:-1], last=path.names[-1], each=path.listed, well=well if plain else None)
+    plain, ends = sum(path.each) <= 1, path.each[-1]
+    good = well if plain else None
+    return Check(duty=duty, way=path.names[:-1], last=path.names[-1], each=path.listed, well=good, ends=ends)
 
 
 def _good_state(duty: State) -> Well | None:

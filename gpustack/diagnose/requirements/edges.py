@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.values import copies, flag, text, version
+from gpustack.diagnose.machine.values import copies, text, version
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.matrix.subjects.ranges import numbers as leading
@@ -39,7 +39,7 @@ def edge(from_: str, to: str, kind: str, fit: Fit, environment: str | None = Non
 
 def asked(copy: Instance) -> bool:
     """Tell whether somebody asks about this copy, rather than having it: it is to be installed from its own wheels."""
-    return flag(copy.facts, GIVEN) is True
+    return copy.facts.get(GIVEN) is True
 
 
 LOADED = "loaded"  # the copy of a library that a message names as the one that a program loaded

@@ -285,6 +285,12 @@ RECORDS: Mapping[str, Record] = {
         remedy="Look at the power supplies, their cables and the load on them, and at the server's event log.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
+        doc="""A GPU is slowed down by its hardware: a power brake signal or a power fault.
+
+        The machine's board or power supply tells the GPU to draw less, or the GPU has seen its supply sag, and its
+        clocks are cut to half or less.
+
+        Look at power supplies, their cables and the load on them, and at the server's own event log.""",
     ),
     "pcie-link-degraded": Record(
         layer=Layer.HARDWARE,

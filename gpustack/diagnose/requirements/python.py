@@ -83,7 +83,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                 wheels = find(copy, matrix) if find else None
                 held = Installed(component=component, copy=copy, system=system, wheels=wheels)
                 yield from _python(held, python, matrix)
-                yield from _glibc(component, copy, wheels, python) if wheels else ()
+                yield from _glibc(held, python, matrix)
 
 
 def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
@@ -106,8 +106,9 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     if not python.version:
         return
     version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
-    for fits, needs, row in sorted(_fits(held, version, t, matrix), key=lambda one: one[0])[:1]:
-        without = Kept.LIMITED if held.component in COMPILED else Kept.BROKEN
+    source = tuple(_from_source(held, version, matrix))
+    for fits, needs, row in sorted(source or _fits(held, version, t, matrix), key=lambda one: one[0])[:1]:
+        without = Kept.LIMITED if held.component in COMPILED and not source else Kept.BROKEN
         kept = Kept.OK if fits else without if asked(held.copy) else Kept.UNKNOWN
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
         yield edge(held.component, "python", "python", fit, held.copy.environment)
@@ -127,18 +128,31 @@ def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tup
         yield own, said, wheels.row
         return
     for listed in tagged(held.component, held.copy, matrix):
-        here = [one for one in listed if held.system.removeprefix("linux-") in one.machines and one.pythons]
+        here = [one for one in listed if held.system.removeprefix("linux-") in one.machines and one.words]
         if here:
             said = f"Python {' '.join(one.words for one in here)}"
             yield any(one.takes(name) for one in here), said, here[0].row
 
 
-def _glibc(component: str, copy: Instance, wheels: Wheels, python: Instance) -> Iterator[Contract]:
-    glibc = text(python.facts, "glibc")
-    if glibc and wheels.glibc and numbers(glibc):
-        kept = Kept.OK if numbers(glibc) >= numbers(wheels.glibc) else Kept.BROKEN
-        fit = Fit(kept=kept, needs=f"glibc {wheels.glibc} or newer", found=f"glibc {glibc}", row=wheels.row)
-        yield edge(component, "python", "glibc", fit, copy.environment)
+def _from_source(held: Installed, version: str, matrix: Matrix) -> Iterator[tuple[bool, str, Row]]:
+    """Give whether a Python is in the range of a release that the index has as a source archive alone."""
+    known = generated.release_of(matrix, PACKAGES.get(held.component, held.component), held.copy.version or "")
+    if known and not known.wheels and known.python.text and asked(held.copy):
+        yield known.python.holds(version), f"Python {known.python} (pip builds it from a source archive)", known.row
+
+
+def _glibc(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contract]:
+    """Return how the wheels of a release go with a glibc: by the row of a component, else by their tags."""
+    glibc, needed, row = text(python.facts, "glibc"), None, None
+    if held.wheels and held.system != ON_ARM:
+        needed, row = held.wheels.glibc, held.wheels.row
+    if not needed and asked(held.copy):
+        known = generated.release_of(matrix, PACKAGES.get(held.component, held.component), held.copy.version or "")
+        needed, row = (known.glibc.get(held.system), known.row) if known else (None, None)
+    if glibc and needed and numbers(glibc):
+        kept = Kept.OK if numbers(glibc) >= numbers(needed) else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"glibc {needed} or newer", found=f"glibc {glibc}", row=row)
+        yield edge(held.component, "python", "glibc", fit, held.copy.environment)
 
 
 def _torch(copy: Instance, matrix: Matrix) -> Wheels | None:

@@ -40,6 +40,8 @@ BEFORE_MAJORS = 11  # until then one build of a library served one minor of CUDA
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return how each thing that is asked about goes with the maker of the GPUs, and with the toolkit beside it."""
+    if not any(asked(copy) for one in facts.components for copy in one.instances):
+        return
     here = tuple(_makers_here(facts))
     for one in facts.components if here else ():
         if any(asked(copy) for copy in one.instances):

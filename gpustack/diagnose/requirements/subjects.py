@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
-from gpustack.diagnose.machine.values import at, copies, flag, number, text, told
+from gpustack.diagnose.machine.values import at, copies, flag, number, table, text, told
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 
@@ -91,7 +91,10 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
     source = _source(machine, component)
     slots = {one.key: at(one.facts, "subsystem") for one in copies(facts, "pci-display")}
     for gpu in listed:
-        held = {**gpu.copy.facts, "status": gpu.copy.status.value, "unasked": unasked(gpu.copy)}
+        retired = table(gpu.copy.facts, "retired")
+        pages = sum(number(retired, kind) or 0 for kind in ("single_bit", "double_bit"))
+        more = {"unasked": unasked(gpu.copy), "retired": {**retired, "single_bit+double_bit": pages}}
+        held = {**gpu.copy.facts, "status": gpu.copy.status.value, **more}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
         present = name and gpu.copy.status is Status.PRESENT

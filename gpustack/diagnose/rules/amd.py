@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.described import kernel, machine, more
 from gpustack.diagnose.machine.frameworks import because_torch, installed, torch_version
@@ -41,7 +42,7 @@ DRIVERS = frozenset({"amdgpu", "radeon"})
 KFD_FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 
-@rule("gpu-unsupported-by-kfd", layer=Layer.HARDWARE, component="amdgpu.ko", severity=Severity.ERROR)
+@rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko", Severity.ERROR)
 def gpu_unsupported_by_kfd(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The kernel does not take this AMD GPU in for computing.
 
@@ -129,12 +130,13 @@ def _kfd_seen(facts: Facts) -> Iterator[Finding]:
                 because_of(facts, "amd-gpu", gpu.copy, "driver"),
                 because_of(facts, "amd-gpu", gpu.copy, "device_id"),
             ),
-            fix=Fix(
-                text="Take a kernel that is built with CONFIG_HSA_AMD: every large distribution's is."
+            fix=fixes.advice(
+                "Take a kernel that is built with CONFIG_HSA_AMD: every large distribution's is."
                 if whole_kernel
                 else "Read why in the kernel's log: chips older than GCN 2 are not supported at all, a newer one needs "
                 "a newer kernel, and some need PCIe atomics of the slot. OpenCL of Mesa or Vulkan may compute on it.",
-                commands=(sh("sudo dmesg | grep -i kfd"), sh("uname -r")),
+                sh("sudo dmesg | grep -i kfd"),
+                sh("uname -r"),
                 verify=sh("rocminfo | grep gfx"),
             ),
             confidence=Confidence.CERTAIN,
@@ -149,10 +151,10 @@ def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fi
         words = f"Install a newer kernel than {kernel(facts) or 'this one'}, whose KFD knows this GPU."
     else:
         words = "No setting changes that: use a GPU that ROCm supports, or compute by OpenCL of Mesa or by Vulkan."
-    return Fix(text=words, commands=(sh("dmesg | grep -i kfd"), sh("uname -r")), verify=sh("rocminfo | grep gfx"))
+    return fixes.advice(words, sh("dmesg | grep -i kfd"), sh("uname -r"), verify=sh("rocminfo | grep gfx"))
 
 
-@rule("amdgpu-not-loaded", layer=Layer.KERNEL_MODULE, component="amdgpu", severity=Severity.ERROR)
+@rule("amdgpu-not-loaded", Layer.KERNEL_MODULE, "amdgpu", Severity.ERROR)
 def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An AMD GPU is on the bus, and the kernel's driver amdgpu does not drive it.
 
@@ -180,11 +182,11 @@ def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 *([because(facts, amd.MODULE, "blacklisted")] if why else []),
                 *(Because(component="kernel-log", fact="amdgpu", value=line, source="kernel log") for line in log[-3:]),
             ),
-            fix=Fix(
-                text="Take out what keeps it away, and read in the kernel's log why it gave up; missing firmware is in "
+            fix=fixes.advice(
+                "Take out what keeps it away, and read in the kernel's log why it gave up; missing firmware is in "
                 "the package linux-firmware (firmware-amd-graphics on Debian).",
-                commands=(sh("sudo modprobe amdgpu"), sh("sudo dmesg | grep -iE 'amdgpu|firmware'")),
-                needs_root=True,
+                sh("sudo modprobe amdgpu"),
+                sh("sudo dmesg | grep -iE 'amdgpu|firmware'"),
                 verify=sh("ls /dev/kfd /dev/dri"),
             ),
             confidence=Confidence.CERTAIN if why else Confidence.LIKELY,
@@ -202,7 +204,7 @@ OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
 
 
-@rule("rocm-gfx-unsupported", layer=Layer.FRAMEWORK, component="rocm", severity=Severity.ERROR)
+@rule("rocm-gfx-unsupported", Layer.FRAMEWORK, "rocm", Severity.ERROR)
 def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A ROCm build has no code for this AMD GPU.
 
@@ -374,10 +376,12 @@ def _gfx_fix(gfx: str | None, matrix: Matrix) -> Fix:
     newest = f" The newest of PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
     outcome = f" ({row.outcome})" if row else ""
     override = f" Or let ROCm take it for its nearest relative with {OVERRIDE}={value}{outcome}." if value else ""
-    return Fix(
-        text=f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
-        commands=(sh("export HSA_OVERRIDE_GFX_VERSION={value}", value=DOTTED(value)),)
-        if value
-        else (sh("rocminfo | grep gfx"),),
+    return fixes.advice(
+        f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
+        *(
+            (sh("export HSA_OVERRIDE_GFX_VERSION={value}", value=DOTTED(value)),)
+            if value
+            else (sh("rocminfo | grep gfx"),)
+        ),
         verify=sh("python -c \"import torch; print(torch.ones(1, device='cuda'))\""),
     )

@@ -260,21 +260,20 @@ def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fi
     if advised:
         tag = f"cu{advised.split()[-1].replace('.', '')}"
         release = fixes.newest_with(tag, facts, matrix)
-        return Fix(
-            text=f"Install the build for CUDA {advised.strip()} ({tag}), as PyTorch itself advises.",
-            commands=(fixes.install_torch(PYTHON(None), release, tag),) if release else (),
+        return fixes.advice(
+            f"Install the build for CUDA {advised.strip()} ({tag}), as PyTorch itself advises.",
+            *((fixes.install_torch(PYTHON(None), release, tag),) if release else ()),
             verify=fixes.TORCH_SEES,
         )
     wheel = _wheel(facts, matrix, cc)
     if wheel:
-        return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+        return fixes.advice(wheel[0], *wheel[1], verify=fixes.TORCH_SEES)
     other = said(facts, *OTHERS)
     command = OTHERS[other[0].kind][1] if other else ARCH_LIST
     arch = NUMBER(cc.sm.removeprefix("sm_")) if cc and other else ARCH(cc)
-    return Fix(
-        text="Install a build that has code for this GPU, or build it from source for it"
-        + (f" ({cc.sm})." if cc else "."),
-        commands=(sh(command, arch=arch),) if cc else (ASK,),
+    return fixes.advice(
+        "Install a build that has code for this GPU, or build it from source for it" + (f" ({cc.sm})." if cc else "."),
+        *((sh(command, arch=arch),) if cc else (ASK,)),
         verify=ASK,
     )
 
@@ -298,7 +297,7 @@ def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[
     return words, (fixes.install_torch(PYTHON(None), one.version, one.tag),)
 
 
-@rule("arch-not-in-build", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR, in_one_python=True)
+@rule("arch-not-in-build", Layer.FRAMEWORK, "pytorch", Severity.ERROR, in_one_python=True)
 def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build has no code for this GPU.
 
@@ -360,7 +359,7 @@ def _build_fix(build: Build, without: list[ComputeCapability], facts: Facts, mat
     if fit and len(fit) < len(devices):
         text_ = f"Show programs only the GPUs that it has code for. Or for all: {text_}"
         commands = either(sh("export CUDA_VISIBLE_DEVICES={gpus}", gpus=GPU(",".join(fit))), *commands)
-    return Fix(text=text_, commands=commands, verify=fixes.verify(build))
+    return fixes.advice(text_, *commands, verify=fixes.verify(build))
 
 
 def _product(facts: Facts, wanted: ComputeCapability) -> str:
@@ -378,7 +377,7 @@ def _build_gpu(facts: Facts, wanted: ComputeCapability) -> Iterator[Because]:
     yield because(facts, "libcuda", "devices")
 
 
-@rule("arch-by-ptx-only", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.WARNING)
+@rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING)
 def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build reaches this GPU only by PTX, which the driver must compile at the first start.
 
@@ -397,11 +396,9 @@ def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             title=f"{build.name} reaches {gpus[0].sm} only by PTX: its first start is slow",
             because=(because_of(facts, build.component, build.copy, "archs"),),
             row=arch_fit(build, gpus[0], facts, matrix).row,
-            fix=Fix(
-                text=wheel[0]
-                if wheel
-                else "Give the driver room to keep what it compiles, and the first start its time.",
-                commands=wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),),
+            fix=fixes.advice(
+                wheel[0] if wheel else "Give the driver room to keep what it compiles, and the first start its time.",
+                *(wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),)),
                 verify=fixes.verify(build),
             ),
         )

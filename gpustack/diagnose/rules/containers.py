@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 
-@rule("container-no-gpus-flag", layer=Layer.CONTAINER, component="nvidia-container-toolkit", severity=Severity.ERROR)
+@rule("container-no-gpus-flag", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR)
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine has a GPU and its driver, and this container was started without them.
 
@@ -80,10 +80,10 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
             because_of(facts, "amd-gpu", driven[0].copy, "driver"),
             because(facts, amd.MODULE, "nodes"),
         ),
-        fix=Fix(
-            text="Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render "
+        fix=fixes.advice(
+            "Start the container with /dev/kfd, /dev/dri and the group that owns them (on many systems render "
             "beside video).",
-            commands=(sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),),
+            sh(containers.AMD, engine=NAME("podman" if facts.host.container == "podman" else "docker")),
             verify=sh("rocminfo"),
         ),
     )
@@ -93,9 +93,9 @@ def _flag_fix(facts: Facts) -> Fix:
     lines = " ".join(one.line.lower() for one in said(facts, "docker-run", containers.TOLD))
     named = next((kind for word, kind in containers.ENGINES.items() if word in lines), "")
     kind = named or facts.host.container or ""
-    return Fix(
-        text=f"Start the container with the GPU: {containers.WAYS.get(kind) or containers.WAYS['docker']}.",
-        commands=(containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),),
+    return fixes.advice(
+        f"Start the container with the GPU: {containers.WAYS.get(kind) or containers.WAYS['docker']}.",
+        containers.COMMANDS.get(kind) or sh("docker run --gpus all …"),
         verify=sh("nvidia-smi"),
     )
 
@@ -105,12 +105,7 @@ UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
 WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
 
 
-@rule(
-    "container-cgroup-lost-devices",
-    layer=Layer.CONTAINER,
-    component="nvidia-container-toolkit",
-    severity=Severity.ERROR,
-)
+@rule("container-cgroup-lost-devices", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR)
 def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The container's device rules have lost the GPU.
 
@@ -137,11 +132,11 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
-        fix=Fix(
-            text="Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
+        fix=fixes.advice(
+            "Start the container again. To keep it from coming back, pass the devices by CDI, or name each node "
             "(--device /dev/nvidia0 …), or make the links in /dev/char "
             "(nvidia-ctk system create-dev-char-symlinks --create-all), or let Docker use the cgroupfs driver.",
-            commands=(sh("docker run --device nvidia.com/gpu=all …"),),
+            sh("docker run --device nvidia.com/gpu=all …"),
             verify=sh("nvidia-smi"),
         ),
     )
@@ -169,7 +164,7 @@ SNAP_FAILS = (
 )
 
 
-@rule("docker-snap", layer=Layer.CONTAINER, component="docker", severity=Severity.ERROR, from_messages=True)
+@rule("docker-snap", Layer.CONTAINER, "docker", Severity.ERROR, from_messages=True)
 def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Docker comes from a snap, which cannot see the driver of the machine.
 
@@ -196,24 +191,21 @@ def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _snap_fix(*, named: bool) -> Fix:
     """Give how the snap is taken away, which takes all that Docker holds with it; only a look where it may be none."""
     if not named:
-        return Fix(
-            text="See whether Docker is a snap; if so, put Docker's own packages in its place.",
-            commands=(sh("snap list docker"),),
+        return fixes.advice(
+            "See whether Docker is a snap; if so, put Docker's own packages in its place.",
+            sh("snap list docker"),
             verify=RUNS,
         )
-    return Fix(
-        text="Save what is needed: with the snap go its images, containers and volumes. Then remove it, and install"
+    return fixes.advice(
+        "Save what is needed: with the snap go its images, containers and volumes. Then remove it, and install"
         " Docker from Docker's own packages and nvidia-container-toolkit.",
-        commands=(
-            sh("sudo snap save docker"),
-            step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
-            step(
-                "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
-                page=ADDRESS(CONTAINERS),
-            ),
-            sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),
+        sh("sudo snap save docker"),
+        step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
+        step(
+            "install docker-ce from Docker's repository, and nvidia-container-toolkit ({page})",
+            page=ADDRESS(CONTAINERS),
         ),
-        needs_root=True,
+        sh("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"),
         verify=RUNS,
     )
 
@@ -237,13 +229,7 @@ WHAT = {
 }
 
 
-@rule(
-    "container-toolkit-missing",
-    layer=Layer.CONTAINER,
-    component="nvidia-container-toolkit",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("container-toolkit-missing", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR, from_messages=True)
 def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The container engine knows nothing of GPUs: the NVIDIA container toolkit is not installed or not configured.
 
@@ -279,11 +265,13 @@ def _toolkit_fix(facts: Facts) -> Fix:
         configure = sh("sudo nvidia-ctk runtime configure --runtime={engine}", engine=NAME(engine))
     install = fixes.from_nvidia(facts, "nvidia-container-toolkit", fixes.CONTAINERS, arch="nvidia-container-toolkit")
     restart = () if engine == "podman" else (sh("sudo systemctl restart {engine}", engine=NAME(engine)),)
-    return Fix(
-        text="Install the NVIDIA container toolkit on the machine, have it write the engine's configuration, and "
+    return fixes.advice(
+        "Install the NVIDIA container toolkit on the machine, have it write the engine's configuration, and "
         "restart the engine.",
-        commands=(*install, configure, *restart),
-        needs_root=True,
+        *install,
+        configure,
+        *restart,
+        root=True,
         verify=sh("docker run --rm --gpus all ubuntu nvidia-smi"),
     )
 
@@ -292,7 +280,7 @@ REQUIRES_SAID = ("cuda-requirement", "image-wants-driver")
 ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said", "container-fails-said"
 
 
-@rule("container-requires-newer-driver", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule("container-requires-newer-driver", Layer.DRIVER, "nvidia-driver", Severity.ERROR)
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The image asks for a driver of a newer CUDA than the machine has.
 
@@ -353,12 +341,12 @@ def _wanted(facts: Facts) -> str:
 def _requires_fix(needs: str, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
-    return Fix(
-        text=f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
+    return fixes.advice(
+        f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
         "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
-        commands=fixes.driver(facts, matrix),
-        needs_root=True,
-        needs_reboot=True,
+        *fixes.driver(facts, matrix),
+        root=True,
+        reboot=True,
         verify=sh("nvidia-smi"),
     )
 
@@ -390,7 +378,7 @@ LEAST = 512 * SHM_MIB
 SEVERAL = 2
 
 
-@rule("container-shm-too-small", layer=Layer.CONTAINER, component="limits", severity=Severity.ERROR)
+@rule("container-shm-too-small", Layer.CONTAINER, "limits", Severity.ERROR)
 def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The shared memory of this container (/dev/shm) is too small for several GPUs.
 
@@ -426,10 +414,10 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         because=grounds(facts, *SHM_WORDS_SAID, "shm-size", *MAYBE, "docker-run")
         if in_text
         else (because(facts, "limits", "shm_bytes"),),
-        fix=Fix(
-            text="Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
+        fix=fixes.advice(
+            "Start the container with more shared memory, or with that of the machine; in Kubernetes mount an "
             "emptyDir of medium Memory on /dev/shm.",
-            commands=either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
+            *either(sh("docker run --gpus all --shm-size=8g …"), sh("docker run --gpus all --ipc=host …")),
             verify=sh("df -h /dev/shm"),
         ),
     )
@@ -438,7 +426,7 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 GIB = 1 << 30
 
 
-@rule("memlock-too-small", layer=Layer.ENVIRONMENT, component="limits", severity=Severity.INFO)
+@rule("memlock-too-small", Layer.ENVIRONMENT, "limits", Severity.INFO)
 def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Programs here may lock little memory, and RDMA network cards need it locked.
 
@@ -456,9 +444,9 @@ def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             layer=Layer.CONTAINER if container else Layer.ENVIRONMENT,
             title=f"Programs may lock {memlock >> 10} KiB of memory, which is too little for RDMA between machines",
             because=(because(facts, "limits", "memlock_bytes"), because(facts, "limits", "rdma")),
-            fix=Fix(
-                text="Raise the limit where the jobs are started.",
-                commands=(sh("docker run --ulimit memlock=-1 …") if container else sh("ulimit -l unlimited"),),
+            fix=fixes.advice(
+                "Raise the limit where the jobs are started.",
+                sh("docker run --ulimit memlock=-1 …") if container else sh("ulimit -l unlimited"),
                 verify=sh("ulimit -l"),
             ),
         )

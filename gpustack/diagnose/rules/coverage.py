@@ -6,6 +6,7 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.inventory import (
     FRAMEWORKS,
     MAKERS,
@@ -63,20 +64,15 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
             detail="The loader passes over it: the devices of that driver are missing from every list."
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
-            fix=Fix(
-                text="Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
-                commands=(
-                    sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                    step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
-                ),
-                needs_root=True,
+            fix=fixes.advice(
+                "Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
+                sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
+                step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
                 verify=verify,
             )
             if file
-            else Fix(
-                text="Take the library out of the variable.",
-                commands=(sh("unset {variable}", variable=VARIABLE(where)),),
-                verify=verify,
+            else fixes.advice(
+                "Take the library out of the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
             ),
         )
 
@@ -95,7 +91,7 @@ def _for_32_bits(icd: JsonValue) -> bool:
     return text(icd, "bits") == "32" or any(word in (text(icd, "file") or "") for word in OTHER)
 
 
-@rule("opencl-icd-broken", layer=Layer.RUNTIME, component="opencl", severity=Severity.INFO)
+@rule("opencl-icd-broken", Layer.RUNTIME, "opencl", Severity.INFO)
 def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A driver is registered for OpenCL whose library is not there.
 
@@ -106,7 +102,7 @@ def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     yield from broken(facts, "opencl", "opencl-icd-broken", sh("clinfo -l"))
 
 
-@rule("vulkan-icd-broken", layer=Layer.RUNTIME, component="vulkan", severity=Severity.INFO)
+@rule("vulkan-icd-broken", Layer.RUNTIME, "vulkan", Severity.INFO)
 def vulkan_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A driver is registered for Vulkan whose library is not there.
 
@@ -128,7 +124,7 @@ GRAVE = frozenset({"wrong-results", "crash", "hang"})
 DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
 
 
-@rule("known-bad-combination", layer=Layer.LIBRARY, component="pytorch", severity=Severity.WARNING)
+@rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING)
 def known_bad_combination(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A combination of versions that is known to go wrong: wrong results, a crash, a hang, or much time or memory lost.
 
@@ -193,10 +189,8 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts) -> Fi
             for name in (one.component, *one.partners)
         ),
         row=one.row,
-        fix=Fix(
-            text=one.advice,
-            commands=(sh("gpustack matrix show {subject}", subject=NAME(one.component)),),
-            verify=sh("gpustack doctor"),
+        fix=fixes.advice(
+            one.advice, sh("gpustack matrix show {subject}", subject=NAME(one.component)), verify=sh("gpustack doctor")
         ),
         confidence=Confidence.LIKELY if proven else Confidence.POSSIBLE,
     )
@@ -207,14 +201,14 @@ def _source(name: str, facts: Facts) -> str:
     return seen.source if seen else ""
 
 
-FIX = Fix(
-    text="Bring gpustack up to date, from where this one was installed; this shows what the matrix lacks.",
-    commands=(sh("gpustack matrix update"),),
+FIX = fixes.advice(
+    "Bring gpustack up to date, from where this one was installed; this shows what the matrix lacks.",
+    sh("gpustack matrix update"),
     verify=sh("gpustack --version"),
 )
 
 
-@rule("newer-than-matrix", layer=Layer.ENVIRONMENT, component="gpustack", severity=Severity.INFO, in_one_python=True)
+@rule("newer-than-matrix", Layer.ENVIRONMENT, "gpustack", Severity.INFO, in_one_python=True)
 def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Something here is newer than the compatibility matrix knows.
 
@@ -258,7 +252,7 @@ def _newer(component: str, layer: Layer, title: str, ground: Because, instance: 
 OLD_DAYS = 270  # PyTorch and the CUDA toolkit bring a minor release every two to three months: three are missing then
 
 
-@rule("matrix-old", layer=Layer.ENVIRONMENT, component="gpustack", severity=Severity.INFO)
+@rule("matrix-old", Layer.ENVIRONMENT, "gpustack", Severity.INFO)
 def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The compatibility matrix is old beside the machine that it judges.
 
@@ -297,7 +291,7 @@ DIED = re.compile(
 UNTOLD = "no reason was given"
 
 
-@rule("component-not-seen", layer=Layer.ENVIRONMENT, component="gpustack", severity=Severity.UNKNOWN)
+@rule("component-not-seen", Layer.ENVIRONMENT, "gpustack", Severity.UNKNOWN)
 def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Something that a verdict rests on could not be looked at.
 
@@ -375,20 +369,17 @@ def _explained(seen: Component) -> bool:
 
 
 def _stuck() -> Fix:
-    return Fix(
-        text="Look at what the kernel says, and at processes that wait in it.",
-        commands=(
-            sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
-            sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
-        ),
-        needs_root=True,
+    return fixes.advice(
+        "Look at what the kernel says, and at processes that wait in it.",
+        sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
+        sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
         verify=sh("gpustack doctor"),
     )
 
 
 def _at_fault() -> Fix:
-    return Fix(
-        text="Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
-        commands=(sh("gpustack snapshot"),),
+    return fixes.advice(
+        "Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
+        sh("gpustack snapshot"),
         verify=sh("gpustack doctor"),
     )

@@ -33,11 +33,12 @@ from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
+    from gpustack.model.report import Because, Fix
 
 
 TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
@@ -60,25 +61,29 @@ SAID = {
 }
 # How a framework for NVIDIA's GPUs is installed, where the driver does not say which of its builds.
 INSTALLED: Mapping[str, Fix] = {
-    "jax": Fix(
-        text="Install JAX with its CUDA plugin.",
-        commands=(sh('python -m pip install --upgrade "jax[cuda12]"'),),
+    "jax": fixes.advice(
+        "Install JAX with its CUDA plugin.",
+        sh('python -m pip install --upgrade "jax[cuda12]"'),
         verify=sh('python -c "import jax; print(jax.devices())"'),
     ),
-    "tensorflow": Fix(
-        text="Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
-        commands=(
-            sh("python -m pip uninstall -y tensorflow-cpu"),
-            sh('python -m pip install "tensorflow[and-cuda]"'),
-        ),
+    "tensorflow": fixes.advice(
+        "Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+        sh("python -m pip uninstall -y tensorflow-cpu"),
+        sh('python -m pip install "tensorflow[and-cuda]"'),
         verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
     ),
-    "onnxruntime": Fix(
-        text="Install onnxruntime-gpu in the place of onnxruntime.",
-        commands=(sh("python -m pip uninstall -y onnxruntime"), sh("python -m pip install onnxruntime-gpu")),
+    "onnxruntime": fixes.advice(
+        "Install onnxruntime-gpu in the place of onnxruntime.",
+        sh("python -m pip uninstall -y onnxruntime"),
+        sh("python -m pip install onnxruntime-gpu"),
         verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     ),
 }
+NIX = fixes.advice(
+    "Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
+    sh("nix-shell -p python3Packages.torch-bin"),
+    verify=fixes.TORCH_SEES,
+)
 
 
 def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -127,9 +132,10 @@ def _paddle(facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
     index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
-    return Fix(
-        text="Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
-        commands=(sh("python -m pip uninstall -y paddlepaddle"), index),
+    return fixes.advice(
+        "Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
+        sh("python -m pip uninstall -y paddlepaddle"),
+        index,
         verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
     )
 
@@ -137,13 +143,38 @@ def _paddle(facts: Facts, matrix: Matrix) -> Fix:
 def _plain(facts: Facts, component: str, name: str, fix: Fix, *kinds: str) -> Finding:
     kinds = SAID.get(component, kinds)
     release = version(facts, component) or installed(facts, component, f"{component}-cpu") or ""
-    return cpu_only_build.finding(
-        instance=component,
-        severity=Severity.ERROR if heard(facts, *kinds) else Severity.WARNING,
+    return _without(
+        f"{name} {release}".strip(),
+        (*grounds(facts, *kinds), *because_package(facts, component)),
+        fix,
         component=component,
-        title=f"{name} {release}".strip() + " is a CPU-only build: it has no CUDA inside and does not use the GPU",
-        because=(*grounds(facts, *kinds), *because_package(facts, component)),
+        severity=Severity.ERROR if heard(facts, *kinds) else Severity.WARNING,
         confidence=Confidence.LIKELY if gpu_used(facts) else Confidence.CERTAIN,
+    )
+
+
+def _without(
+    name: str,
+    because: Iterable[Because],
+    fix: Fix,
+    *,
+    component: str = "pytorch",
+    mark: str | None = None,
+    kind: str = "CPU-only",
+    gpu: str = "the GPU",
+    detail: str = "",
+    severity: Severity = Severity.ERROR,
+    confidence: Confidence = Confidence.CERTAIN,
+) -> Finding:
+    """Return that a framework is a build of this kind, which has no code for a GPU that is here."""
+    return cpu_only_build.finding(
+        instance=mark or component,
+        severity=severity,
+        component=component,
+        title=f"{name} is a {kind} build: it does not use {gpu}",
+        detail=detail,
+        because=tuple(because),
+        confidence=confidence,
         fix=fix,
     )
 
@@ -161,12 +192,11 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     amd = build is not None and build.accelerator == "rocm"
     excused = (facts.host.os or "").startswith("macOS") or (what != "XPU" and (amd or _for_intel(facts)))
     if complaints and not excused:
-        yield cpu_only_build.finding(
-            instance="pytorch",
-            title=f"PyTorch {torch_version(facts) or 'here'} is a CPU-only build: it was not compiled with {what}",
-            detail="PyTorch says so itself; GPU and driver are not at fault.",
-            because=(*map(because_said, complaints[:3]), *because_torch(facts)),
-            fix=_torch_fix(facts, matrix, what),
+        yield _without(
+            f"PyTorch {torch_version(facts) or 'here'}",
+            (*map(because_said, complaints[:3]), *because_torch(facts)),
+            _torch_fix(facts, matrix, what),
+            detail=f"PyTorch says itself that it was not compiled with {what}; GPU and driver are not at fault.",
         )
 
 
@@ -205,33 +235,28 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     release = torch_version(facts) or value(facts, "pip-torch-command", "version") or "here"
     name = text(copies(facts, f"{maker}-gpu")[0].facts, "name") or f"the {KNOWN_MAKERS[maker]} GPU"
-    yield cpu_only_build.finding(
-        instance="pytorch",
-        title=f"PyTorch {release} is a build for CUDA: it does not use the {name}",
+    yield _without(
+        f"PyTorch {release}",
+        (*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
+        fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
+        kind="CUDA",
+        gpu=f"the {name}",
         detail="Only a build for CUDA looks for NVIDIA's driver. On a GPU of another maker it computes on the CPU.",
-        because=(*grounds(facts, "no-driver-found", "pip-torch-command", most=2), *because_torch(facts)),
         confidence=Confidence.LIKELY,
-        fix=fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
     )
 
 
 def _nixpkgs(facts: Facts) -> Iterator[Finding]:
     """Return the PyTorch of nixpkgs, which is built without CUDA where nobody switched that on."""
-    if not (heard(facts, "nix-torch") and heard(facts, "cuda-available-false")):
-        return
-    yield cpu_only_build.finding(
-        instance="pytorch",
-        title="The PyTorch of nixpkgs here is a CPU-only build: it has no CUDA inside",
-        detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is the wheel"
-        " of PyTorch itself, which has it.",
-        because=grounds(facts, "nix-torch", "cuda-available-false", most=3),
-        confidence=Confidence.LIKELY,
-        fix=Fix(
-            text="Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
-            commands=(sh("nix-shell -p python3Packages.torch-bin"),),
-            verify=fixes.TORCH_SEES,
-        ),
-    )
+    if heard(facts, "nix-torch") and heard(facts, "cuda-available-false"):
+        yield _without(
+            "The PyTorch of nixpkgs here",
+            grounds(facts, "nix-torch", "cuda-available-false", most=3),
+            NIX,
+            detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is the "
+            "wheel of PyTorch itself, which has it.",
+            confidence=Confidence.LIKELY,
+        )
 
 
 def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
@@ -241,7 +266,7 @@ def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
     wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if wheel is None or what != "CUDA":
         return fixes.any_torch(build, facts, matrix, WORDS_KINDS.get(what, "cuda"))
-    return Fix(text=wheel[0], commands=wheel[1], verify=fixes.TORCH_SEES)
+    return fixes.advice(wheel[0], *wheel[1], verify=fixes.TORCH_SEES)
 
 
 def _jetson(facts: Facts) -> Iterator[Finding]:
@@ -252,14 +277,14 @@ def _jetson(facts: Facts) -> Iterator[Finding]:
     plain = build is not None and (guessed or build.accelerator not in {"cuda", "cpu"})
     if not (from_text(facts) and build and unused and plain and embedded(facts)) or heard(facts, "no-kernel-image"):
         return
-    yield cpu_only_build.finding(
-        instance="pytorch",
-        title=f"{build.name} on this Jetson (Orin and the like, aarch64) does not use the GPU: a generic wheel",
+    yield _without(
+        f"{build.name} on this Jetson (Orin and the like, aarch64)",
+        (because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
+        fixes.jetson(build),
+        kind="generic",
         detail="Wheels of the package index for aarch64 are CPU-only or for server GPUs; the integrated GPU of a Jetson"
         " (tegra kernel, nvgpu) needs the build that NVIDIA makes for its JetPack.",
-        because=(because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
         confidence=Confidence.LIKELY,
-        fix=fixes.jetson(build),
     )
 
 
@@ -268,7 +293,7 @@ FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
-@rule("cpu-only-build", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR, in_one_python=True)
+@rule("cpu-only-build", Layer.FRAMEWORK, "pytorch", Severity.ERROR, in_one_python=True)
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
 
@@ -347,18 +372,19 @@ def _finding(build: Build, facts: Facts, matrix: Matrix) -> Finding:
     complained = from_text(facts) and (complained or _says_so(build))
     kind = BUILD_KINDS.get(build.accelerator or "", "CPU-only")
     where = f" in {build.copy.environment}" if build.copy.environment else ""
-    return cpu_only_build.finding(
-        instance=build.mark,
-        severity=Severity.INFO if remark else Severity.ERROR if complained else Severity.WARNING,
-        component=build.component,
-        title=f"{build.name}{where} is a {kind} build: it does not use the GPU",
-        detail=_why(build, facts),
-        because=(
+    return _without(
+        f"{build.name}{where}",
+        (
             *grounds(facts, *(COMPLAINTS if build.component == "pytorch" else SAID.get(build.component, ()))),
             because_of(facts, build.component, build.copy, "build"),
             because_of(facts, build.component, build.copy, "version"),
         ),
-        fix=fix_of(build, facts, matrix),
+        fix_of(build, facts, matrix),
+        component=build.component,
+        mark=build.mark,
+        kind=kind,
+        detail=_why(build, facts),
+        severity=Severity.INFO if remark else Severity.ERROR if complained else Severity.WARNING,
     )
 
 
@@ -386,10 +412,10 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     wheel = wheel_for_driver(build, facts, matrix) if build.component != "tensorflow" else None
     if wheel is None and (from_text(facts) or build.component == "tensorflow"):
         return INSTALLED.get(build.component) or fixes.any_torch(build, facts, matrix)
-    return Fix(
-        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
-        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
-        needs_root=not wheel,
-        needs_reboot=not wheel,
+    return fixes.advice(
+        wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
+        *(wheel[1] if wheel else fixes.driver(facts, matrix)),
+        root=not wheel,
+        reboot=not wheel,
         verify=fixes.verify(build),
     )

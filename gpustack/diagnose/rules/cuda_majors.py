@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.packages import (
     CUDNN,
     ONNXRUNTIME,
@@ -22,7 +24,6 @@ from gpustack.diagnose.machine.packages import (
     onnxruntime_version,
     plain_version,
 )
-from gpustack.diagnose.machine.packages import onnxruntime_version as ort_version
 from gpustack.diagnose.machine.toolchain import parsed
 from gpustack.diagnose.machine.values import because, version
 from gpustack.diagnose.rule import rule
@@ -40,19 +41,16 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.model.versions import CudaVersion
 
+    Given: TypeAlias = tuple[Facts, Matrix]
 
-MIXED_FAILED = ("ort-requires", "ort-provider-create-failed", "ort-provider-failed")
+
+ORT_FAILED = ("ort-requires", "ort-provider-create-failed", "ort-provider-failed")
 DEFAULT_BEFORE = 11  # onnxruntime-gpu of the package index was for this major, long after machines had the next
+ALONE = "A library of another major cannot take its place, whatever the driver."
+PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"')
 
 
-@rule(
-    "cuda-major-mixed",
-    layer=Layer.LIBRARY,
-    component=ONNXRUNTIME,
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("cuda-major-mixed", Layer.LIBRARY, ONNXRUNTIME, Severity.ERROR, in_one_python=True, from_messages=True)
 def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program wants the libraries of one CUDA major, and the machine has those of another.
 
@@ -61,23 +59,45 @@ def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     driver. Take the build of the program for the CUDA that is here, or install the libraries of its own major beside
     it: both may lie on one machine.
     """
-    wanted = clashing(facts, matrix)
+    wanted, signs = clashing(facts, matrix), cuda_here(facts, matrix)
     if not wanted:
         yield from _taken_instead(facts, matrix)
-        yield from _required(facts, matrix)
+        major, here = required(facts, matrix), [one for one in signs if one.sure]
+        if major and here and major not in majors(here) and not missing(facts, matrix):
+            yield _mixed((), major, f"CUDA {major}", here, (facts, matrix))
         return
-    here = [one for one in cuda_here(facts, matrix) if one.major not in wanted[0].majors]
-    needs = " or ".join(f"CUDA {major}" for major in wanted[0].majors)
-    release = frameworks.onnxruntime_of(matrix, ort_version(facts) or "0") if wanted[0].asker == ONNXRUNTIME else None
-    yield cuda_major_mixed.finding(
-        component=wanted[0].library,
-        title=f"{_asker(wanted[0], facts)} wants {wanted[0].soname} of {needs}, and {_found(here)}",
-        detail=f"Not found: {', '.join(one.soname for one in wanted)}. A library of another major cannot take its "
-        "place, whatever the driver.",
-        confidence=Confidence.CERTAIN if any(one.sure for one in here) else Confidence.LIKELY,
-        because=(*(because_said(one.message) for one in wanted[:3]), *(one.because for one in here[:3])),
+    first = wanted[0]
+    what = f"{first.soname} of {' or '.join(f'CUDA {major}' for major in first.majors)}"
+    others = [one for one in signs if one.major not in first.majors]
+    yield _mixed(wanted, first.majors[0], what, others, (facts, matrix))
+
+
+def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here], given: Given) -> Finding:
+    """Return that a program wants the libraries of other majors; ONNX Runtime may fail without naming one."""
+    facts, matrix = given
+    ort = not wanted or wanted[0].asker == ONNXRUNTIME
+    by = "" if ort else wanted[0].message.values.get("by") or ""
+    name = f"onnxruntime-gpu {onnxruntime_version(facts) or ''}".strip() if ort else "The program"
+    name = by.rpartition("/")[2] if "/" in by or ".so" in by else name
+    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0") if ort else None
+    other = install(facts, matrix, major, *(one.soname for one in wanted[:1]))
+    build = (
+        f"Take the build of the program {f'built for CUDA {here[0].major}' if here else 'for the CUDA that is here'}."
+    )
+    build = _build_for(here[0].major, facts, matrix) if ort and here else build
+    return cuda_major_mixed.finding(
+        component=wanted[0].library if wanted else None,
+        title=f"{name} wants {what}, and "
+        + (f"{here[0].what} is here (CUDA {here[0].major})" if here else "that is not here"),
+        detail=f"Not found: {', '.join(one.soname for one in wanted)}. {ALONE}" if wanted else ALONE,
+        confidence=Confidence.CERTAIN if wanted and any(one.sure for one in here) else Confidence.LIKELY,
+        because=(
+            *(because_said(one.message) for one in wanted[:3]),
+            *(() if wanted else grounds(facts, *ORT_FAILED, most=2)),
+            *(one.because for one in here[:3]),
+        ),
         row=release.row if release else None,
-        fix=_mixed_fix(wanted[0], here, facts, matrix),
+        fix=fixes.advice(f"{build} Else: {other.text}", *other.commands, verify=PROVIDERS if ort else other.verify),
     )
 
 
@@ -85,63 +105,33 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the library of one major that a program takes in the place of its own, where both are mentioned."""
     for one in holding(facts, "library-instead", "found", "wanted"):
         found, own = one.values["found"], one.values["wanted"]
-        majors_ = [cuda_majors(name, matrix) for name in (found, own)]
-        if not all(majors_) or set(majors_[0]) & set(majors_[1]):
+        taken, proper = (cuda_majors(name, matrix) for name in (found, own))
+        if not taken or not proper or {*taken} & {*proper}:
             continue
-        wheels = [here for here in cuda_here(facts, matrix) if here.major in {*majors_[0], *majors_[1]}]
-        listed = list(dict.fromkeys(here.what for here in wheels))
-        both = f": {', '.join(listed)}" if listed else ""
+        wheels = [here for here in cuda_here(facts, matrix) if here.major in {*taken, *proper}]
+        listed, major = list(dict.fromkeys(here.what for here in wheels)), taken[0]
+        dropped = [what for what in listed if what.endswith(f"-cu{major}")] or [f"nvidia-cuda-runtime-cu{major}"]
         yield cuda_major_mixed.finding(
             component="cuda-runtime",
-            title=f"{found} of CUDA {majors_[0][0]} is loaded in the place of {own} of CUDA {majors_[1][0]}",
-            detail=f"Both are here{both}. A library of another major cannot take the place of a program's own.",
+            title=f"{found} of CUDA {major} is loaded in the place of {own} of CUDA {proper[0]}",
+            detail=f"{': '.join(['Both are here', *([', '.join(listed)] if listed else [])])}. {ALONE}",
             confidence=Confidence.CERTAIN if listed else Confidence.LIKELY,
             because=(because_said(one), *(here.because for here in wheels[:4])),
-            fix=_drop(majors_[0][0], [what for what in listed if what.endswith(f"-cu{majors_[0][0]}")]),
+            fix=fixes.advice(
+                f"Remove the wheels of CUDA {major} (…-cu{major}), or take its folder off the path of the loader.",
+                sh("python -m pip list | grep -e -cu{major}", major=NUMBER(major)),
+                sh("python -m pip uninstall {names}", names=tuple(map(DISTRIBUTION, dict.fromkeys(dropped)))),
+                verify=fixes.DOCTOR_DEEP,
+            ),
         )
         return
 
 
-def _drop(major: int, wheels: Sequence[str]) -> Fix:
-    """Return how to take the libraries of a major away."""
-    names = [DISTRIBUTION(name) for name in dict.fromkeys(wheels)] or [DISTRIBUTION(f"nvidia-cuda-runtime-cu{major}")]
-    return Fix(
-        text=f"Remove the wheels of CUDA {major} (…-cu{major}), or take its folder off the path of the loader.",
-        commands=(
-            sh("python -m pip list | grep -e -cu{major}", major=NUMBER(major)),
-            sh("python -m pip uninstall {names}", names=names),
-        ),
-        verify=sh("gpustack doctor --deep"),
-    )
-
-
-def _required(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the CUDA that ONNX Runtime asks for where it failed without naming a library, and another is here."""
-    major, here = required(facts, matrix), [one for one in cuda_here(facts, matrix) if one.sure]
-    if major is None or not here or major in majors(here) or missing(facts, matrix):
-        return
-    release = frameworks.onnxruntime_of(matrix, ort_version(facts) or "0")
-    yield cuda_major_mixed.finding(
-        title=f"onnxruntime-gpu {ort_version(facts) or ''}".strip() + f" wants CUDA {major}, and {_found(here)}",
-        detail="A library of another major cannot take its place, whatever the driver.",
-        confidence=Confidence.LIKELY,
-        because=(*grounds(facts, *MIXED_FAILED, most=2), *(one.because for one in here[:3])),
-        row=release.row if release else None,
-        fix=Fix(
-            text=f"{build_for(here[0].major, facts, matrix)} Else: {install(facts, matrix, major).text}",
-            commands=install(facts, matrix, major).commands,
-            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
-        ),
-    )
-
-
 def required(facts: Facts, matrix: Matrix) -> int | None:
     """Return the CUDA major that a failing ONNX Runtime needs: by its own words, else by the row of its release."""
-    said_ = value(facts, "ort-requires", "cuda") or value(facts, "ort-package", "cuda")
-    release = frameworks.onnxruntime_of(matrix, ort_version(facts) or "0")
-    if said_ and said_.isascii() and said_.isdecimal():
-        return int(said_[:3])
-    return release.cuda if release and heard(facts, *MIXED_FAILED) else None
+    named = _number(value(facts, "ort-requires", "cuda") or value(facts, "ort-package", "cuda"))
+    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
+    return named or (release.cuda if release and heard(facts, *ORT_FAILED) else None)
 
 
 def clashing(facts: Facts, matrix: Matrix) -> list[Missing]:
@@ -154,38 +144,9 @@ def clashing(facts: Facts, matrix: Matrix) -> list[Missing]:
     return [one for one in wanted if not set(one.majors) & set(majors(brought or signs))]
 
 
-def _asker(one: Missing, facts: Facts) -> str:
-    if one.asker == ONNXRUNTIME:
-        return f"onnxruntime-gpu {ort_version(facts) or ''}".strip()
-    by = (one.message.values.get("by") or "").rpartition("/")[2]
-    return by if "/" in (one.message.values.get("by") or "") or ".so" in by else "The program"
-
-
-def _found(here: Sequence[Here]) -> str:
-    return f"{here[0].what} is here (CUDA {here[0].major})" if here else "that is not here"
-
-
-def _mixed_fix(one: Missing, here: Sequence[Here], facts: Facts, matrix: Matrix) -> Fix:
-    other = install(facts, matrix, one.majors[0], one.soname)
-    if one.asker != ONNXRUNTIME or not here:
-        cuda = f" built for CUDA {here[0].major}" if here else " for the CUDA that is here"
-        return Fix(
-            text=f"Take the build of the program{cuda}. Else: {other.text}",
-            commands=other.commands,
-            needs_root=other.needs_root,
-            verify=other.verify,
-        )
-    return Fix(
-        text=f"{build_for(here[0].major, facts, matrix)} Else: {other.text}",
-        commands=other.commands,
-        needs_root=other.needs_root,
-        verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
-    )
-
-
-def build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
+def _build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
     """Return in words the onnxruntime-gpu for a CUDA major."""
-    release = ort_version(facts) or "0"
+    release = onnxruntime_version(facts) or "0"
     feed = next((one for one in frameworks.onnxruntime_feeds(matrix, release) if one.cuda == cuda), None)
     fitting = [one for one in frameworks.onnxruntime_releases(matrix) if one.cuda == cuda]
     span = f"onnxruntime-gpu {fitting[0].version} to {fitting[-1].version}" if fitting else "another onnxruntime-gpu"
@@ -193,17 +154,7 @@ def build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
     return f"On the package index {span} is built for CUDA {cuda}: install that.{own}"
 
 
-ORT_FAILED = ("ort-provider-failed", "ort-provider-create-failed", "ort-requires")
-
-
-@rule(
-    "ort-cudnn-major-mismatch",
-    layer=Layer.LIBRARY,
-    component=CUDNN,
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
 def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """onnxruntime-gpu wants another major of cuDNN than the one that is installed.
 
@@ -212,19 +163,28 @@ def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     place. Install cuDNN of the right major for the same CUDA, or the onnxruntime-gpu that was built for the one that is
     here.
     """
+    release, here = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0"), cudnn_here(facts)
     named = next((one for one in missing(facts, matrix) if one.library == CUDNN and one.asker == ONNXRUNTIME), None)
-    here = cudnn_here(facts)
-    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
     wanted = _number(named.number if named else None) or _number(value(facts, "ort-requires", "cudnn"))
-    wanted = wanted or (
-        _archive(facts, matrix) or (release.cudnn if release else None) if said(facts, *ORT_FAILED) else None
-    )
+    if wanted is None and heard(facts, *ORT_FAILED):
+        wanted = _archive(facts, matrix) or (release.cudnn if release else None)
     others = [one for one in here if numbers(one[0])[:1] not in {(wanted,), ()}]
     same = any(numbers(one[0])[:1] == (wanted,) for one in here)
     if wanted is None or same or not (named or (others and _alone(facts, matrix))):
         return
-    because = [because_said(named.message)] if named else list(grounds(facts, *ORT_FAILED, most=2))
-    yield _finding(wanted, others, because, facts, matrix)
+    name = f"onnxruntime-gpu {onnxruntime_version(facts) or ''}".strip()
+    found = f"cuDNN {others[0][0]} is installed" if others else "no cuDNN of that major is found"
+    yield ort_cudnn_major_mismatch.finding(
+        title=f"{name} wants cuDNN {wanted} (libcudnn.so.{wanted}), and {found}",
+        detail="The CUDA provider cannot be loaded, and ONNX Runtime goes on without the GPU.",
+        confidence=Confidence.CERTAIN if others else Confidence.POSSIBLE,
+        because=(
+            *((because_said(named.message),) if named else grounds(facts, *ORT_FAILED, most=2)),
+            *(ground for _, ground in others[:2]),
+        ),
+        row=release.row if release else None,
+        fix=_ort_fix(wanted, numbers(others[0][0])[0] if others else None, facts, matrix),
+    )
 
 
 def _archive(facts: Facts, matrix: Matrix) -> int | None:
@@ -240,58 +200,29 @@ def _alone(facts: Facts, matrix: Matrix) -> bool:
     return not missing(facts, matrix) and (not here or required(facts, matrix) in {None, *here})
 
 
-def _number(said_: str | None) -> int | None:
-    return int(said_[:3]) if said_ and said_.isascii() and said_.isdecimal() else None
+def _number(said: str | None) -> int | None:
+    return int(said[:3]) if said and said.isascii() and said.isdecimal() else None
 
 
-def _finding(
-    wanted: int, others: list[tuple[str, Because]], because: list[Because], facts: Facts, matrix: Matrix
-) -> Finding:
-    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
-    name = f"onnxruntime-gpu {onnxruntime_version(facts) or ''}".strip()
-    found = f"cuDNN {others[0][0]} is installed" if others else "no cuDNN of that major is found"
-    return ort_cudnn_major_mismatch.finding(
-        title=f"{name} wants cuDNN {wanted} (libcudnn.so.{wanted}), and {found}",
-        detail="The CUDA provider cannot be loaded, and ONNX Runtime goes on without the GPU.",
-        confidence=Confidence.CERTAIN if others else Confidence.POSSIBLE,
-        because=(*because, *(ground for _, ground in others[:2])),
-        row=release.row if release else None,
-        fix=_ort_fix(wanted, others, facts, matrix),
-    )
-
-
-def _ort_fix(wanted: int, others: list[tuple[str, Because]], facts: Facts, matrix: Matrix) -> Fix:
-    here = majors(cuda_here(facts, matrix))
-    release = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0")
+def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix:
+    """Return how to get the cuDNN that is wanted, and the ONNX Runtime for the one that is here."""
+    here, version_ = majors(cuda_here(facts, matrix)), onnxruntime_version(facts) or "0"
+    release = frameworks.onnxruntime_of(matrix, version_)
     cuda = here[0] if here else release.cuda if release else None
-    if cuda:
-        wheel = sh("python -m pip install {cudnn}", cudnn=requirement(f"nvidia-cudnn-cu{cuda}", f"=={wanted}.*"))
-    else:
-        wheel = step("install cuDNN {wanted}", wanted=NUMBER(wanted))
-    held = numbers(others[0][0])[0] if others else None
     fitting = [one for one in frameworks.onnxruntime_releases(matrix) if one.cudnn == held and cuda in {one.cuda, None}]
-    feeds = [
-        one for one in frameworks.onnxruntime_feeds(matrix, onnxruntime_version(facts) or "0") if one.cudnn == held
-    ]
-    other = f", or onnxruntime-gpu {fitting[-1].version}, which is built for cuDNN {held}" if fitting else ""
-    other = other or (
-        f", or the build of ONNX Runtime's feed for CUDA {feeds[0].cuda} and cuDNN {held}" if feeds else ""
-    )
-    return Fix(
-        text=f"Install cuDNN {wanted} for the CUDA that onnxruntime was built for, where the loader finds it{other}.",
-        commands=(wheel,),
-        verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
+    feeds = [one for one in frameworks.onnxruntime_feeds(matrix, version_) if one.cudnn == held]
+    other = f", or the build of ONNX Runtime's feed for CUDA {feeds[0].cuda} and cuDNN {held}" if feeds else ""
+    other = f", or onnxruntime-gpu {fitting[-1].version}, which is built for cuDNN {held}" if fitting else other
+    return fixes.advice(
+        f"Install cuDNN {wanted} for the CUDA that onnxruntime was built for, where the loader finds it{other}.",
+        sh("python -m pip install {cudnn}", cudnn=requirement(f"nvidia-cudnn-cu{cuda}", f"=={wanted}.*"))
+        if cuda
+        else step("install cuDNN {wanted}", wanted=NUMBER(wanted)),
+        verify=PROVIDERS,
     )
 
 
-@rule(
-    "cuda-runtime-missing",
-    layer=Layer.RUNTIME,
-    component="cuda-runtime",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("cuda-runtime-missing", Layer.RUNTIME, "cuda-runtime", Severity.ERROR, in_one_python=True, from_messages=True)
 def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no CUDA runtime of the major that it was built for.
 
@@ -300,42 +231,27 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     not find such a library ("libcudart.so.12: cannot open shared object file"). Install the libraries of that major, or
     where they are installed show the loader their folder.
     """
-    elsewhere = {one.soname for one in clashing(facts, matrix)}
-    wanted = [
-        one
-        for one in missing(facts, matrix)
-        if one.library != CUDNN and one.asker != TENSORFLOW and one.soname not in elsewhere
-    ]
-    if not wanted or elsewhere:
+    wanted = [one for one in missing(facts, matrix) if one.library != CUDNN and one.asker != TENSORFLOW]
+    if not wanted or clashing(facts, matrix):
         return
-    first = wanted[0]
+    first, driver = wanted[0], driver_cuda(facts, matrix)
     major = first.majors[0] if first.majors else None
     installed = [one for one in cuda_here(facts, matrix) if one.sure and one.major in first.majors]
-    driver = driver_cuda(facts, matrix)
+    where = "on the path of the loader" if installed else "installed"
     yield cuda_runtime_missing.finding(
         component=first.library,
-        title=f"{first.soname} is not found: no {f'CUDA {major}' if major else 'CUDA'} runtime is "
-        f"{'on the path of the loader' if installed else 'installed'}",
-        detail=_detail(wanted, str(driver) if driver else None, [one.what for one in installed]),
+        title=f"{first.soname} is not found: no {f'CUDA {major}' if major else 'CUDA'} runtime is {where}",
+        detail=f"Not found: {', '.join(one.soname for one in wanted)}."
+        + (f" CUDA {driver} is what the driver can run, and brings no such library." if driver else "")
+        + (f" {installed[0].what} is here, and the loader does not look there." if installed else ""),
         confidence=Confidence.CERTAIN if not installed else Confidence.LIKELY,
         because=(
             *(because_said(one.message) for one in wanted[:3]),
             *(one.because for one in installed[:2]),
-            *(
-                [Because(component="nvml", fact="cuda_version", value=str(driver), source="the driver")]
-                if driver
-                else []
-            ),
+            *naming.known(facts, ("nvml", "cuda_version")),
         ),
         fix=install(facts, matrix, major, *(one.soname for one in wanted)),
     )
-
-
-def _detail(wanted: list[Missing], driver: str | None, installed: list[str]) -> str:
-    names = f"Not found: {', '.join(one.soname for one in wanted)}."
-    told = f" CUDA {driver} is what the driver can run, and brings no such library." if driver else ""
-    here = f" {installed[0]} is here, and the loader does not look there." if installed else ""
-    return names + told + here
 
 
 SKIPS, LISTS, IGNORES = "tf-skips-gpu", "tf-gpu-listed", "tf-ignore-cudart"
@@ -346,14 +262,7 @@ FIRST_EXTRA = (2, 14)
 ONE_NAME_A_MAJOR = 11
 
 
-@rule(
-    "tf-cannot-dlopen",
-    layer=Layer.LIBRARY,
-    component="tensorflow",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("tf-cannot-dlopen", Layer.LIBRARY, "tensorflow", Severity.ERROR, in_one_python=True, from_messages=True)
 def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """TensorFlow cannot open a library of CUDA or cuDNN that it was built for, and leaves the GPU alone.
 
@@ -363,27 +272,33 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     and-cuda, which brings its own since 2.14. TensorRT, which it looks for too, may be missing without harm.
     """
     wanted = [one for one in missing(facts, matrix) if one.asker == TENSORFLOW]
+    version_ = plain_version(facts, TENSORFLOW)
+    release = frameworks.tensorflow_of(matrix, version_ or "0")
     if heard(facts, LISTS) or _no_driver(facts) or _needless(wanted, facts):
         return
-    if not (wanted or heard(facts, SKIPS)):
-        yield from _other_versions(facts, matrix)
+    named = bool(wanted) or heard(facts, SKIPS)
+    here = _here(wanted, facts, matrix) if named else _others(release, facts, matrix)
+    if not named and not here:
         return
-    release = frameworks.tensorflow_of(matrix, plain_version(facts, TENSORFLOW) or "0")
     guessed = bool(wanted) and not facts.find(TENSORFLOW) and of_tensorflow_1(wanted[0].message, facts)
-    name = f"TensorFlow {plain_version(facts, TENSORFLOW) or ''}".strip()
-    name = "The program (by this name TensorFlow 1)" if guessed else name
-    ends = "its import ends" if wanted and "ImportError" in wanted[0].message.line else "leaves the GPU alone"
-    what = ", ".join(_spelled(one) for one in wanted) or "a library of CUDA"
+    name = "The program (by this name TensorFlow 1)" if guessed else f"TensorFlow {version_ or ''}".strip()
+    needs = _needs(release, wanted)
+    if named:
+        ends = "its import ends" if wanted and "ImportError" in wanted[0].message.line else "leaves the GPU alone"
+        title = f"{name} cannot open {', '.join(map(_spelled, wanted)) or 'a library of CUDA'} and {ends}"
+    else:
+        title = f"{name} looks for the libraries of {_built(release, wanted)}"
+        needs = f"{needs} Libraries of another version have other names, so it leaves the GPU alone."
     yield tf_cannot_dlopen.finding(
         component=wanted[0].library if wanted else TENSORFLOW,
-        title=f"{name} cannot open {what} and {ends}{_other(wanted, facts, matrix)}",
-        detail=_needs(release, wanted),
+        title=title + (f"; {' and '.join(what for what, _ in here)} is here" if here else ""),
+        detail=needs,
         confidence=Confidence.CERTAIN if wanted and not guessed else Confidence.LIKELY,
         because=(
             *(because_said(one.message) for one in wanted[:4]),
-            *grounds(facts, SKIPS, most=1),
-            *([because(facts, TENSORFLOW, "version")] if plain_version(facts, TENSORFLOW) else []),
-            *_grounds(wanted, facts, matrix),
+            *grounds(facts, *((SKIPS,) if named else (BLIND, *UNUSED)), most=2),
+            *([because(facts, TENSORFLOW, "version")] if version_ else []),
+            *(ground for _, ground in here),
         ),
         row=release.row if release else None,
         fix=_tf_fix(release, wanted, facts),
@@ -396,38 +311,27 @@ def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
     return only and not nvidia_here(facts) and facts.find("cuda-toolkit") is None
 
 
-def _other_versions(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return a TensorFlow that lists no GPU where the CUDA or cuDNN that is named has other names than it looks for."""
-    release = frameworks.tensorflow_of(matrix, plain_version(facts, TENSORFLOW) or "0")
+def _here(wanted: Sequence[Missing], facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:
+    """Return what is installed in the place of what is wanted, each with its ground."""
+    libraries = {one.library for one in wanted}
+    cudnn = [(f"cuDNN {number}", ground) for number, ground in cudnn_here(facts)[:1] if CUDNN in libraries]
+    return cudnn + [(one.what, one.because) for one in cuda_here(facts, matrix)[:1] if libraries - {CUDNN}]
+
+
+def _others(release: TensorflowRelease | None, facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:
+    """Return the CUDA or cuDNN that is named and has other names than a TensorFlow that lists no GPU looks for."""
     blind = heard(facts, BLIND)
     if release is None or not heard(facts, *UNUSED, BLIND) or heard(facts, *ELSE) or (blind and not _driver(facts)):
-        return
+        return []
     if numbers(release.version)[:2] >= FIRST_EXTRA and not blind:
-        return
+        return []
     if on_windows(facts) and frameworks.tensorflow_gpu_on(matrix, release.version, "windows") is False:
-        return
+        return []
     here = [one for one in cuda_here(facts, matrix) if one.cuda]
     others = [] if any(_serves(release, one.cuda) for one in here) else here[:1]
-    found = cudnn_here(facts)[:1]
-    wrong = [one for one in found if numbers(one[0])[:1] != numbers(release.cudnn)[:1]] if others or not blind else []
-    names = [one.what for one in others] + [f"cuDNN {number}" for number, _ in wrong]
-    if not names:
-        return
-    yield tf_cannot_dlopen.finding(
-        component=TENSORFLOW,
-        title=f"TensorFlow {plain_version(facts, TENSORFLOW)} looks for the libraries of CUDA {release.cuda} and cuDNN"
-        f" {release.cudnn}; {' and '.join(names)} is here",
-        detail=f"{_needs(release, [])} Libraries of another version have other names, so it leaves the GPU alone.",
-        confidence=Confidence.LIKELY,
-        because=(
-            *grounds(facts, BLIND, *UNUSED, most=2),
-            because(facts, TENSORFLOW, "version"),
-            *(one.because for one in others),
-            *(ground for _, ground in wrong),
-        ),
-        row=release.row,
-        fix=_tf_fix(release, [], facts),
-    )
+    wrong = [one for one in cudnn_here(facts)[:1] if numbers(one[0])[:1] != numbers(release.cudnn)[:1]]
+    wrong = wrong if others or not blind else []
+    return [(one.what, one.because) for one in others] + [(f"cuDNN {number}", ground) for number, ground in wrong]
 
 
 def _driver(facts: Facts) -> bool:
@@ -455,25 +359,16 @@ def _spelled(one: Missing) -> str:
     return f"{one.soname} (for lack of {why})" if why and why != one.soname else one.soname
 
 
-def _other(wanted: list[Missing], facts: Facts, matrix: Matrix) -> str:
-    """Return in words what is installed in the place of what is wanted."""
-    libraries = {one.library for one in wanted}
-    found = [f"cuDNN {number}" for number, _ in cudnn_here(facts)[:1] if CUDNN in libraries]
-    if libraries - {CUDNN}:
-        found += [one.what for one in cuda_here(facts, matrix)[:1]]
-    return f"; {' and '.join(found)} is here" if found else ""
-
-
-def _grounds(wanted: list[Missing], facts: Facts, matrix: Matrix) -> list[Because]:
-    found = [ground for _, ground in cudnn_here(facts)[:1]] if any(one.library == CUDNN for one in wanted) else []
-    return [*found, *(one.because for one in cuda_here(facts, matrix)[:1])]
-
-
-def _needs(release: TensorflowRelease | None, wanted: list[Missing]) -> str:
+def _built(release: TensorflowRelease | None, wanted: Sequence[Missing]) -> str:
+    """Return what TensorFlow was built for, as far as its release or a name tells; empty where nothing does."""
     if release:
-        return f"TensorFlow {release.version} is built for CUDA {release.cuda} and cuDNN {release.cudnn}."
-    named = [cuda for one in wanted if one.library != CUDNN and (cuda := _cuda(one))]
-    return f"It was built for CUDA {named[0]}." if named else ""
+        return f"CUDA {release.cuda} and cuDNN {release.cudnn}"
+    return next((f"CUDA {cuda}" for one in wanted if one.library != CUDNN and (cuda := _cuda(one))), "")
+
+
+def _needs(release: TensorflowRelease | None, wanted: Sequence[Missing]) -> str:
+    built = _built(release, wanted)
+    return f"{f'TensorFlow {release.version} is' if release else 'It was'} built for {built}." if built else ""
 
 
 def _cuda(one: Missing) -> str | None:
@@ -487,22 +382,18 @@ def _cuda(one: Missing) -> str | None:
     return str(one.majors[0]) if len(one.majors) == 1 else None
 
 
-def _tf_fix(release: TensorflowRelease | None, wanted: list[Missing], facts: Facts) -> Fix:
-    verify = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
-    release_ = plain_version(facts, TENSORFLOW)
-    if release_ and numbers(release_)[:2] >= FIRST_EXTRA:
-        return Fix(
-            text="Install TensorFlow with the libraries that belong to it, and take others off LD_LIBRARY_PATH.",
-            commands=(
-                sh("python -m pip install {wanted}", wanted=requirement("tensorflow[and-cuda]", f"=={release_}")),
-            ),
-            verify=verify,
+def _tf_fix(release: TensorflowRelease | None, wanted: Sequence[Missing], facts: Facts) -> Fix:
+    version_ = plain_version(facts, TENSORFLOW)
+    if version_ and numbers(version_)[:2] >= FIRST_EXTRA:
+        return fixes.advice(
+            "Install TensorFlow with the libraries that belong to it, and take others off LD_LIBRARY_PATH.",
+            sh("python -m pip install {wanted}", wanted=requirement("tensorflow[and-cuda]", f"=={version_}")),
+            verify=fixes.TENSORFLOW_SEES,
         )
-    needs = f"CUDA {release.cuda} and cuDNN {release.cudnn}" if release else _needs(None, wanted).rstrip(".")
-    needs = needs.replace("It was built for ", "") or "the CUDA and cuDNN that this TensorFlow names"
-    return Fix(
-        text=f"Install {needs}, beside what is there, and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); "
-        "or install a TensorFlow that is built for the CUDA that is here.",
-        commands=(sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),),
-        verify=verify,
+    return fixes.advice(
+        f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'}, beside what is there, "
+        "and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); or install a TensorFlow that is built for "
+        "the CUDA that is here.",
+        sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
+        verify=fixes.TENSORFLOW_SEES,
     )

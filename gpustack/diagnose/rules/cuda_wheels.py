@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
 from gpustack.diagnose.machine.extensions import (
     FRAMEWORKS,
@@ -36,7 +37,7 @@ from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torche
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, sh
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +59,7 @@ class Sought:
     message: Message
 
 
-@rule(
-    "cuda-major-mismatch-wheel", layer=Layer.SERVING, component="pytorch", severity=Severity.ERROR, in_one_python=True
-)
+@rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", Severity.ERROR, in_one_python=True)
 def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A wheel beside torch is built for another CUDA major than torch is.
 
@@ -116,15 +115,13 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
         detail="Its own kernels cannot be loaded: without them it is slow or fails.",
         because=(because_said(message), *because_package(facts, wheel.name)),
         row=wheel.row,
-        fix=Fix(
-            text=f"Take the build of {wheel.name} for the CUDA of torch {have}.",
-            commands=(
-                sh(
-                    "python -m pip install --force-reinstall --no-deps {wheel} --index-url {index}/{tag}",
-                    wheel=DISTRIBUTION(wheel.name),
-                    index=ADDRESS(TORCH_INDEX),
-                    tag=BUILD_TAG(have.partition("+")[2]),
-                ),
+        fix=fixes.advice(
+            f"Take the build of {wheel.name} for the CUDA of torch {have}.",
+            sh(
+                "python -m pip install --force-reinstall --no-deps {wheel} --index-url {index}/{tag}",
+                wheel=DISTRIBUTION(wheel.name),
+                index=ADDRESS(TORCH_INDEX),
+                tag=BUILD_TAG(have.partition("+")[2]),
             ),
             verify=sh("python -m {module}.info", module=MODULE(wheel.name)),
         ),
@@ -162,10 +159,10 @@ def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                 detail="A wheel needs the libraries of the CUDA major that it was linked to, whatever its name says.",
                 because=(because_said(found.message), *because_package(facts, name)),
                 confidence=Confidence.LIKELY,
-                fix=Fix(
-                    text=f"Take another release of {name} whose files are built for CUDA {tag['major']}, or install "
+                fix=fixes.advice(
+                    f"Take another release of {name} whose files are built for CUDA {tag['major']}, or install "
                     f"the runtime of CUDA {found.majors[-1]} beside it.",
-                    commands=(sh("python -m pip show -f {name}", name=DISTRIBUTION(name)),),
+                    sh("python -m pip show -f {name}", name=DISTRIBUTION(name)),
                 ),
             )
 
@@ -206,11 +203,12 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         ),
         row=wheel.row,
         confidence=Confidence.LIKELY,
-        fix=Fix(
-            text=f"Take the torch for CUDA {major}"
+        fix=fixes.advice(
+            f"Take the torch for CUDA {major}"
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
             + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
-            commands=(ASK, *torches(wheel, major, matrix)),
+            ASK,
+            *torches(wheel, major, matrix),
             verify=shows(wheel.name),
         ),
     )

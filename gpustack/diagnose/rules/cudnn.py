@@ -5,130 +5,59 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.cudnn import (
+from gpustack.diagnose.machine.inventory import builds
+from gpustack.diagnose.machine.lacking import (
+    LD_LIBRARY_PATH,
     OWN,
-    cudnn_number,
     lacking,
     loaded,
     off_path,
-    older,
     path_blamed,
     path_grounds,
     place,
-    shadowing,
 )
-from gpustack.diagnose.machine.inventory import builds
-from gpustack.diagnose.machine.libraries import LD_LIBRARY_PATH, evidence, own_version, owner, used
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
+from gpustack.diagnose.machine.libraries import CUDNN as LIBRARY
+from gpustack.diagnose.machine.libraries import clashes, evidence, owner, used
+from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
-from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import VERSION, requirement, sh, step
+from gpustack.model.command import requirement, sh
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpustack.diagnose.machine.cudnn import Lacking
     from gpustack.diagnose.machine.inventory import Build
+    from gpustack.diagnose.machine.lacking import Lacking
     from gpustack.diagnose.machine.libraries import Used
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
-UP_TO_MINOR = 2
-OLD_REFUSED = ("cudnn-loaded-older", "cudnn-outdated-jax")
-NAMES = (("tensorflow", "TensorFlow"), ("jax", "JAX"))
-FIRST_WHEEL, SINCE_CUDA_12 = 8, (8, 9)
-
-
-@rule("cudnn-too-old", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)
+@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR)
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
     Within a major, cuDNN runs what was built with the same or an older minor; the other way it lacks functions. PyTorch
     refuses it, others fail in the middle. Install the version that the framework requires.
     """
-    found = list(_old_seen(facts))
-    yield from found or _old_said(facts)
-
-
-def _old_said(facts: Facts) -> Iterator[Finding]:
-    """Return what TensorFlow, JAX or another says of the cuDNN that it loaded."""
-    kind = next((kind for kind in OLD_REFUSED if heard(facts, kind)), None)
-    if kind is None or shadowing(facts):
-        return
-    built, loaded = (cudnn_number(value(facts, kind, name)) for name in ("built", "found"))
-    least = cudnn_number(value(facts, kind, "least")) or built
-    if not least or not loaded or not older(loaded, least):
-        return
-    name = next(
-        (f"{name} {version(facts, id_) or ''}".strip() for id_, name in NAMES if facts.find(id_)), "The program"
-    )
-    major = next((toolkit.cuda.major for toolkit in toolchain_toolkits(facts)), None) or _newest_major(least)
-    path = path_grounds(facts)
-    yield cudnn_too_old.finding(
-        title=f"{name} loads cuDNN {loaded} and was built with {built}: cuDNN {least} or newer is needed",
-        detail=f"Within major {numbers(least)[0]} of cuDNN a newer one takes the place of an older one, not the other "
-        f"way round{'. LD_LIBRARY_PATH may name the older one' if path else ''}.",
-        because=(*grounds(facts, kind, most=2), *path),
-        fix=Fix(
-            text=f"Install cuDNN {least} or newer of major {numbers(least)[0]}, for the same CUDA, and take older ones "
-            "off the path of the loader; or install a release of the framework that was built with this one.",
-            commands=(
-                sh(
-                    "python -m pip install --upgrade {wheel}",
-                    wheel=requirement(f"nvidia-cudnn-cu{major}", f">={least},<{numbers(least)[0] + 1}"),
-                ),
-            )
-            if numbers(least)[0] >= FIRST_WHEEL
-            else (step("install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),
-            verify=sh("gpustack doctor --deep"),
-        ),
-    )
-
-
-def _newest_major(cudnn: str) -> int:
-    """Return the CUDA major that most programs with this cuDNN are built for."""
-    return 11 if numbers(cudnn)[:2] < SINCE_CUDA_12 else 12
-
-
-def _old_seen(facts: Facts) -> Iterator[Finding]:
-    for build in builds(facts):
-        one = used(build, "libcudnn", "cudnn", facts)
-        pins = table(build.copy.facts, "pins")
-        wheel = next((name for name in sorted(pins) if name.startswith("nvidia-cudnn")), "")
-        wanted, found = numbers(text(pins, wheel)), numbers(one.version if one else None)
-        if one is None or one.step == LD_LIBRARY_PATH or not wanted or not found or build.ran_on_gpu:
-            continue
-        if found[0] == wanted[0] and found[:UP_TO_MINOR] < wanted[:UP_TO_MINOR]:
+    for one in clashes(facts, LIBRARY):
+        if one.older and not one.foreign and not (one.build and one.build.ran_on_gpu):
             yield cudnn_too_old.finding(
-                instance=build.mark,
-                title=f"{build.name} {one.how} cuDNN {one.version} and was built with {text(pins, wheel)}",
-                because=(
-                    evidence(build, "libcudnn", one),
-                    Because(
-                        component=build.component, fact=f"pins.{wheel}", value=text(pins, wheel), source="metadata"
-                    ),
-                ),
-                fix=Fix(
-                    text="Install the version that it requires.",
-                    commands=(
-                        sh(
-                            "{python} -m pip install {wheel}",
-                            python=build.python,
-                            wheel=requirement(wheel, f"=={text(pins, wheel)}"),
-                        ),
-                    ),
-                    verify=fixes.verify_loaded(build),
-                ),
+                instance=one.mark,
+                title=f"{one.who} {one.how} cuDNN {one.found} and was built with {one.own}: cuDNN {one.least} or newer "
+                "is needed",
+                detail=f"Within major {numbers(one.least)[0]} of cuDNN a newer one takes the place of an older one, "
+                "not the other way round.",
+                because=one.because,
+                fix=one.fix,
             )
 
 
-@rule("several-cudnn-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.INFO)
+@rule("several-cudnn-copies", Layer.LIBRARY, "cudnn", Severity.INFO)
 def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There are several copies of cuDNN; this says which one a framework uses. No fault by itself.
 
@@ -168,14 +97,7 @@ def _line(copy: Instance) -> str:
     return f"{copy.version} at {copy.path} ({owner(copy)})"
 
 
-@rule(
-    "cudnn-missing",
-    layer=Layer.LIBRARY,
-    component=CUDNN,
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("cudnn-missing", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no cuDNN, or none of the major that it was built for.
 
@@ -199,14 +121,12 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         else "It is not installed, or it lies in a wheel, where the loader does not look for other programs.",
         confidence=Confidence.LIKELY,
         because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
-        fix=Fix(
-            text=f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
-            commands=(
-                sh("python -m pip install {wheel}", wheel=wheel),
-                sh(
-                    "export LD_LIBRARY_PATH=$(python -c "
-                    "\"import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')\"):$LD_LIBRARY_PATH"
-                ),
+        fix=fixes.advice(
+            f"Install cuDNN {major} for the CUDA of the program and let the loader find it.".replace("  ", " "),
+            sh("python -m pip install {wheel}", wheel=wheel),
+            sh(
+                "export LD_LIBRARY_PATH=$(python -c "
+                "\"import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0] + '/lib')\"):$LD_LIBRARY_PATH"
             ),
             verify=sh("ldconfig -p | grep libcudnn"),
         ),
@@ -214,19 +134,12 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 LONG = 60  # of a symbol in a title
-PATH_REFUSED = "cudnn-incompatible"
-SPOKEN = "cudnn-older-path-said"
+SPOKEN, REFUSED = "cudnn-older-path-said", "cudnn-incompatible"
 FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
-PATH_VERIFY = sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"")
+SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 
 
-@rule(
-    "cudnn-shadowed-by-ld-library-path",
-    layer=Layer.LIBRARY,
-    component="cudnn",
-    severity=Severity.ERROR,
-    in_one_python=True,
-)
+@rule("cudnn-shadowed-by-ld-library-path", Layer.LIBRARY, "cudnn", Severity.ERROR, in_one_python=True)
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
@@ -234,35 +147,48 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
     place of the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against
     … but found runtime version …") or fails later. Take that folder off LD_LIBRARY_PATH: wheels bring what they need.
     """
-    found = list(_path_seen(facts))
-    yield from found or _path_said(facts)
-
-
-def _path_said(facts: Facts) -> Iterator[Finding]:
-    """Return what PyTorch itself says of the cuDNN that it found, or a symbol that this one lacks."""
-    yield from _older_first(facts)
-    blamed = path_blamed(facts, *(one.file for one in lacking(facts, "cudnn")))
-    lack = [one for one in lacking(facts, "cudnn") if _of_the_path(one, blamed=blamed)]
-    if not heard(facts, PATH_REFUSED, SPOKEN) and not lack:
-        yield from _taken(facts)
+    found = [one for one in clashes(facts, LIBRARY) if one.foreign]
+    for one in found:
+        yield cudnn_shadowed_by_ld_library_path.finding(
+            instance=one.mark,
+            severity=Severity.WARNING if one.severity is Severity.INFO else one.severity,
+            title=f"{one.who} {one.how} cuDNN {one.found} in the place of its own {one.own}"
+            + (": LD_LIBRARY_PATH names it first" if one.build else ""),
+            detail="Another copy is found before its own, mostly by LD_LIBRARY_PATH.",
+            because=one.because,
+            fix=one.fix,
+        )
+    symbol = None if found else next(_of_the_path(facts), None)
+    if symbol or (not found and heard(facts, REFUSED, SPOKEN)):
+        lacks = f": it has no {_short(symbol.symbol)}" if symbol else ""
+        name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
+        yield _taken(
+            f"{name} loads another cuDNN than its own{lacks}",
+            (*grounds(facts, REFUSED, SPOKEN, most=2), *((symbol.because,) if symbol else ())),
+            facts,
+        )
         return
-    built, found = (cudnn_number(value(facts, PATH_REFUSED, name)) for name in ("built", "found"))
-    built = text(told(facts, "pytorch"), "cudnn") or built
-    torch = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
-    path, where = path_grounds(facts), place(facts, "cudnn")
-    yield cudnn_shadowed_by_ld_library_path.finding(
-        title=f"{torch} loads cuDNN {found} in the place of its own {built}"
-        if built and found
-        else f"{torch} loads another cuDNN than its own{f': it has no {_short(lack[0].symbol)}' if lack else ''}",
-        detail=f"PyTorch brings its own cuDNN; another one is found before it, mostly by LD_LIBRARY_PATH"
+    file, held = next(iter(loaded(facts, "libcudnn")), None), table(told(facts, "packages"), "distributions")
+    wheel = next((name for name in held if name.startswith("nvidia-cudnn")), None)
+    if file and wheel and not found and heard(facts, *FAILED):
+        folder, own = file.values["path"].rpartition("/")[0], f"{wheel} {text(held, wheel) or ''}".strip()
+        yield _taken(
+            f"cuDNN is loaded from {folder} in the place of the framework's own ({own})",
+            (because_said(file), *grounds(facts, *FAILED, most=1)),
+            facts,
+        )
+
+
+def _taken(title: str, because: tuple[Because, ...], facts: Facts) -> Finding:
+    """Return a foreign cuDNN of which no release is known."""
+    where = place(facts, "cudnn")
+    return cudnn_shadowed_by_ld_library_path.finding(
+        title=title,
+        detail=f"The framework brings its own cuDNN; another is found before it, mostly by LD_LIBRARY_PATH"
         f"{f' ({where})' if where else ''}.",
-        confidence=Confidence.CERTAIN if path and built else Confidence.LIKELY,
-        because=(
-            *grounds(facts, PATH_REFUSED, SPOKEN, most=2),
-            *(because_said(one.message) for one in lack[:1]),
-            *path,
-        ),
-        fix=off_path(facts, "cuDNN", sh('python -c "import torch; print(torch.backends.cudnn.version())"')),
+        confidence=Confidence.LIKELY,
+        because=(*because, *path_grounds(facts)),
+        fix=off_path(facts, "cuDNN", SHOWS),
     )
 
 
@@ -270,76 +196,21 @@ def _short(symbol: str) -> str:
     return symbol if len(symbol) <= LONG else f"{symbol[:LONG]}…"
 
 
-def _of_the_path(one: Lacking, *, blamed: bool) -> bool:
-    """Tell whether a framework asked, or a part outside of all wheels did, on the path that is said to be to blame."""
-    if "cudnn" in one.asking:
-        return blamed and one.file.startswith("/") and not OWN.search(one.file)
-    return one.by_a_framework
-
-
-def _taken(facts: Facts) -> Iterator[Finding]:
-    """Return the cuDNN that the loader took from outside the wheels, where cuDNN failed and a wheel brings one."""
-    one = next(iter(loaded(facts, "libcudnn")), None)
-    held = table(told(facts, "packages"), "distributions")
-    wheel = next((name for name in held if name.startswith("nvidia-cudnn")), None)
-    if one is None or wheel is None or not heard(facts, *FAILED):
-        return
-    folder = one.values["path"].rpartition("/")[0]
-    yield cudnn_shadowed_by_ld_library_path.finding(
-        title=f"cuDNN is loaded from {folder} in the place of the framework's own ({wheel} {text(held, wheel) or ''})",
-        detail="Another cuDNN than the one that it was built with is found first, mostly by LD_LIBRARY_PATH.",
-        confidence=Confidence.LIKELY,
-        because=(because_said(one), *grounds(facts, *FAILED, most=1), *path_grounds(facts)),
-        fix=off_path(facts, "cuDNN", sh('python -c "import torch; print(torch.backends.cudnn.version())"')),
-    )
-
-
-def _older_first(facts: Facts) -> Iterator[Finding]:
-    """Return the older cuDNN that TensorFlow or JAX loaded although a wheel brings the one that it was built with."""
-    shadowed = shadowing(facts)
-    if shadowed is None:
-        return
-    yield cudnn_shadowed_by_ld_library_path.finding(
-        title=f"cuDNN {shadowed.loaded} is loaded in the place of {shadowed.own}, the framework's own",
-        detail=f"It was built with cuDNN {shadowed.built}. Another one is found before its own by LD_LIBRARY_PATH"
-        f"{f' ({where})' if (where := place(facts, 'cudnn')) else ''}.",
-        confidence=Confidence.LIKELY,
-        because=shadowed.because,
-        fix=off_path(facts, "cuDNN", PATH_VERIFY),
-    )
-
-
-def _path_seen(facts: Facts) -> Iterator[Finding]:
-    for build in builds(facts):
-        one = used(build, "libcudnn", "cudnn", facts)
-        if one is None or one.step != LD_LIBRARY_PATH:
-            continue
-        own = own_version(build, one, "cudnn", "nvidia-cudnn", facts)
-        if own and one.version and numbers(one.version)[:3] != numbers(own)[:3]:
-            older = numbers(one.version)[:UP_TO_MINOR] < numbers(own)[:UP_TO_MINOR]
-            yield _path_finding(build, one, own, older=older and not build.ran_on_gpu)
-
-
-def _path_finding(build: Build, one: Used, own: str, *, older: bool) -> Finding:
-    folder = one.path.rpartition("/")[0]
-    return cudnn_shadowed_by_ld_library_path.finding(
-        instance=build.mark,
-        severity=Severity.ERROR if older else Severity.WARNING,
-        title=f"LD_LIBRARY_PATH gives {build.name} cuDNN {one.version} in the place of its own {own}",
-        because=(
-            evidence(build, "libcudnn", one),
-            Because(component="cudnn", fact="version", value=one.version, source=one.path),
-            Because(component=build.component, fact="pins", value=own, source="metadata of the wheel"),
-        ),
-        fix=fixes.off_path([folder], folder, fixes.verify_loaded(build)),
-    )
+def _of_the_path(facts: Facts) -> Iterator[Lacking]:
+    """Yield what a framework asks for and cuDNN lacks, or a part outside of all wheels on the path that is blamed."""
+    lack = lacking(facts, "cudnn")
+    blamed = path_blamed(facts, *(one.file for one in lack))
+    for one in lack:
+        foreign = blamed and one.file.startswith("/") and not OWN.search(one.file)
+        if foreign if "cudnn" in one.asking else one.by_a_framework:
+            yield one
 
 
 TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
 TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps")
 
 
-@rule("cudnn-two-copies", layer=Layer.LIBRARY, component="cudnn", severity=Severity.ERROR)
+@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR)
 def cudnn_two_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 
@@ -373,7 +244,7 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         + (f" Parts lie in {_and(where)}." if len(where) > 1 else ""),
         because=(
             *grounds(facts, *TWO_REFUSED, most=2),
-            *(because_said(one.message) for one in parts[:1]),
+            *(one.because for one in parts[:1]),
             *(because_said(one) for one in apart),
             *(ground for number, ground in cudnn_here(facts) if number in versions),
             *(because_said(lying[folder]) for folder in where[:2]),
@@ -381,9 +252,10 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         ),
         fix=off_path(facts, "cuDNN", TWO_VERIFY)
         if path_grounds(facts)
-        else Fix(
-            text="Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
-            commands=(sh("ldconfig -p | grep libcudnn"), sh("python -m pip list | grep -i cudnn")),
+        else fixes.advice(
+            "Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
+            sh("ldconfig -p | grep libcudnn"),
+            sh("python -m pip list | grep -i cudnn"),
             verify=TWO_VERIFY,
         ),
     )
@@ -440,14 +312,12 @@ def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts) -> F
     name = text(one.copy.facts, "owner", "name") if one.copy else None
     version = one.version or ""
     other = _on_path(build, folders)
-    again = Fix(
-        text="Reinstall the cuDNN that the framework requires, and take every other off the loader's path.",
-        commands=(
-            sh(
-                "{python} -m pip install --force-reinstall --no-deps {wheel}",
-                python=build.python,
-                wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
-            ),
+    again = fixes.advice(
+        "Reinstall the cuDNN that the framework requires, and take every other off the loader's path.",
+        sh(
+            "{python} -m pip install --force-reinstall --no-deps {wheel}",
+            python=build.python,
+            wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
         ),
         verify=fixes.verify_loaded(build),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import wheels
+from gpustack.diagnose import fixes, wheels
 from gpustack.diagnose.machine.extensions import (
     SERVING,
     UNNAMED,
@@ -31,7 +31,7 @@ from gpustack.model.command import (
     sh,
 )
 from gpustack.model.facts import Layer
-from gpustack.model.report import Confidence, Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +49,7 @@ LAST_AUDIO = "2.11"  # since then one torchaudio serves every torch
 PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu))?")
 
 
-@rule(
-    "torch-torchvision-mismatch",
-    layer=Layer.FRAMEWORK,
-    component="torchvision",
-    severity=Severity.ERROR,
-    in_one_python=True,
-)
+@rule("torch-torchvision-mismatch", Layer.FRAMEWORK, "torchvision", Severity.ERROR, in_one_python=True)
 def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Torch and torchvision (or torchaudio) are of releases, or of builds, that do not belong together.
 
@@ -198,13 +192,7 @@ PYG = (
 COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 
 
-@rule(
-    "extension-abi-mismatch",
-    layer=Layer.LIBRARY,
-    component="torch-scatter",
-    severity=Severity.ERROR,
-    in_one_python=True,
-)
+@rule("extension-abi-mismatch", Layer.LIBRARY, "torch-scatter", Severity.ERROR, in_one_python=True)
 def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compiled extension was built against another release of torch, or another C++ ABI, than the torch here.
 
@@ -251,9 +239,9 @@ def _of_page(page: Message, facts: Facts) -> Finding:
         detail="torch-scatter, torch-sparse and their like fit one release of torch alone.",
         because=(because_said(page), *because_torch(facts)),
         confidence=Confidence.LIKELY,
-        fix=Fix(
-            text="Install them from the page of the torch that is here.",
-            commands=(sh(PYG, torch=VERSION(plain), tag=BUILD_TAG(tag or page.values.get("cuda", "cpu"))),),
+        fix=fixes.advice(
+            "Install them from the page of the torch that is here.",
+            sh(PYG, torch=VERSION(plain), tag=BUILD_TAG(tag or page.values.get("cuda", "cpu"))),
             verify=sh('python -c "import torch_sparse"'),
         ),
     )

@@ -16,10 +16,9 @@ from gpustack.diagnose.machine.described import (
     release,
     whole,
     works,
-    xids_named,
 )
 from gpustack.diagnose.machine.described import release as named_release
-from gpustack.diagnose.machine.events import xids
+from gpustack.diagnose.machine.events import faults
 from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
 from gpustack.diagnose.machine.inventory import (
     arch_on_bus,
@@ -62,50 +61,23 @@ def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     programs on that GPU hang or die, and often nvidia-smi as well. Reset the GPU or restart the machine, and bring the
     driver up to date: many such faults are fixed in newer releases.
     """
-    found = tuple(_gsp_seen(facts, matrix))
-    yield from found
-    if not found:
-        yield from _gsp_told(facts, matrix)
-
-
-def _gsp_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text tells it without the kernel's own line."""
-    numbered = xids_named(facts, TIMEOUT, ERROR)
     stopped = said(facts, RAN)
     timeouts = said(facts, "gsp-rpc-timeout") if stopped or not heard(facts, "gsp-boot-failed") else ()
-    if not (numbered or stopped or timeouts):
-        return
-    code = whole(numbered[0].values.get("code")) if numbered else TIMEOUT
-    row = matrix.xids.get(code)
-    yield gsp_timeout.finding(
-        title=f"The GSP firmware of a GPU stopped answering (Xid {code})",
-        detail=machine(facts, matrix),
-        because=(*map(because_said, (*numbered, *stopped, *timeouts)[:4]), *more(facts)),
-        row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}{ADVICE}",
-            commands=(sh("sudo nvidia-smi --gpu-reset"), *fixes.driver(facts, matrix)),
-            needs_root=True,
-            needs_reboot=True,
-            verify=sh("nvidia-smi"),
-        ),
-    )
-
-
-def _gsp_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each GPU whose log has it."""
-    for event in {event.pci: event for event in xids(facts, TIMEOUT, ERROR)}.values():
-        row = matrix.xids.get(event.code)
-        again = listed(facts, event.pci) and number(told(facts, "nvml"), "code") == 0
+    for event in faults(facts, TIMEOUT, ERROR, spoken=(*stopped, *timeouts)):
+        row, pci = matrix.xids.get(event.code), None if event.spoken else event.pci
+        again = pci and listed(facts, pci) and number(told(facts, "nvml"), "code") == 0
+        reset = sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)) if pci else sh("sudo nvidia-smi --gpu-reset")
+        which = f"the GPU at {pci}" if pci else "a GPU"
         yield gsp_timeout.finding(
-            instance=event.pci,
+            instance=pci,
             severity=Severity.WARNING if again else Severity.ERROR,
-            title=f"The GSP firmware of the GPU at {event.pci} stopped answering (Xid {event.code})",
-            because=(event.because, because(facts, "nvidia-driver", "version")),
+            title=f"The GSP firmware of {which} stopped answering (Xid {event.code})",
+            detail=machine(facts, matrix),
+            because=(*event.grounds, *more(facts)),
             row=row.row if row else None,
             fix=Fix(
                 text=f"{fixes.place(facts)}{ADVICE}",
-                commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(event.pci)), *fixes.driver(facts, matrix)),
+                commands=(reset, *fixes.driver(facts, matrix)),
                 needs_root=True,
                 needs_reboot=True,
                 verify=sh("nvidia-smi"),

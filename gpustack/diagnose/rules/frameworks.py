@@ -13,16 +13,15 @@ from gpustack.diagnose.machine.frameworks import because_torch, capability, gpu_
 from gpustack.diagnose.machine.inventory import builds, nvidia_here
 from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, text, version
-from gpustack.diagnose.rule import rule
-from gpustack.model.command import PYTHON, Command, sh, step
+from gpustack.diagnose.rule import Rule, rule
+from gpustack.model.command import NOTHING, PYTHON, Command, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpustack.diagnose.machine.exercised import Trial
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, JsonValue, Message
 
@@ -99,14 +98,7 @@ KINDS = {
 }
 
 
-@rule(
-    "gpu-feature-unsupported",
-    layer=Layer.SERVING,
-    component="gpu",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("gpu-feature-unsupported", Layer.SERVING, "gpu", Severity.ERROR, in_one_python=True, from_messages=True)
 def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The GPU is too old for a feature that a program asks for; stack and build are well.
 
@@ -141,7 +133,7 @@ def _of_amd(facts: Facts) -> Iterator[Finding]:
         title=f"{text(old.facts, 'name') or 'The GPU'} ({gfx}) is too old for FP8, which begins with gfx942 (MI300)",
         detail="Nothing in the stack is broken, and no other build changes this.",
         because=(because_said(asked[0]), because_of(facts, "amd-gpu", old, "gfx"), *because_torch(facts)),
-        fix=Fix(text=FP8.instead, commands=FP8.commands),
+        fix=fixes.advice(FP8.instead, *FP8.commands),
     )
 
 
@@ -191,7 +183,7 @@ def _finding(message: Message, feature: Feature, found: tuple[str | None, str | 
         detail="Nothing in the stack is broken, and no other build changes this.",
         because=(because_said(message), *_others(message, facts), *_gpu(facts), *because_torch(facts)),
         confidence=Confidence.CERTAIN if digits else Confidence.LIKELY,
-        fix=Fix(text=feature.instead, commands=feature.commands),
+        fix=fixes.advice(feature.instead, *feature.commands),
     )
 
 
@@ -213,7 +205,105 @@ def _gpu(facts: Facts) -> Iterator[Because]:
 WENT_WRONG = {"import": "cannot be imported", "compile": "cannot compile for {device}"}
 
 
-@rule("framework-fails-on-gpu", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What came of running a framework, or what is beside it; ``here``: it is for a GPU that is here."""
+
+    mark: str
+    component: str
+    layer: Layer
+    name: str
+    exercise: Mapping[str, JsonValue]
+    severity: Severity
+    again: Command
+    here: bool
+    at_import: bool
+
+    @property
+    def late(self) -> bool:
+        """Whether it gave no answer in the time it had."""
+        return SILENT in (text(self.exercise, "reason") or "")
+
+    @property
+    def because(self) -> tuple[Because, ...]:
+        """What its failing rests on: what was raised and where, else what came out."""
+        raised = tuple(name for name in ("error", "reason") if text(self.exercise, name))
+        names = (*raised, "failed_at") if raised else ("ok", "device")
+        return tuple(
+            Because(component=self.component, fact=f"exercise.{name}", value=held, source=exercised.SOURCE)
+            for name in names
+            if (held := self.exercise.get(name)) is not None
+        )
+
+    @property
+    def words(self) -> str:
+        """Its own words."""
+        words = (text(self.exercise, name) for name in ("error", "unavailable", "reason"))
+        return next((word for word in words if word), "")
+
+    @property
+    def outcome(self) -> str:
+        """What became of running it."""
+        device = text(self.exercise, "device")
+        if self.late:
+            return "gave no answer in the time it had"
+        if not flag(self.exercise, "ran"):
+            known = WENT_WRONG.get(text(self.exercise, "failed_at") or "", "could not be run")
+            return known.format(device=device or "the GPU") if self.here else "cannot be imported"
+        if text(self.exercise, "error"):
+            return f"failed on {device or 'the GPU'}"
+        return "computed on the CPU and not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
+
+
+def _failed(facts: Facts) -> Iterator[Run]:
+    """Yield what was run and failed: the frameworks, then what is beside them."""
+    nvidia = nvidia_here(facts)
+    for build in builds(facts):
+        here = build.accelerator == "cuda" and nvidia
+        if build.ran_on_gpu is False if here else flag(build.exercise, "ran") is False:
+            late = SILENT in (text(build.exercise, "reason") or "")
+            yield Run(
+                mark=build.mark,
+                component=build.component,
+                layer=Layer.FRAMEWORK,
+                name=build.name,
+                exercise=build.exercise,
+                severity=Severity.UNKNOWN if late else Severity.ERROR,
+                again=fixes.verify(build),
+                here=here,
+                at_import=not here,
+            )
+    for trial in exercised.trials(facts):
+        at_import = exercised.at_import(trial.exercise)
+        if exercised.failed(trial, facts) and (at_import or nvidia):
+            python = sh("--python {python}", python=PYTHON(trial.environment)) if trial.environment else NOTHING
+            yield Run(
+                mark=trial.mark,
+                component=trial.component,
+                layer=trial.layer,
+                name=trial.name,
+                exercise=trial.exercise,
+                severity=exercised.weight(trial, facts),
+                again=sh("gpustack doctor --deep {python}", python=python),
+                here=not at_import,
+                at_import=at_import,
+            )
+
+
+def _said(one: Run, rule_: Rule, advice: str) -> Finding:
+    return rule_.finding(
+        instance=one.mark,
+        severity=one.severity,
+        layer=one.layer,
+        component=one.component,
+        title=f"{one.name} {one.outcome}",
+        detail=one.words,
+        because=one.because,
+        fix=fixes.advice(advice, one.again),
+    )
+
+
+@rule("framework-fails-on-gpu", Layer.FRAMEWORK, "pytorch", Severity.ERROR)
 def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library that is built for the GPU was run and did not compute on it, or not rightly.
 
@@ -222,83 +312,12 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     Mostly that follows from something deeper, which is then named as its cause; its own words are below. What no
     framework rests on is a warning: the frameworks compute without it.
     """
-    if not nvidia_here(facts):
-        return
-    for build in builds(facts):
-        if build.accelerator != "cuda" or build.ran_on_gpu is not False:
-            continue
-        late = SILENT in (text(build.exercise, "reason") or "")
-        yield framework_fails_on_gpu.finding(
-            instance=build.mark,
-            severity=Severity.UNKNOWN if late else Severity.ERROR,
-            component=build.component,
-            title=f"{build.name} {what(build.exercise)}",
-            detail=fails_said(build.exercise),
-            because=(
-                because_of(facts, build.component, build.copy, "exercise", "ok"),
-                because_of(facts, build.component, build.copy, "exercise", "device"),
-                because_of(facts, build.component, build.copy, "exercise", "error"),
-            ),
-            fix=Fix(text="Run it by hand and read what it says.", commands=(fixes.verify(build),)),
-        )
-    for trial in exercised.trials(facts):
-        if exercised.failed(trial, facts) and not exercised.at_import(trial.exercise):
-            yield _library(trial, facts)
+    for one in _failed(facts):
+        if not one.at_import:
+            yield _said(one, framework_fails_on_gpu, "What it says is the lead; run it again when that is fixed.")
 
 
-def _library(trial: Trial, facts: Facts) -> Finding:
-    return framework_fails_on_gpu.finding(
-        instance=trial.mark,
-        severity=exercised.weight(trial, facts),
-        layer=trial.layer,
-        component=trial.component,
-        title=f"{trial.name} {what(trial.exercise)}",
-        detail=fails_said(trial.exercise),
-        because=grounds(trial),
-        fix=Fix(text="What it says is the lead; run it again when that is fixed.", commands=(again(trial),)),
-    )
-
-
-def again(trial: Trial) -> Command:
-    """Return the command that runs it once more."""
-    if not trial.environment:
-        return sh("gpustack doctor --deep")
-    return sh("gpustack doctor --deep --python {python}", python=PYTHON(trial.environment))
-
-
-def grounds(trial: Trial) -> tuple[Because, ...]:
-    """Return what a trial's failing rests on: what was raised and where, else what came out."""
-    told = tuple(name for name in ("error", "reason") if text(trial.exercise, name))
-    names = (*told, "failed_at") if told else ("ok", "device")
-    return tuple(
-        Because(
-            component=trial.component, fact=f"exercise.{name}", value=trial.exercise.get(name), source=exercised.SOURCE
-        )
-        for name in names
-        if trial.exercise.get(name) is not None
-    )
-
-
-def what(exercise: Mapping[str, JsonValue]) -> str:
-    """Return what became of running it."""
-    device = text(exercise, "device")
-    if SILENT in (text(exercise, "reason") or ""):
-        return "gave no answer in the time it had"
-    if not flag(exercise, "ran"):
-        known = WENT_WRONG.get(text(exercise, "failed_at") or "", "could not be run")
-        return known.format(device=device or "the GPU")
-    if text(exercise, "error"):
-        return f"failed on {device or 'the GPU'}"
-    return "computed on the CPU and not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
-
-
-def fails_said(exercise: Mapping[str, JsonValue]) -> str:
-    """Return its own words."""
-    words = (text(exercise, name) for name in ("error", "unavailable", "reason"))
-    return next((word for word in words if word), "")
-
-
-@rule("framework-import-fails", layer=Layer.FRAMEWORK, component="pytorch", severity=Severity.ERROR)
+@rule("framework-import-fails", Layer.FRAMEWORK, "pytorch", Severity.ERROR)
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library for the GPU cannot be imported at all, GPU or none.
 
@@ -307,37 +326,6 @@ def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     GPU is there and a framework's build is for it, framework-fails-on-gpu says so instead, with what is behind it. What
     no framework rests on is a warning.
     """
-    for build in builds(facts):
-        told_elsewhere = build.accelerator == "cuda" and nvidia_here(facts)
-        if flag(build.exercise, "ran") is not False or told_elsewhere:
-            continue
-        late = SILENT in fails_said(build.exercise)
-        yield framework_import_fails.finding(
-            instance=build.mark,
-            severity=Severity.UNKNOWN if late else Severity.ERROR,
-            component=build.component,
-            title=f"{build.name} {_what(late=late)}",
-            detail=fails_said(build.exercise),
-            because=(
-                because_of(facts, build.component, build.copy, "exercise", "error"),
-                because_of(facts, build.component, build.copy, "exercise", "reason"),
-            ),
-            fix=Fix(text="Import it by hand and read what it says.", commands=(fixes.verify(build),)),
-        )
-    for trial in exercised.trials(facts):
-        if not (exercised.failed(trial, facts) and exercised.at_import(trial.exercise)):
-            continue
-        yield framework_import_fails.finding(
-            instance=trial.mark,
-            severity=exercised.weight(trial, facts),
-            layer=trial.layer,
-            component=trial.component,
-            title=f"{trial.name} {_what(late=SILENT in (text(trial.exercise, 'reason') or ''))}",
-            detail=fails_said(trial.exercise),
-            because=grounds(trial),
-            fix=Fix(text="Fix what it says, then run it again.", commands=(again(trial),)),
-        )
-
-
-def _what(*, late: bool) -> str:
-    return "gave no answer in the time it had" if late else "cannot be imported"
+    for one in _failed(facts):
+        if one.at_import:
+            yield _said(one, framework_import_fails, "Fix what it says, then run it again.")

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.described import machine, more, whole, works, xids_named
-from gpustack.diagnose.machine.events import asked_for, xids
-from gpustack.diagnose.machine.inventory import gpus
-from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
-from gpustack.diagnose.machine.values import because, because_of, flag, number, text, told
+from gpustack.diagnose.machine.described import machine, more, works
+from gpustack.diagnose.machine.events import asked_for, faults
+from gpustack.diagnose.machine.inventory import gpus, listed
+from gpustack.diagnose.machine.messages import grounds, heard, said
+from gpustack.diagnose.machine.values import because, because_of, number, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import GPU, Command, sh, step
@@ -21,8 +21,6 @@ from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpustack.diagnose.machine.events import Event
-    from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
     from gpustack.model.report import Row
@@ -41,29 +39,27 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     it back. Where it returns, look at power supply and cables, slot and riser, temperature, and the firmware of machine
     and GPU.
     """
-    found = tuple(_seen(facts, matrix))
-    yield from found
-    if not found:
-        yield from _told(facts, matrix)
-
-
-def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a program or a person says that the GPU is gone, without an Xid in the log."""
-    gone = (*said(facts, *OFF_BUS_SAID), *xids_named(facts, FELL_OFF))
-    if not gone or _refused(facts, gone):
-        return
-    row = matrix.xids.get(FELL_OFF)
-    pci = next((one.values["pci"] for one in gone if one.values.get("pci")), None)
-    finding = _off_bus_finding(None, [], row.row if row else None, facts, again=False)
-    named = f"The GPU at {pci}" if pci else "A GPU"
-    handle = heard(facts, "gpu-lost") and not heard(facts, "fallen-off-bus", "pcie-dead")
-    yield replace(
-        finding,
-        title=f"{named} is lost: it has fallen off the PCI Express bus",
-        detail=machine(facts, matrix),
-        because=(*map(because_said, gone[:4]), *grounds(facts, "gpu-vanishes", "aer-fatal", most=2), *more(facts)),
-        confidence=Confidence.LIKELY if handle else Confidence.CERTAIN,
-    )
+    written = said(facts, *OFF_BUS_SAID)
+    logged = {event.pci: event for event in faults(facts, FELL_OFF, spoken=written)}
+    lost = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "code") == LOST]
+    row = matrix.xids.get(FELL_OFF) if lost or logged else None
+    cause = row.row if row else None
+    for gpu in lost:
+        event = logged.pop(gpu.mark, None)
+        why = (because_of(facts, "gpu", gpu.copy, "error"), *(event.grounds if event else ()))
+        yield _off_bus_finding(f"The GPU at {gpu.mark}", gpu.mark, why, cause, facts)
+    for event in logged.values():
+        if not event.spoken:
+            again = listed(facts, event.pci or "")
+            yield _off_bus_finding(event.place, event.pci, event.grounds, cause, facts, again=again)
+        elif not lost and not _refused(facts, event.spoken):
+            why = (*event.grounds, *grounds(facts, "gpu-vanishes", "aer-fatal", most=2), *more(facts))
+            found = _off_bus_finding(event.place, None, why, cause, facts)
+            handle = all(one.kind == "gpu-lost" for one in event.spoken)
+            sure = Confidence.LIKELY if handle else Confidence.CERTAIN
+            yield replace(found, detail=machine(facts, matrix), confidence=sure)
+    if not lost and not logged and number(told(facts, "nvml"), "code") == LOST:
+        yield _off_bus_finding("A GPU", None, (because(facts, "nvml", "code"),), cause, facts)
 
 
 def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
@@ -76,29 +72,14 @@ def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
     return inside and heard(facts, "nvml-unknown") and unnamed and not any("lost" in one.line.lower() for one in gone)
 
 
-def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each GPU that NVML calls lost, and each that the log calls so."""
-    logged = {event.pci: event for event in xids(facts, FELL_OFF)}
-    lost = [gpu for gpu in gpus(facts) if number(gpu.copy.facts, "code") == LOST]
-    row = matrix.xids.get(FELL_OFF) if logged or lost else None
-    for gpu in lost:
-        event = logged.pop(gpu.mark, None)
-        grounds = [because_of(facts, "gpu", gpu.copy, "error"), *([event.because] if event else [])]
-        yield _off_bus_finding(gpu.mark, grounds, row.row if row else None, facts, again=False)
-    well = {gpu.mark for gpu in gpus(facts)} - {gpu.mark for gpu in lost}
-    for pci, event in logged.items():
-        yield _off_bus_finding(pci, [event.because], row.row if row else None, facts, again=pci in well)
-    if not lost and not logged and number(told(facts, "nvml"), "code") == LOST:
-        yield _off_bus_finding(None, [because(facts, "nvml", "code")], row.row if row else None, facts, again=False)
-
-
-def _off_bus_finding(pci: str | None, grounds: list[Because], row: Row | None, facts: Facts, *, again: bool) -> Finding:
-    name = f"The GPU at {pci}" if pci else "A GPU"
+def _off_bus_finding(
+    place: str, pci: str | None, grounds: tuple[Because, ...], row: Row | None, facts: Facts, *, again: bool = False
+) -> Finding:
     return gpu_fell_off_bus.finding(
         instance=pci,
         severity=Severity.WARNING if again else Severity.ERROR,
-        title=f"{name} has fallen off the bus" + (", and answers again" if again else ""),
-        because=tuple(grounds),
+        title=f"{place} has fallen off the PCI Express bus" + (", and answers again" if again else ""),
+        because=grounds,
         row=row,
         fix=Fix(
             text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: seat the GPU again, look at "
@@ -114,48 +95,11 @@ def _off_bus_finding(pci: str | None, grounds: list[Because], row: Row | None, f
     )
 
 
-ECC_WORDS_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "ras-uncorrectable")
-XIDS = (48, 64, 94, 95, 140)
+ECC_SAID = ("ecc-uncorrectable", "ecc-count", "remap-failed", "ras-uncorrectable")
 NONE = re.compile(r"\b(?:0|no|zero|without) (?:[a-z]+ )?(?:uncorrectable|uncorrected|double[- ]bit)", re.IGNORECASE)
-
-
-def told_ecc(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text has an uncorrectable memory error."""
-    counted = (one for one in said(facts, *ECC_WORDS_SAID) if not NONE.search(one.line))
-    wrong = (*counted, *xids_named(facts, *XIDS))
-    if not wrong or any(True for _ in xids(facts, *XIDS)):
-        return  # the log has it by GPU
-    code = next((whole(one.values.get("code")) for one in xids_named(facts, *XIDS)), None)
-    row = matrix.xids.get(code) if code else matrix.cuda_codes.get(214)
-    pci = next((one.values["pci"] for one in wrong if one.values.get("pci")), None)
-    amd = any(one.kind == "ras-uncorrectable" for one in wrong)
-    asked = sh("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT")
-    show = sh("sudo dmesg | grep -i ras") if amd else asked
-    yield gpu_ecc_error.finding(
-        title=f"{f'The GPU at {pci}' if pci else 'A GPU'} has uncorrectable memory errors (ECC"
-        + (f", Xid {code})" if code else ")"),
-        detail=machine(facts, matrix, "Its memory is damaged, or a bit was hit once; the program is not at fault."),
-        because=(*map(because_said, wrong[:4]), *more(facts)),
-        row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Find the GPU by its counters, stop its programs and reset it, or restart the "
-            "machine. If errors come back or remapping failed, have the board exchanged.",
-            commands=(
-                show,
-                *(() if amd else (step("with the INDEX of that list: `sudo nvidia-smi --gpu-reset -i INDEX`"),)),
-            ),
-            needs_root=True,
-            verify=show,
-        ),
-    )
-
-
 UNCORRECTED = (95, 64, 140, 48)
 CONTAINED = 94  # only the program that met it is harmed
-# Limits at which a board is exchanged: remapped rows, retired pages; and double-bit errors that are a sign of wear.
-# Source: NVIDIA/DCGM, common/DcgmGPUHardwareLimits.h and nvvs/src/SoftwarePluginFramework.cpp, read 2026-11-21.
-MOST_REMAPPED, MOST_RETIRED, MOST_DOUBLE = 512, 63, 15
-PENDING = (("remap", "pending"), ("retired", "pending"), ("repair", "channel_pending"), ("repair", "tpc_pending"))
+UNCORRECTABLE = 214  # of CUDA
 
 
 @rule("gpu-ecc-error", layer=Layer.HARDWARE, component="gpu", severity=Severity.ERROR)
@@ -166,84 +110,39 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     remapping), or takes the page out of use on older GPUs, at the next reset. Reset the GPU when its programs are done.
     An error that comes back, or a remapping that failed, means that the board must be exchanged.
     """
-    yield from told_ecc(facts, matrix)
     yield from load.memory(facts)
-    contained = {event.pci: event for event in xids(facts, CONTAINED)}
-    grave = {event.pci: event for event in xids(facts, *UNCORRECTED)}
-    logged = {**contained, **grave}
-    for gpu in gpus(facts):
-        event = logged.pop(gpu.mark, None)
-        bad, pending = _worn(gpu, facts), _pending(gpu, facts)
-        past = number(gpu.copy.facts, "ecc", "uncorrected_volatile") == 0 or gpu.mark not in grave
-        grounds = [*bad, *([event.because] if event else []), *pending]
-        if grounds:
-            severity = Severity.ERROR if bad or (event and not past) else Severity.WARNING
-            title = f"{gpu.name} at {gpu.mark} {_what(bad=bad, event=event, past=past, pending=pending)}"
-            found = _ecc_finding(gpu.mark, severity, title, facts)
-            yield replace(found, because=tuple(grounds), row=_row(event, matrix))
-    for pci, event in logged.items():
-        severity = Severity.ERROR if pci in grave else Severity.WARNING
-        what = _what(bad=[], event=event, past=pci not in grave, pending=[])
-        found = _ecc_finding(pci, severity, f"The GPU at {pci} {what}", facts)
-        yield replace(found, because=(event.because,), row=_row(event, matrix))
-
-
-def _what(*, bad: list[Because], event: Event | None, past: bool, pending: list[Because]) -> str:
-    if (bad and any(ground.fact.startswith("ecc") for ground in bad)) or (event and not past):
-        return "has uncorrectable memory errors"
-    if bad:
-        return "has no repair left for its memory"
-    if event:
-        return "has had uncorrectable memory errors"
-    waits = any(ground.fact.endswith("pending") for ground in pending)
-    return "has a repair of its memory pending" if waits else "shows wear of its memory"
-
-
-def _worn(gpu: Gpu, facts: Facts) -> list[Because]:
-    """Return what says that memory is damaged now, or past repair."""
-    held, wrong = gpu.copy.facts, list[tuple[str, ...]]()
-    if (number(held, "ecc", "uncorrected_volatile") or 0) > 0:
-        wrong.append(("ecc", "uncorrected_volatile"))
-    if flag(held, "remap", "failed"):
-        wrong.append(("remap", "failed"))
-    if (number(held, "remap", "uncorrectable") or 0) >= MOST_REMAPPED:
-        wrong.append(("remap", "uncorrectable"))
-    if (number(held, "retired", "single_bit") or 0) + (number(held, "retired", "double_bit") or 0) >= MOST_RETIRED:
-        wrong += [("retired", "single_bit"), ("retired", "double_bit")]
-    return [because_of(facts, "gpu", gpu.copy, *names) for names in wrong]
-
-
-def _pending(gpu: Gpu, facts: Facts) -> list[Because]:
-    """Return what waits for a reset, or is a sign of wear that does no harm yet."""
-    held = gpu.copy.facts
-    found: list[tuple[str, ...]] = [names for names in PENDING if flag(held, *names)]
-    if flag(held, "ecc", "sram_threshold_exceeded"):
-        found.append(("ecc", "sram_threshold_exceeded"))
-    if (number(held, "remap", "banks", "none") or 0) > 0:
-        found.append(("remap", "banks", "none"))
-    if (number(held, "retired", "double_bit") or 0) >= MOST_DOUBLE:
-        found.append(("retired", "double_bit"))
-    return [because_of(facts, "gpu", gpu.copy, *names) for names in found]
-
-
-def _row(event: Event | None, matrix: Matrix) -> Row | None:
-    found = matrix.xids.get(event.code) if event else None
-    return found.row if found else None
-
-
-def _ecc_finding(pci: str, severity: Severity, title: str, facts: Facts) -> Finding:
-    return gpu_ecc_error.finding(
-        instance=pci,
-        severity=severity,
-        title=title,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Stop its programs and reset it. If errors come back or remapping failed, have "
-            "the board exchanged.",
-            commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),),
-            needs_root=True,
-            verify=sh("nvidia-smi -q -d ECC,ROW_REMAPPER -i {gpu}", gpu=GPU(pci)),
-        ),
-    )
+    counted = tuple(one for one in said(facts, *ECC_SAID) if not NONE.search(one.line))
+    known = {gpu.mark: number(gpu.copy.facts, "ecc", "uncorrected_volatile") for gpu in gpus(facts)}
+    for event in (
+        () if any(known.values()) and counted else faults(facts, *UNCORRECTED, CONTAINED, spoken=counted)
+    ):  # counters are held against the health table
+        contained = event.code == CONTAINED and not event.spoken
+        past = contained or known.get(event.pci or "") == 0
+        pci = None if event.spoken else event.pci
+        numbered = not event.spoken or event.spoken[-1].kind == "xid-named"
+        row = matrix.xids.get(event.code) if numbered else matrix.cuda_codes.get(UNCORRECTABLE)
+        amd = heard(facts, "ras-uncorrectable")
+        counters = sh("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT")
+        show = sh("sudo dmesg | grep -i ras") if amd else counters
+        reset = step("with the INDEX of that list: `sudo nvidia-smi --gpu-reset -i INDEX`")
+        yield gpu_ecc_error.finding(
+            instance=pci,
+            severity=Severity.WARNING if past else Severity.ERROR,
+            title=f"{event.place} {'has had' if past else 'has'} uncorrectable memory errors (ECC"
+            + (f", Xid {event.code})" if numbered else ")"),
+            detail=machine(facts, matrix, "Its memory is damaged, or was hit once; the program is not at fault."),
+            because=(*event.grounds, *more(facts)),
+            row=row.row if row else None,
+            fix=Fix(
+                text=f"{fixes.place(facts)}Stop its programs and reset it, or restart the machine. If errors come back "
+                "or remapping failed, have the board exchanged.",
+                commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),)
+                if pci
+                else (show, *(() if amd else (reset,))),
+                needs_root=True,
+                verify=sh("nvidia-smi -q -d ECC,ROW_REMAPPER -i {gpu}", gpu=GPU(pci)) if pci else show,
+            ),
+        )
 
 
 RESET_REQUIRED = 16

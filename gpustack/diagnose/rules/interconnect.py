@@ -9,7 +9,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.described import machine, more, whole
 from gpustack.diagnose.machine.events import LINK, xids
-from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, nvidia_here, ours, starts, user_release
+from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, ours, starts, user_release
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.values import (
     at,
@@ -28,7 +28,7 @@ from gpustack.diagnose.machine.values import (
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.matrix.subjects import gpus as products
-from gpustack.model.command import BRANCH, GPU, PCI, Command, sh, step
+from gpustack.model.command import BRANCH, GPU, PCI, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
@@ -36,6 +36,7 @@ from gpustack.model.versions import DriverRelease
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, Message
 
@@ -56,7 +57,7 @@ LOW = 2  # a generation that no link of today stays at under load
 FEW = 4  # a link on this many times fewer lanes is no board's design
 
 
-@rule("pcie-link-degraded", layer=Layer.HARDWARE, component="pci-display", severity=Severity.WARNING)
+@rule("pcie-link-degraded", Layer.HARDWARE, "pci-display", Severity.WARNING)
 def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU's PCI Express link runs on fewer lanes, or under load slower, than both of its ends can.
 
@@ -121,11 +122,10 @@ def _link(
         title=title,
         detail=detail,
         because=because,
-        fix=Fix(
-            text="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
+        fix=fixes.advice(
+            "Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
             "look at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
-            commands=(one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),),
-            needs_root=True,
+            one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),
             verify=sh("gpustack doctor") if instance else sh("nvidia-smi -q -d PCI"),
         ),
         confidence=confidence,
@@ -245,7 +245,7 @@ def _between(matrix: str) -> list[float]:
 REDIRECTS = frozenset({"request-redirect", "completion-redirect"})
 
 
-@rule("iommu-acs-p2p", layer=Layer.KERNEL, component="iommu", severity=Severity.WARNING)
+@rule("iommu-acs-p2p", Layer.KERNEL, "iommu", Severity.WARNING)
 def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The IOMMU, or access control (ACS) on PCI Express bridges, stands between the GPUs.
 
@@ -342,7 +342,7 @@ def _short(pci: str) -> str:
     return pci.partition(":")[2] or pci
 
 
-@rule("nvlink-error", layer=Layer.HARDWARE, component="nvlink", severity=Severity.WARNING)
+@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING)
 def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
@@ -359,69 +359,60 @@ def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"NVLink failed at {where}{switches}",
         because=tuple(event.because for event in events),
         row=row.row if row else None,
-        fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
-            commands=(sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),),
-            needs_root=True,
+        fix=fixes.advice(
+            f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
+            sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),
             verify=sh("nvidia-smi nvlink --status"),
         ),
     )
 
 
 FABRIC_SAID = ("cuda-802", "fabric-waiting", "fabric-config", "fabric-manager-failed")
+MISMATCH = "fabric-manager-mismatch"
 # GPUs that sit on NVSwitch boards, by their names. Source: NVIDIA Fabric Manager user guide, "Supported Platforms".
 SWITCHED = re.compile(
     r"\b(?:A100|A800|H100|H800)[- ](?:SXM|80GB HBM)|\b(?:H200|H20|H800|B200|B300)\b(?! (?:NVL|PCIe))|\b(?:HGX|DGX)\b"
 )
 JOINED, MANY = re.compile(r"\b(?:A100|A800|H100|H800)\b(?![- ]PCIe)", re.IGNORECASE), 8
-MANAGER = "nvidia-fabricmanager"
+MANAGER, NOT_READY = "nvidia-fabricmanager", 802
+WAITING = frozenset({"not-started", "in-progress"})
 NO_GPU = ("cuda-available-false", "no-device", "init-error", "cuda-fails-said", "gpu-unused-said")
 
 
-def fabric_refused(facts: Facts) -> bool:
-    """Return whether CUDA waits for the fabric manager, or it failed where the GPUs need it and CUDA does not start."""
-    if heard(facts, "cuda-802", "fabric-waiting", "fabric-config"):
+def _waiting(facts: Facts) -> tuple[Gpu, ...]:
+    """Return the GPUs that have not joined the fabric."""
+    return tuple(gpu for gpu in gpus(facts) if text(gpu.copy.facts, "fabric", "state") in WAITING)
+
+
+def _refused(facts: Facts) -> bool:
+    """Return whether CUDA waits for the fabric, or the manager does not run where the GPUs need it and CUDA fails."""
+    manager, named = told(facts, MANAGER), gpus(facts)
+    if number(told(facts, "libcuda"), "cu_init") == NOT_READY or flag(manager, "joined") is False:
         return True
-    named = gpus(facts)
-    spoken = any(SWITCHED.search(one.line) for one in facts.messages)
+    if flag(manager, "running") is not False or heard(facts, "fabric-nothing-to-do"):
+        return bool(_waiting(facts)) and starts(facts) is False
     many = len(named) >= MANY and all(JOINED.search(gpu.name) for gpu in named)
-    needed = not named or spoken or many or any(SWITCHED.search(gpu.name) for gpu in named)
-    needed = needed and not heard(facts, "fabric-nothing-to-do")
-    return needed and heard(facts, "fabric-manager-failed") and (many or heard(facts, *NO_GPU))
+    spoken = any(SWITCHED.search(one) for one in (*(gpu.name for gpu in named), *(one.line for one in facts.messages)))
+    fails = starts(facts) is False or heard(facts, *NO_GPU)
+    return from_text(facts) and (many or spoken or not named) and (many or fails)
 
 
-def manager_release(facts: Facts) -> DriverRelease | None:
-    """Return the release of the fabric manager."""
-    return DriverRelease.parse(version(facts, MANAGER))
-
-
-def install(facts: Facts) -> Fix:
+def _install(facts: Facts) -> Fix:
     """Return how the fabric manager of the driver's release is installed and started."""
     release = user_release(facts) or driver_release(facts)
+    exact = f"{release}, exactly the driver's release," if release else "of the driver's release"
+    packages = fixes.from_nvidia(facts, MANAGER, fixes.DRIVERS)
     if fixes.ubuntu(facts) and release:
-        commands: tuple[Command, ...] = (
-            sh("sudo apt-get install nvidia-fabricmanager-{branch}", branch=BRANCH(release.branch)),
-        )
-    else:
-        commands = fixes.from_nvidia(facts, "nvidia-fabricmanager", fixes.DRIVERS)
-    exact = (
-        f"fabric manager {release}, exactly the driver's release,"
-        if release
-        else "the fabric manager of the driver's release"
-    )
-    return Fix(
-        text=f"{fixes.place(facts)}Install {exact} and start it.",
-        commands=(*commands, sh("sudo systemctl enable --now nvidia-fabricmanager")),
-        needs_root=True,
+        packages = (sh("sudo apt-get install nvidia-fabricmanager-{branch}", branch=BRANCH(release.branch)),)
+    return fixes.advice(
+        f"{fixes.place(facts)}Install the fabric manager {exact} and start it.",
+        *packages,
+        sh("sudo systemctl enable --now nvidia-fabricmanager"),
         verify=sh("systemctl is-active nvidia-fabricmanager"),
     )
 
 
-NOT_READY = 802
-FABRIC_VERSION_SAID = ("fabric-manager-mismatch", "cuda-802", "fabric-manager-failed", "fabric-manager-version")
-
-
-@rule("fabric-manager-version-mismatch", layer=Layer.DRIVER, component="nvidia-fabricmanager", severity=Severity.ERROR)
+@rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER, Severity.ERROR)
 def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Fabric manager and driver are of two releases, so the fabric manager does not start.
 
@@ -430,34 +421,28 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     two was updated, or when a new driver is installed and the old module is still in memory. Install the fabric manager
     of the driver's release, and hold both packages together.
     """
-    outright, manager, driver = heard(facts, FABRIC_VERSION_SAID[0]), manager_release(facts), _driver(facts)
-    differ = manager is not None and driver is not None and manager != driver
-    refused = fabric_refused(facts) or number(told(facts, "libcuda"), "cu_init") == NOT_READY
-    differ = differ and (refused or heard(facts, "fabric-manager-failed"))
-    if not (outright or differ):
+    manager = DriverRelease.parse(version(facts, MANAGER))
+    driver = driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
+    outright, down = heard(facts, MISMATCH), _refused(facts) or flag(told(facts, MANAGER), "running") is False
+    if not outright and (manager is None or driver is None or manager == driver or not down):
         return
     row = matrix.cuda_codes.get(NOT_READY)
-    seen = (because(facts, MANAGER, "version"),) if version(facts, MANAGER) else ()
     yield fabric_manager_version_mismatch.finding(
         title=f"The fabric manager is {manager or 'of another release'}, the driver is {driver or 'of another'}",
         detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
         "down, and CUDA does not start (error 802).",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
-        because=(*grounds(facts, *FABRIC_VERSION_SAID), *seen, *naming.of_driver(facts)),
+        because=(
+            *grounds(facts, MISMATCH, *FABRIC_SAID, "fabric-manager-version"),
+            *((because(facts, MANAGER, "version"),) if version(facts, MANAGER) else ()),
+            *naming.of_driver(facts),
+        ),
         row=row.row if row else None,
-        fix=install(facts),
+        fix=_install(facts),
     )
 
 
-def _driver(facts: Facts) -> DriverRelease | None:
-    """Return the driver's release, at the last as somebody names it."""
-    return driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
-
-
-WAITING = frozenset({"not-started", "in-progress"})
-
-
-@rule("fabric-manager-not-running", layer=Layer.DRIVER, component="nvidia-fabricmanager", severity=Severity.ERROR)
+@rule("fabric-manager-not-running", Layer.DRIVER, MANAGER, Severity.ERROR)
 def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
 
@@ -465,23 +450,21 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
     starts. It is not installed, not running, or not of the driver's release. Install the one of the driver's release
     and start it.
     """
-    waiting = [gpu for gpu in gpus(facts) if text(gpu.copy.facts, "fabric", "state") in WAITING]
-    code, said = number(told(facts, "libcuda"), "cu_init"), fabric_refused(facts)
-    seen = nvidia_here(facts) and (code == NOT_READY or bool(waiting and starts(facts) is False))
-    if not (seen or said):
+    if not _refused(facts):
         return
-    row = matrix.cuda_codes.get(NOT_READY)
+    row, driver, names = matrix.cuda_codes.get(NOT_READY), naming.driver_name(facts, matrix), naming.gpu_names(facts)
     yield fabric_manager_not_running.finding(
         title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
-        detail=_detail(facts, matrix) if said else "",
+        detail="CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."
+        + (f" It must be of the driver's release: {driver}." if driver else "")
+        + (f" GPU: {names}." if names else ""),
         because=(
-            *grounds(facts, *FABRIC_SAID),
-            *((because(facts, "libcuda", "cu_init"),) if not said else ()),
-            *(because_of(facts, "gpu", gpu.copy, "fabric", "state") for gpu in waiting[:1]),
-            *(naming.of_driver(facts) if said else ()),
+            *(grounds(facts, *FABRIC_SAID) or (because(facts, "libcuda", "cu_init"),)),
+            *(because_of(facts, "gpu", gpu.copy, "fabric", "state") for gpu in _waiting(facts)[:1]),
+            *naming.of_driver(facts),
         ),
         row=row.row if row else None,
-        fix=install(facts),
+        fix=_install(facts),
     )
 
 
@@ -493,11 +476,3 @@ def _state(facts: Facts) -> str:
     if facts.host.container:
         return "is to run on the machine itself, which is not seen from this container"
     return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "was not seen to run"
-
-
-def _detail(facts: Facts, matrix: Matrix) -> str:
-    driver, names = naming.driver_name(facts, matrix), naming.gpu_names(facts)
-    parts = ["CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."]
-    parts += [f"It must be of the driver's release: {driver}."] if driver else []
-    parts += [f"GPU: {names}."] if names else []
-    return " ".join(parts)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import amd, processes
-from gpustack.diagnose.machine.described import machine, more, whole, xids_named
-from gpustack.diagnose.machine.events import faults_of_programs
+from gpustack.diagnose.machine.described import machine, more, whole
+from gpustack.diagnose.machine.events import faults, faults_of_programs
 from gpustack.diagnose.machine.inventory import PASSED_ON, gpus, loaded_release, on_bus, user_release
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import at, because_of, flag, items, number, table, text
@@ -21,42 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.diagnose.machine.amd import AmdGpu
-    from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Instance, JsonValue
-
-
-# Clock event reasons of nvml.h (wheel nvidia-nvml-dev 13.4.92, read 2026-11-21). They are bits and come together; what
-# is not here (idle 0x1, application clocks 0x2, software power cap 0x4, sync boost 0x10, display 0x100) is no fault.
-HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
-
-
-def held_back(facts: Facts, *, finding: str, bits: int, unless: int = 0, what: str, advice: str) -> Iterator[Finding]:
-    """Return each GPU whose mask has one of these bits and none of the others."""
-    for gpu in gpus(facts):
-        mask = number(gpu.copy.facts, "throttle", "mask") or 0
-        if not (mask & bits or (bits & HW_THERMAL and _at_limit(gpu))) or mask & unless:
-            continue
-        grounds = [("throttle", "reasons"), ("temperature", "gpu_c"), ("temperature", "slowdown_c"), ("power", "watts")]
-        yield Finding(
-            id=finding,
-            instance=gpu.mark,
-            severity=Severity.WARNING,
-            layer=Layer.HARDWARE,
-            component="gpu",
-            title=f"{gpu.name} at {gpu.mark} {what}",
-            because=tuple(because_of(facts, "gpu", gpu.copy, *names) for names in (("throttle", "mask"), *grounds)),
-            fix=Fix(
-                text=advice,
-                commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {gpu}", gpu=GPU(gpu.mark)),),
-            ),
-        )
-
-
-def _at_limit(gpu: Gpu) -> bool:
-    """Return whether a GPU is as hot as the temperature at which it slows down: its own limit, not one of ours."""
-    now, limit = (number(gpu.copy.facts, "temperature", name) for name in ("gpu_c", "slowdown_c"))
-    return now is not None and limit is not None and 0 < limit <= now
 
 
 WIDTHS = frozenset({1, 2, 4, 8, 12, 16})
@@ -208,17 +174,10 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     The driver or the hardware holds the clocks back to keep the GPU below its limit, so programs run slower than they
     could. Look at fans, air flow, dust and the temperature of the room; in a server, at the fan profile.
     """
-    bits, what = HW_THERMAL | SW_THERMAL, "is slowed down by heat"
-    yield from held_back(facts, finding="gpu-overheat", bits=bits, what=what, advice=ADVICE)
     yield from heat(facts)
-    yield from _told(facts, matrix)
-
-
-def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text speaks of heat, or names a temperature at the limit and a GPU that went away."""
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
     degrees = (*said(facts, "gpu-hot"), *(said(facts, "temperature-told") if heard(facts, OFF) else ()))
-    lost = heard(facts, *GONE) or bool(xids_named(facts, 79))
+    lost = heard(facts, *GONE) or any(event.spoken for event in faults(facts, 79))
     gone = lost or heard(facts, OFF)
     if not hot and not (degrees and gone):
         return
@@ -239,24 +198,6 @@ def _end(*, lost: bool, gone: bool) -> str:
     if lost:
         return ", and was lost from the bus for it"
     return ", and shut down because of it" if gone else " and slows itself down (thermal)"
-
-
-@rule("gpu-hw-slowdown", layer=Layer.HARDWARE, component="gpu", severity=Severity.WARNING)
-def gpu_hw_slowdown(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A GPU is slowed down by its hardware: a power brake signal or a power fault.
-
-    The machine's board or power supply tells the GPU to draw less, or the GPU has seen its supply sag, and its clocks
-    are cut to half or less. Look at power supplies, their cables and the load on them, and at the server's own event
-    log.
-    """
-    yield from held_back(
-        facts,
-        finding="gpu-hw-slowdown",
-        bits=HW_SLOWDOWN | POWER_BRAKE,
-        unless=HW_THERMAL | SW_THERMAL,
-        what="is slowed down by its hardware (power)",
-        advice="Look at the power supplies, their cables and the load on them, and at the server's event log.",
-    )
 
 
 ENDED, INIT = "ended", 1

@@ -6,46 +6,43 @@ import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.cudnn import (
+from gpustack.diagnose.machine.lacking import (
+    LD_LIBRARY_PATH,
     asker,
-    cuda_number,
     folders,
     lacking,
     loaded,
     off_path,
-    older,
     path_grounds,
     place,
-    removed,
 )
-from gpustack.diagnose.machine.inventory import builds
-from gpustack.diagnose.machine.libraries import LD_LIBRARY_PATH, clash
+from gpustack.diagnose.machine.libraries import NCCL, OF_CUDA, clashes, found_by
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
-from gpustack.diagnose.machine.values import because, because_of, items, number, table, text, texts, told, version
-from gpustack.diagnose.machine.values import told as told_
-from gpustack.diagnose.machine.wheels import Overwritten, overwritten
+from gpustack.diagnose.machine.values import because, number, table, text, texts, told, version
+from gpustack.diagnose.machine.wheels import overwritten
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import SOME_PYTHON, requirement, sh
+from gpustack.model.command import DISTRIBUTION, SOME_PYTHON, requirement, sh
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpustack.diagnose.machine.cudnn import Lacking
     from gpustack.diagnose.machine.inventory import Build
+    from gpustack.diagnose.machine.lacking import Lacking
     from gpustack.diagnose.machine.libraries import Clash
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, JsonValue
+    from gpustack.model.facts import Facts
+    from gpustack.model.report import Because
 
 
 STUB = 34
 
 
-@rule("stub-on-loader-path", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.ERROR)
+@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
 def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH names CUDA's stub libraries.
 
@@ -71,7 +68,7 @@ def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-@rule("stub-on-library-path", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.INFO)
+@rule("stub-on-library-path", Layer.ENVIRONMENT, "libcuda", Severity.INFO)
 def stub_on_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LIBRARY_PATH names CUDA's stub libraries. That is right, and does no harm.
 
@@ -89,9 +86,11 @@ def stub_on_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 OLDER = "nvjitlink-older-said"
 CANNOT, USERS = "jax-cannot-load", ("cuSPARSE", "cuSOLVER")
 VERSION = re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII)
+IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import jax; print(jax.devices())"')}
+BY_PATH = "A folder on LD_LIBRARY_PATH, mostly of an older CUDA toolkit, goes before the wheel's own."
 
 
-@rule("nvjitlink-clash", layer=Layer.LIBRARY, component="nvjitlink", severity=Severity.ERROR)
+@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR)
 def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The libnvJitLink that is found first is older than the libcusparse that needs it.
 
@@ -99,181 +98,98 @@ def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     libnvJitLink has no such names: importing the framework fails with "undefined symbol: __nvJitLink…, version
     libnvJitLink.so.12". Mostly LD_LIBRARY_PATH names an older toolkit. Take its folder off, or reinstall the wheel.
     """
-    yield from list(_nvjitlink_seen(facts)) or list(_nvjitlink_said(facts)) or list(_loaded(facts)) or _spoken(facts)
-
-
-def _nvjitlink_said(facts: Facts) -> Iterator[Finding]:
-    """Return the symbol that the loader did not find in libnvJitLink."""
     lack = lacking(facts, "nvjitlink")
-    if not lack:
-        return
-    wanted = _newest(tuple(one.symbol for one in lack))
-    cuda = CudaVersion.parse(wanted)
-    release = f"libnvJitLink of CUDA {wanted}" if cuda else "a newer libnvJitLink"
-    soname = next((one.soname for one in lack if one.soname), "libnvJitLink")
-    where = place(facts, "nvjitlink", cuda)
-    asking = next((one.asking for one in lack if one.asking), "a library")
-    yield nvjitlink_clash.finding(
-        title=f"{asking} wants {release} and an older {soname} is loaded" + (f", that of {where}" if where else ""),
-        detail=f"It has no {lack[0].symbol if cuda else 'symbols of that release'}. Mostly LD_LIBRARY_PATH names the "
-        "folder of an older CUDA toolkit, which goes before the wheel's own.",
-        confidence=Confidence.CERTAIN if path_grounds(facts) else Confidence.LIKELY,
-        because=(
-            *(because_said(one.message) for one in lack[:2]),
-            *path_grounds(facts),
-            *(one.because for one in toolchain_toolkits(facts) if cuda and one.cuda < cuda),
-        ),
-        fix=off_path(facts, "libnvJitLink", sh('python -c "import torch"')),
-    )
-
-
-def _loaded(facts: Facts) -> Iterator[Finding]:
-    """Return the libnvJitLink that the loader took from outside the wheels, where what needs it could not be loaded."""
-    one = next(iter(loaded(facts, "libnvJitLink")), None)
-    if one is None and any(found.values["library"] in USERS for found in holding(facts, CANNOT, "library")):
-        yield from _by_path(facts)
-    failed = grounds(facts, CANNOT, "cannot-load-library", "undefined-symbol", most=2)
-    if one is None or not failed:
-        return
-    soname, path = one.values["soname"], one.values["path"]
-    by = asker(facts, soname)
-    yield nvjitlink_clash.finding(
-        title=f"{soname} is loaded from {path.rpartition('/')[0]}, not from the wheels that need a newer one",
-        detail=f"{by.rpartition('/')[2] or 'libcusparse'} of the wheel calls that library and could not be loaded. "
-        "A folder on LD_LIBRARY_PATH goes before the wheel's own.",
-        confidence=Confidence.LIKELY,
-        because=(
-            *failed,
-            because_said(one),
-            *(one for one in grounds(facts, "library-needed-by", most=1) if by),
-            *path_grounds(facts),
-        ),
-        fix=off_path(facts, "libnvJitLink", sh('python -c "import jax; print(jax.devices())"')),
-    )
-
-
-def _spoken(facts: Facts) -> Iterator[Finding]:
-    """Return what somebody says of an older libnvJitLink, in words."""
-    if not heard(facts, OLDER):
-        return
-    wanted = value(facts, OLDER, "wanted")
-    yield nvjitlink_clash.finding(
-        title=f"An older libnvJitLink is loaded than libcusparse wants{f' (CUDA {wanted})' if wanted else ''}",
-        detail="libcusparse and libnvJitLink must be of one release. Mostly LD_LIBRARY_PATH names an older toolkit.",
-        confidence=Confidence.LIKELY,
-        because=(*grounds(facts, OLDER, most=2), *path_grounds(facts)),
-        fix=off_path(facts, "libnvJitLink", sh('python -c "import torch"')),
-    )
-
-
-def _by_path(facts: Facts) -> Iterator[Finding]:
-    """Return the folder on LD_LIBRARY_PATH that comes before the wheels whose cuSPARSE JAX cannot load."""
-    held = folders(facts)
-    if not held:
-        return
-    yield nvjitlink_clash.finding(
-        title=f"JAX cannot load its library of CUDA: LD_LIBRARY_PATH puts {held[0]} before the wheels",
-        detail="The libnvJitLink of that folder is taken in the place of the wheel's, and an older one lacks what "
-        "libcusparse calls.",
-        confidence=Confidence.LIKELY,
-        because=(*grounds(facts, CANNOT, most=2), *path_grounds(facts)),
-        fix=off_path(facts, "libnvJitLink", sh('python -c "import jax; print(jax.devices())"')),
-    )
-
-
-def _nvjitlink_seen(facts: Facts) -> Iterator[Finding]:
-    for build in builds(facts):
-        linker = table(build.copy.facts, "linker")
-        lacking, path = texts(linker, "lacking"), text(linker, "path")
-        if not lacking or not path:
-            continue
-        asking = (text(linker, "by") or "a library").rpartition("/")[2]
+    for mark in dict.fromkeys(one.build and one.build.mark for one in lack):
+        yield _linker([one for one in lack if mark == (one.build and one.build.mark)], facts)
+    found = None if lack else _loaded(facts)
+    if found:
+        title, grounds_, program = found
         yield nvjitlink_clash.finding(
-            instance=build.mark,
-            severity=Severity.WARNING if build.ran_on_gpu else Severity.ERROR,
-            title=f"{build.name} will load libnvJitLink {text(linker, 'newest') or ''}".rstrip()
-            + f" from {path.rpartition('/')[0]}, and {asking} wants {_newest(lacking)}",
-            detail=f"It has no {lacking[0]}.",
+            title=title,
+            detail=f"libcusparse and libnvJitLink must be of one release. {BY_PATH}",
             confidence=Confidence.LIKELY,
-            because=(
-                because_of(facts, build.component, build.copy, "linker", "lacking"),
-                Because(component=build.component, fact="linker.path", value=path, source=_step(build, path)),
-            ),
-            fix=_fix(build, path),
+            because=(*grounds_, *path_grounds(facts)),
+            fix=off_path(facts, "libnvJitLink", IMPORTS[program]),
         )
 
 
-def _newest(names: tuple[str, ...]) -> str:
+def _linker(lack: Sequence[Lacking], facts: Facts) -> Finding:
+    """Return what a library wants of a linker that lacks it: as both were read, or as the loader said."""
+    first, build, path = lack[0], lack[0].build, path_grounds(facts)
+    wanted = _newest([one.symbol for one in lack])
+    cuda = CudaVersion.parse(wanted)
+    where = f"{first.found or ''} from {first.path.rpartition('/')[0]}".strip() if first.path else ""
+    where = where or (f"that of {there}" if (there := place(facts, "nvjitlink", cuda)) else "")
+    soname = next((one.soname for one in lack if one.soname), "libnvJitLink")
+    asking = next((one.asking for one in lack if one.asking), "a library")
+    return nvjitlink_clash.finding(
+        instance=build.mark if build else None,
+        severity=Severity.WARNING if build and build.ran_on_gpu else Severity.ERROR,
+        title=f"{asking} wants {f'libnvJitLink of CUDA {wanted}' if cuda else 'a newer libnvJitLink'} and an older "
+        f"{soname} {'will be' if build else 'is'} loaded{f', {where}' if where else ''}",
+        detail=f"It has no {first.symbol if cuda else 'symbols of that release'}. {BY_PATH}",
+        confidence=Confidence.CERTAIN if path and not build else Confidence.LIKELY,
+        because=(
+            *(one.because for one in lack[:2]),
+            *(() if build else path),
+            *(one.because for one in toolchain_toolkits(facts) if not build and cuda and one.cuda < cuda),
+        ),
+        fix=_fix(build, first.path, facts)
+        if build and first.path
+        else off_path(facts, "libnvJitLink", IMPORTS["torch"]),
+    )
+
+
+def _loaded(facts: Facts) -> tuple[str, tuple[Because, ...], str] | None:
+    """Return the older linker that is loaded, by its place or as people say, the grounds, and what fails by it."""
+    one, held = next(iter(loaded(facts, "libnvJitLink")), None), folders(facts)
+    failed = grounds(facts, CANNOT, "cannot-load-library", "undefined-symbol", most=2)
+    if one and failed:
+        soname, path = one.values["soname"], one.values["path"]
+        by = grounds(facts, "library-needed-by", most=1) if asker(facts, soname) else ()
+        title = f"{soname} is loaded from {path.rpartition('/')[0]}, not from the wheels that need a newer one"
+        return title, (*failed, because_said(one), *by), "jax"
+    if held and not one and any(said.values["library"] in USERS for said in holding(facts, CANNOT, "library")):
+        title = f"JAX cannot load its library of CUDA: LD_LIBRARY_PATH puts {held[0]} before the wheels"
+        return title, grounds(facts, CANNOT, most=2), "jax"
+    if heard(facts, OLDER):
+        wanted = value(facts, OLDER, "wanted")
+        title = f"An older libnvJitLink is loaded than libcusparse wants{f' (CUDA {wanted})' if wanted else ''}"
+        return title, grounds(facts, OLDER, most=2), "torch"
+    return None
+
+
+def _newest(names: Iterable[str]) -> str:
     """Return the highest version among names."""
     found = [(int(match[1]), int(match[2])) for match in map(VERSION.search, names) if match]
     return ".".join(map(str, max(found))) if found else "a newer one"
 
 
-def _candidates(build: Build) -> list[JsonValue]:
-    search = table(build.copy.facts, "search")
-    return [one for name in sorted(search) if name.startswith("libnvJitLink.so") for one in items(search, name)]
-
-
-def _step(build: Build, path: str) -> str:
-    return next((text(one, "step") or "" for one in _candidates(build) if text(one, "path") == path), "")
-
-
-def _fix(build: Build, path: str) -> Fix:
+def _fix(build: Build, path: str, facts: Facts) -> Fix:
     verify, folder = fixes.verify_loaded(build), path.rpartition("/")[0]
-    if _step(build, path) == LD_LIBRARY_PATH:
-        spelled = [text(one, "folder") for one in _candidates(build) if text(one, "path") == path]
-        return fixes.off_path([spelled[0] or folder], folder, verify)
+    step, spelled = found_by(build, "libnvJitLink", path, facts)
+    if step == LD_LIBRARY_PATH:
+        return fixes.off_path([spelled or folder], folder, verify)
     pins = table(build.copy.facts, "pins")
     wheel = next((name for name in sorted(pins) if name.startswith("nvidia-nvjitlink")), None)
     wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade nvidia-nvjitlink-cu12")
-    return Fix(
-        text="Install the libnvJitLink that goes with the others.",
-        commands=(
-            sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
-        ),
+    return fixes.advice(
+        "Install the libnvJitLink that goes with the others.",
+        sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
         verify=verify,
     )
 
 
-# Library, component that tells its version, wheel. In the first two an older one breaks what was built with a newer.
-DECISIVE = (("libcublas", "cublas", "nvidia-cublas"), ("libcublasLt", "cublaslt", "nvidia-cublas"))
-OTHERS = (
-    ("libcudart", "cuda-runtime", "nvidia-cuda-runtime"),
-    ("libnvrtc", "nvrtc", "nvidia-cuda-nvrtc"),
-    ("libcufft", "cufft", "nvidia-cufft"),
-    ("libcurand", "curand", "nvidia-curand"),
-    ("libcusolver", "cusolver", "nvidia-cusolver"),
-    ("libcusparse", "cusparse", "nvidia-cusparse"),
-)
 # Whose symbols, missing in the copy that was loaded, show that it is a foreign one.
 OWNERS = (
-    "cublas",
-    "cublaslt",
-    "cufft",
-    "curand",
-    "cusolver",
-    "cusparse",
-    "cusparselt",
-    "nvrtc",
-    "cupti",
+    *("cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse", "cusparselt", "nvrtc", "cupti"),
     "cuda-runtime",
 )
 STATUS = "cublas-status"
-OUTDATED = "jax-library-older"
-NAMED_BY_JAX = {"cuda": "cuda-runtime"}
-WHEELS = {
-    "cuda-runtime": "nvidia-cuda-runtime",
-    "cublas": "nvidia-cublas",
-    "cufft": "nvidia-cufft",
-    "cupti": "nvidia-cuda-cupti",
-    "cusolver": "nvidia-cusolver",
-    "cusparse": "nvidia-cusparse",
-}
 BLAMED = "ld-library-path-blamed-said"
-NCCL = ("libnccl", "nccl", "nvidia-nccl")
 
 
-@rule("cuda-lib-shadowed", layer=Layer.LIBRARY, component="cuda-runtime", severity=Severity.ERROR, in_one_python=True)
+@rule("cuda-lib-shadowed", Layer.LIBRARY, "cuda-runtime", Severity.ERROR, in_one_python=True)
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system in the place of its own.
 
@@ -282,121 +198,63 @@ def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one mostly works, and is only told. Take the
     folder off LD_LIBRARY_PATH: wheels bring what they need.
     """
-    found = list(_shadowed_seen(facts))
-    yield from found or _of_jax(facts) or _shadowed_said(facts)
-
-
-def _of_jax(facts: Facts) -> tuple[Finding, ...]:
-    """Return the library of CUDA of which JAX says that it is older than the one that it was built with."""
-    message = next(iter(holding(facts, OUTDATED, "library", "found", "built")), None)
-    if message is None:
-        return ()
-    library = message.values["library"]
-    component = NAMED_BY_JAX.get(library.lower(), library.lower())
-    if component not in WHEELS:
-        return ()
-    loaded, built = (cuda_number(message.values[name], library.lower()) for name in ("found", "built"))
-    wheel = next(
-        (one for one in table(told(facts, "packages"), "distributions") if one.startswith(WHEELS[component])), None
-    )
-    own = text(table(told(facts, "packages"), "distributions"), wheel) if wheel else None
-    proper = bool(own and not older(own, built))
-    jax = f"JAX {release}" if (release := version(facts, "jax")) else "JAX"
-    return (
-        cuda_lib_shadowed.finding(
-            component=component,
-            title=f"{jax} loads {library} {loaded} ({message.values['found']}) and was built with {built}"
-            f" ({message.values['built']})",
-            detail=(
-                f"{wheel} {own} is installed as a wheel, so an older one of the system is found before it, "
-                if proper
-                else "An older one is found first, "
-            )
-            + "mostly by LD_LIBRARY_PATH or an older toolkit.",
-            confidence=Confidence.CERTAIN if proper else Confidence.LIKELY,
-            because=(
-                because_said(message),
-                *((because(facts, "packages", "distributions", wheel),) if wheel else ()),
-                *path_grounds(facts),
-            ),
-            fix=off_path(facts, library, sh('python -c "import jax; print(jax.devices())"')),
-        ),
-    )
-
-
-def _shadowed_said(facts: Facts) -> Iterator[Finding]:
-    """Return the library that lacks what another of its release asks of it."""
+    found = [*clashes(facts, *OF_CUDA), *(one for one in clashes(facts, NCCL) if not one.older)]
+    for mark in dict.fromkeys(one.mark for one in found):
+        yield _shadowed(sorted((one for one in found if one.mark == mark), key=lambda one: not one.older))
     lack = [one for one in lacking(facts, *OWNERS) if one.by_a_framework]
-    invalid = value(facts, STATUS, "status") == "INVALID_VALUE" and bool(path_grounds(facts))
-    blamed = heard(facts, STATUS) and (invalid or heard(facts, BLAMED))
-    if not lack and not blamed:
-        return
-    first = lack[0] if lack else None
-    soname = (first.soname or f"lib{first.owner}") if first else "libcublas"
-    where = place(facts, first.owner if first else "cublas")
-    release = f"PyTorch {version_}" if (version_ := version(facts, "pytorch")) else "the framework"
-    yield cuda_lib_shadowed.finding(
-        component=first.owner if first else "cublas",
-        title=f"Another {soname} is loaded in the place of the one that belongs to {release}"
-        + (f": it has no {first.symbol}" if first and first.symbol != soname else ""),
-        detail=(f"{first.asking or 'A library'} was released with a newer {soname}. " if first else "")
-        + (f"The other one is that of {where}." if where else "Mostly LD_LIBRARY_PATH or the system's CUDA gives it."),
-        confidence=Confidence.LIKELY if first else Confidence.POSSIBLE,
-        because=(
-            *(because_said(one.message) for one in lack[:2]),
-            *(grounds(facts, STATUS, most=1) if not lack else ()),
-            *path_grounds(facts),
-            *(one.because for one in toolchain_toolkits(facts)[:1]),
-        ),
-        fix=off_path(
-            facts,
-            soname,
-            sh('python -c "import torch; print(torch.ones(2, 2, device=0) @ torch.ones(2, 2, device=0))"'),
-        ),
-    )
+    refused = value(facts, STATUS, "status") == "INVALID_VALUE" and bool(path_grounds(facts))
+    if not found and (lack or (heard(facts, STATUS) and (refused or heard(facts, BLAMED)))):
+        yield _symbols(lack[:2], facts)
 
 
-def _shadowed_seen(facts: Facts) -> Iterator[Finding]:
-    for build in builds(facts):
-        found = [one for row in (*DECISIVE, *OTHERS) if (one := clash(build, *row, facts))]
-        nccl = clash(build, *NCCL, facts)
-        found += [nccl] if nccl and not nccl.older else []  # an older one is nccl-version-clash
-        if found:
-            yield _finding(sorted(found, key=lambda one: not one.older))
-
-
-def _finding(found: Sequence[Clash]) -> Finding:
-    first, build = found[0], found[0].build
+def _shadowed(found: Sequence[Clash]) -> Finding:
+    first = found[0]
     more = f", and {len(found) - 1} more of its libraries" if found[1:] else ""
     return cuda_lib_shadowed.finding(
-        instance=build.mark,
-        severity=_severity(found),
-        component=first.component,
-        title=f"{build.name} {first.one.how} {first.library} {first.found} in the place of its own {first.own}{more}",
-        detail="; ".join(f"{one.library} {one.found} from {one.one.path}, own {one.own}" for one in found),
-        confidence=Confidence.CERTAIN if first.one.loaded else Confidence.LIKELY,
+        instance=first.mark,
+        severity=min((one.severity for one in found), key=tuple(Severity).index),
+        component=first.library.component,
+        title=f"{first.who} {first.how} {first.library.name} {first.found} in the place of its own {first.own}{more}",
+        detail="; ".join(
+            f"{one.library.name} {one.found}{f' from {one.one.path}' if one.one else ''}, own {one.own}"
+            for one in found
+        ),
+        confidence=first.confidence,
         because=tuple(ground for one in found for ground in one.because),
         fix=first.fix,
     )
 
 
-def _severity(found: Sequence[Clash]) -> Severity:
-    decisive = {library for library, _, _ in DECISIVE}
-    if not any(one.older for one in found):
-        return Severity.INFO
-    ran = found[0].build.ran_on_gpu
-    return (
-        Severity.ERROR if not ran and any(one.older and one.library in decisive for one in found) else Severity.WARNING
+def _symbols(lack: Sequence[Lacking], facts: Facts) -> Finding:
+    """Return the library that lacks what another of its release asks of it, or fails where the path is to blame."""
+    first = next(iter(lack), None)
+    owner = first.owner if first else "cublas"
+    soname = (first and first.soname) or f"lib{owner}"
+    where = place(facts, owner)
+    release = f"PyTorch {version_}" if (version_ := version(facts, "pytorch")) else "the framework"
+    lacks = f": it has no {first.symbol}" if first and first.symbol != soname else ""
+    return cuda_lib_shadowed.finding(
+        component=owner,
+        title=f"Another {soname} is loaded in the place of the one that belongs to {release}{lacks}",
+        detail=(f"{first.asking or 'A library'} was released with a newer {soname}. " if first else "")
+        + (f"The other one is that of {where}." if where else "Mostly LD_LIBRARY_PATH or the system's CUDA gives it."),
+        confidence=Confidence.LIKELY if first else Confidence.POSSIBLE,
+        because=(
+            *(one.because for one in lack),
+            *(() if first else grounds(facts, STATUS, most=1)),
+            *path_grounds(facts),
+            *(one.because for one in toolchain_toolkits(facts)[:1]),
+        ),
+        fix=off_path(facts, soname, fixes.TORCH_MULTIPLIES),
     )
 
 
-FILE = "libnccl.so"
-REFUSED = ("nccl-too-old", "nccl-mismatch")
-SEVERAL = 2
-VERIFY = sh('python -c "import torch; print(torch.cuda.nccl.version())"')
+FILE, REFUSED, SEVERAL = "libnccl.so", ("nccl-too-old", "nccl-mismatch"), 2
+ONE_FILE = "nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last one installed stays."
+ONE_FIRST = "An older one of the system, of an image, or of another package is loaded first."
 
 
-@rule("nccl-version-clash", layer=Layer.LIBRARY, component="nccl", severity=Severity.ERROR)
+@rule("nccl-version-clash", Layer.LIBRARY, "nccl", Severity.ERROR)
 def nccl_version_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The NCCL that a framework loads is not the one that it was built with.
 
@@ -406,92 +264,77 @@ def nccl_version_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     installed stays. Keep one of them, of the version that the framework requires, and take others off the loader's
     path.
     """
-    found = list(_nccl_seen(facts))
-    yield from found or _nccl_said(facts)
-
-
-def _nccl_said(facts: Facts) -> Iterator[Finding]:
-    """Return what NCCL or the loader says of an older copy, with the wheels and versions that are mentioned."""
-    lack = lacking(facts, "nccl")
-    wheels = _wheels(facts)
-    complained = bool(lack) or heard(facts, *REFUSED)
-    if not complained and len(wheels) < SEVERAL:
-        return
-    built, found = (value(facts, "nccl-too-old", name) for name in ("built", "found"))
-    named = [
-        one.values["version"]
-        for one in holding(facts, "library-version", "version", "library")
-        if "nccl" in one.values["library"].lower()
+    older = {one.mark: one for one in clashes(facts, NCCL) if one.older and one.build}
+    written = [
+        one
+        for one in overwritten(facts)
+        if one.named(FILE) and not (one.severity is Severity.INFO and one.mark in older)
     ]
-    versions = sorted({one for one in (built, found, *named) if one}, key=numbers)
-    both = " and ".join(f"{name} {number}" for name, number in wheels.items()) if len(wheels) >= SEVERAL else ""
-    spelled = both or " and ".join(versions)
-    symbol = f": the one that is loaded has no {lack[0].symbol}" if lack else ""
+    for one in written:
+        yield nccl_version_clash.finding(
+            instance=one.mark,
+            severity=one.severity,
+            title=f"{' and '.join(one.owners)} both write {one.file}: {one.whose}",
+            detail=one.detail,
+            because=one.because,
+            fix=one.fix,
+        )
+    for clash in older.values():
+        yield nccl_version_clash.finding(
+            instance=clash.mark,
+            severity=clash.severity,
+            title=f"{clash.who} {clash.how} NCCL {clash.found} and was built with {clash.own}",
+            confidence=clash.confidence,
+            because=clash.because,
+            fix=clash.fix,
+        )
+    if not written and not older:
+        yield from _two(facts)
+
+
+def _two(facts: Facts) -> Iterator[Finding]:
+    """Return the two releases of NCCL that wheels, NCCL itself or the loader speak of."""
+    lack, held = lacking(facts, "nccl"), table(told(facts, "packages"), "distributions")
+    wheels = {name: str(held[name]) for name in sorted(held) if name.startswith("nvidia-nccl")}
+    complained, both = bool(lack) or heard(facts, *REFUSED), len(wheels) >= SEVERAL
+    if not complained and not both:
+        return
+    said = [one.values for one in holding(facts, "library-version", "version", "library")]
+    named = [one["version"] for one in said if "nccl" in one["library"].lower()]
+    named += [number for one in clashes(facts, NCCL) for number in (one.found, one.own)]
+    pairs = [f"{name} {number}" for name, number in wheels.items()] if both else sorted({*named}, key=numbers)
+    spelled = f" ({' and '.join(pairs)})" if pairs else ""
+    kept = max(wheels, key=lambda one: numbers(wheels[one])) if both else None  # what lacks is mostly the older one
+    asking = f"{lack[0].asking} was built with a newer NCCL. " if lack and lack[0].asking else ""
     yield nccl_version_clash.finding(
         severity=Severity.ERROR if complained else Severity.INFO,
-        title=f"Two NCCL releases are here{f' ({spelled})' if spelled else ''}{symbol}",
-        detail=f"{_asking(lack)}A framework loads one libnccl.so.2. "
-        + (
-            "nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last one installed stays."
-            if both
-            else "An older one of the system, of an image, or of another package is loaded first."
-        ),
+        title=f"Two NCCL releases are here{spelled}"
+        + (f": the one that is loaded has no {lack[0].symbol}" if lack else ""),
+        detail=f"{asking}A framework loads one libnccl.so.2. {ONE_FILE if both else ONE_FIRST}",
         confidence=Confidence.CERTAIN if complained and spelled else Confidence.LIKELY,
         because=(
-            *(because_said(one.message) for one in lack[:2]),
+            *(one.because for one in lack[:2]),
             *grounds(facts, *REFUSED, most=2),
             *(because(facts, "packages", "distributions", name) for name in wheels),
             *(grounds(facts, "library-version", most=2) if not wheels else ()),
             *path_grounds(facts),
         ),
-        fix=removed(SOME_PYTHON, *wheels, keep=(kept := _kept(wheels)), version=wheels[kept])
-        if both
-        else off_path(facts, "NCCL", VERIFY),
+        fix=_removed(wheels, kept)
+        if kept
+        else off_path(facts, "NCCL", sh('python -c "import torch; print(torch.cuda.nccl.version())"')),
     )
 
 
-def _asking(lack: Sequence[Lacking]) -> str:
-    return f"{lack[0].asking} was built with a newer NCCL. " if lack and lack[0].asking else ""
-
-
-def _wheels(facts: Facts) -> dict[str, str]:
-    held = table(told_(facts, "packages"), "distributions")
-    return {name: str(held[name]) for name in sorted(held) if name.startswith("nvidia-nccl")}
-
-
-def _kept(wheels: dict[str, str]) -> str:
-    """Return the wheel to keep: the newest, for an older NCCL is what frameworks complain of."""
-    return max(wheels, key=lambda one: numbers(wheels[one]))
-
-
-def _nccl_seen(facts: Facts) -> Iterator[Finding]:
-    clashes = [clash(build, "libnccl", "nccl", "nvidia-nccl", facts) for build in builds(facts)]
-    older = {found.build.mark: found for found in clashes if found and found.older}
-    for one in overwritten(facts):
-        if one.named(FILE) and not (one.severity is Severity.INFO and one.mark in older):
-            yield _written(one)
-    yield from map(_older, older.values())
-
-
-def _older(found: Clash) -> Finding:
-    build = found.build
-    return nccl_version_clash.finding(
-        instance=build.mark,
-        severity=Severity.WARNING if build.ran_on_gpu else Severity.ERROR,
-        title=f"{build.name} {found.one.how} NCCL {found.found} and was built with {found.own}",
-        detail=f"In use: {found.one.path}.",
-        confidence=Confidence.CERTAIN if found.one.loaded else Confidence.LIKELY,
-        because=found.because,
-        fix=found.fix,
-    )
-
-
-def _written(one: Overwritten) -> Finding:
-    return nccl_version_clash.finding(
-        instance=one.mark,
-        severity=one.severity,
-        title=f"{' and '.join(one.owners)} both write {one.file}: {one.whose}",
-        detail=one.detail,
-        because=one.because,
-        fix=one.fix,
+def _removed(wheels: Mapping[str, str], keep: str) -> Fix:
+    """Return how to remove wheels that write over each other, and to reinstall one of them."""
+    return fixes.advice(
+        f"Remove {' and '.join(wheels)}, then install {keep}=={wheels[keep]} alone: removing one of them deletes "
+        "files of both.",
+        sh("{python} -m pip uninstall -y {wheels}", python=SOME_PYTHON, wheels=tuple(map(DISTRIBUTION, wheels))),
+        sh(
+            "{python} -m pip install --force-reinstall --no-deps {keep}",
+            python=SOME_PYTHON,
+            keep=requirement(keep, f"=={wheels[keep]}"),
+        ),
+        verify=fixes.DOCTOR_DEEP,
     )

@@ -52,7 +52,7 @@ class Pin:
         return f"{self.required} {self.versions}"
 
 
-@rule("pin-violated", layer=Layer.FRAMEWORK, component="python", severity=Severity.WARNING, in_one_python=True)
+@rule("pin-violated", Layer.FRAMEWORK, "python", Severity.WARNING, in_one_python=True)
 def pin_violated(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An installed package asks for another version of a package of the GPU stack than the one beside it.
 
@@ -156,9 +156,9 @@ def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | No
     wanted = [requirement(pin.required, pin.versions) for pin in pins if pin.hurts]
     if not wanted:
         return None
-    return Fix(
-        text=f"Give {name} what it asks for, or take the release of {name} that is made for what is here.",
-        commands=either(
+    return fixes.advice(
+        f"Give {name} what it asks for, or take the release of {name} that is made for what is here.",
+        *either(
             sh(
                 "{python} -m pip install {own} {wanted}",
                 python=python,
@@ -175,13 +175,7 @@ MISSING, DETECTED = "bnb-missing-binary", "bnb-detected-cuda"
 WEAK = ("bnb-setup-failed", "bnb-no-gpu")
 
 
-@rule(
-    "bnb-binary-missing-for-cuda",
-    layer=Layer.LIBRARY,
-    component="bitsandbytes",
-    severity=Severity.ERROR,
-    in_one_python=True,
-)
+@rule("bnb-binary-missing-for-cuda", Layer.LIBRARY, "bitsandbytes", Severity.ERROR, in_one_python=True)
 def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Bitsandbytes of this release brings no binary for the CUDA version of torch.
 
@@ -270,10 +264,10 @@ def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
     if near:
         digits = NUMBER(f"{near.major}{near.minor}")
         commands.append(sh("export BNB_CUDA_VERSION={digits}", digits=digits))
-    return Fix(
-        text=f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
+    return fixes.advice(
+        f"Install a bitsandbytes with a binary for it (a newer one for a newer CUDA, also on Windows), or a torch "
         f"for a CUDA that this one has.{span}",
-        commands=either(*commands),
+        *either(*commands),
         verify=sh("python -m bitsandbytes"),
     )
 
@@ -293,7 +287,7 @@ KINDS = (
 VERIFY = sh('python -c "import jax; print(jax.devices())"')
 
 
-@rule("jax-plugin-mismatch", layer=Layer.FRAMEWORK, component="jax", severity=Severity.ERROR, in_one_python=True)
+@rule("jax-plugin-mismatch", Layer.FRAMEWORK, "jax", Severity.ERROR, in_one_python=True)
 def jax_plugin_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Jaxlib and the CUDA plugin of JAX are of different versions.
 
@@ -367,8 +361,8 @@ def _jax_fix(jaxlib: str | None, extra: str | None, python: Word, verify: Comman
     pinned = sh("{python} -m pip install {pins}", python=python, pins=pins)
     together = sh("{python} -m pip install --upgrade {jax}", python=python, jax=requirement(f"jax[{plugin}]"))
     same = f"bring the plugin to {jaxlib}, the version of jaxlib" if jaxlib else "bring all to one version"
-    return Fix(
-        text=f"Install JAX and its plugin together; or {same}.",
-        commands=either(together, *((pinned,) if jaxlib else ())),
+    return fixes.advice(
+        f"Install JAX and its plugin together; or {same}.",
+        *either(together, *((pinned,) if jaxlib else ())),
         verify=verify,
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.fixes import TORCH_INDEX
+from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.extensions import distribution_of, of_file
 from gpustack.diagnose.machine.frameworks import because_torch
 from gpustack.diagnose.machine.inventory import builds
@@ -31,7 +34,7 @@ MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_|manylinux(?P<y
 YEARS = {"1": "2.5", "2010": "2.12", "2014": "2.17"}
 
 
-@rule("glibc-too-old", layer=Layer.ENVIRONMENT, component="glibc", severity=Severity.ERROR, in_one_python=True)
+@rule("glibc-too-old", Layer.ENVIRONMENT, "glibc", Severity.ERROR, in_one_python=True)
 def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program or wheel wants a newer C library than this system has.
 
@@ -40,34 +43,73 @@ def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     conda), build it here, run it in a container, or upgrade the distribution. Do not copy another glibc over the
     system's.
     """
+    system = f" ({facts.host.os})" if facts.host.os else ""
+    for one in list(_wanted_of_glibc(facts, matrix)):
+        has = f"glibc {one.here}" if one.here else "an older one"
+        yield glibc_too_old.finding(
+            instance=one.mark,
+            title=f"{one.who} wants glibc {one.needs} (GLIBC_{one.needs}), and this system has {has}{system}",
+            detail=f"Wanted by {one.by}." if one.by else "",
+            because=one.because,
+            confidence=one.confidence,
+            fix=fixes.advice(
+                f"Run it in a container whose distribution has glibc {one.needs} or newer, upgrade the distribution, "
+                f"or take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
+                sh("ldd --version"),
+                sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
+                verify=sh("ldd --version"),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The glibc that something wants, and the one that is here: as its files, the loader or a wheel's name say."""
+
+    who: str
+    needs: str
+    here: str | None
+    because: tuple[Because, ...]
+    by: str | None = None
+    mark: str | None = None
+    confidence: Confidence = Confidence.CERTAIN
+
+
+def _wanted_of_glibc(facts: Facts, matrix: Matrix) -> Iterator[Wanted]:
+    """Yield what the loader did not find, else the wheel that pip refused, else each build that wants a newer one."""
     spoken = [(needs, one) for one in said(facts, GLIBC_SAYS, TOLD) if is_version(needs := one.values.get("needs", ""))]
-    if spoken:
-        needs, newest = max(spoken, key=lambda one: numbers(one[0]))
-        yield _glibc_finding(newest, needs.rstrip("."), facts, matrix)
+    least = max(spoken, key=lambda one: numbers(one[0]), default=None)
+    here = glibc(facts)
+    named = ((wanted_by(one.values.get("wheel", "")), one) for one in said(facts, GLIBC_WHEEL))
+    least = least or next(((needs, one) for needs, one in named if needs and _below(here, needs)), None)
+    if least:
+        needs, message = least
+        ground = (Because(component="host", fact="os", value=facts.host.os),) if facts.host.os else ()
+        yield Wanted(
+            who=_who(message, facts, matrix),
+            needs=needs.rstrip("."),
+            here=here,
+            by=message.values.get("by") or message.values.get("wheel"),
+            because=(
+                *dict.fromkeys((because_said(message), *grounds(facts, GLIBC_SAYS, most=2))),
+                *((because(facts, "python", "glibc"),) if here else ()),
+                *ground,
+                *because_torch(facts),
+            ),
+            confidence=Confidence.CERTAIN if message.kind == GLIBC_SAYS else Confidence.LIKELY,
+        )
         return
-    for message in said(facts, GLIBC_WHEEL):
-        least, here = wanted_by(message.values.get("wheel", "")), glibc(facts)
-        if least and here and is_version(here) and numbers(here) < numbers(least):
-            yield _glibc_finding(message, least, facts, matrix)
-            return
-    yield from _live(facts)
-
-
-def _live(facts: Facts) -> Iterator[Finding]:
-    """Return each build whose libraries want a newer glibc than its own Python runs on."""
-    here = {copy.environment: text(copy.facts, "glibc") for copy in copies(facts, "python")}
+    pythons = {copy.environment: text(copy.facts, "glibc") for copy in copies(facts, "python")}
     for build in builds(facts):
-        needs, found = text(build.copy.facts, "glibc_needed"), here.get(build.copy.environment)
-        if needs and found and is_version(needs) and is_version(found) and numbers(found) < numbers(needs):
-            yield glibc_too_old.finding(
-                instance=build.mark,
-                title=f"{build.name} wants glibc {needs} (GLIBC_{needs}), and here is glibc {found}",
-                because=(
-                    because_of(facts, build.component, build.copy, "glibc_needed"),
-                    Because(component="python", fact="glibc", value=found, source=f"of {build.python}"),
-                ),
-                fix=_glibc_fix(needs, f"glibc {found}"),
-            )
+        needs_, found = text(build.copy.facts, "glibc_needed"), pythons.get(build.copy.environment)
+        if needs_ and _below(found, needs_):
+            ground_ = Because(component="python", fact="glibc", value=found, source=f"of {build.python}")
+            seen = because_of(facts, build.component, build.copy, "glibc_needed")
+            yield Wanted(who=build.name, needs=needs_, here=found, mark=build.mark, because=(seen, ground_))
+
+
+def _below(here: str | None, needs: str) -> bool:
+    return bool(here and is_version(here) and is_version(needs) and numbers(here) < numbers(needs))
 
 
 def glibc(facts: Facts) -> str | None:
@@ -84,38 +126,6 @@ def wanted_by(wheel: str) -> str | None:
     return min(found, key=numbers, default=None)
 
 
-def _glibc_finding(message: Message, needs: str, facts: Facts, matrix: Matrix) -> Finding:
-    here, system = glibc(facts), facts.host.os
-    by = message.values.get("by") or message.values.get("wheel")
-    who = _who(message, facts, matrix)
-    has = f"glibc {here}" if here else "an older one"
-    where = f" ({system})" if system else ""
-    return glibc_too_old.finding(
-        title=f"{who} wants glibc {needs} (GLIBC_{needs}), and this system has {has}{where}",
-        detail=f"Wanted by {by}." if by else "",
-        because=(
-            because_said(message),
-            *grounds(facts, GLIBC_SAYS, most=2),
-            *_glibc_ground(facts),
-            *because_torch(facts),
-        ),
-        confidence=Confidence.CERTAIN if message.kind == GLIBC_SAYS else Confidence.LIKELY,
-        fix=_glibc_fix(needs, has),
-    )
-
-
-def _glibc_fix(needs: str, has: str) -> Fix:
-    return Fix(
-        text=f"Run it in a container whose distribution has glibc {needs} or newer, upgrade the distribution, or "
-        f"take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
-        commands=(
-            sh("ldd --version"),
-            sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
-        ),
-        verify=sh("ldd --version"),
-    )
-
-
 def _who(message: Message, facts: Facts, matrix: Matrix) -> str:
     by = message.values.get("by") or ""
     if message.values.get("wheel"):
@@ -124,13 +134,6 @@ def _who(message: Message, facts: Facts, matrix: Matrix) -> str:
         return of_file(by, facts, matrix).words if "/" not in by or "packages/" in by else by.rpartition("/")[2]
     found = re.search(r"\bin (?P<who>[A-Z]\w{2,30})\b", message.line)
     return found["who"] if found else "A program"
-
-
-def _glibc_ground(facts: Facts) -> Iterator[Because]:
-    if glibc(facts):
-        yield because(facts, "python", "glibc")
-    if facts.host.os:
-        yield Because(component="host", fact="os", value=facts.host.os)
 
 
 PIP = ("no-version-satisfies", "no-matching-distribution")
@@ -145,14 +148,7 @@ KNOWN = re.compile(
 NETWORK = ("pip-offline",)
 
 
-@rule(
-    "python-version-no-wheel",
-    layer=Layer.ENVIRONMENT,
-    component="python",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("python-version-no-wheel", Layer.ENVIRONMENT, "python", Severity.ERROR, in_one_python=True, from_messages=True)
 def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """There is no wheel for this version of Python, too new or too old for the release that was asked for.
 
@@ -160,19 +156,46 @@ def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     satisfies the requirement", with the versions that are left, or none. Take a Python that the release has wheels for,
     or a release that has wheels for this Python.
     """
-    for message in said(facts, *CERTAIN):
-        if message.values.get("package") or (message.kind == UV and message.values.get("needs")):
-            yield _python_finding(message, facts, matrix, Confidence.CERTAIN)
-            return
-    for message in said(facts, PYTHON_WHEEL):
-        if _other_tag(message.values.get("wheel", ""), facts):
-            yield _python_finding(message, facts, matrix, Confidence.CERTAIN)
-            return
-    for message in said(facts, *PIP):
-        sure = _sure(message, facts, matrix)
-        if sure and not heard(facts, *NETWORK):
-            yield _python_finding(message, facts, matrix, sure)
-            return
+    found = [
+        *((one, Confidence.CERTAIN) for one in said(facts, *CERTAIN) if _names_one(one)),
+        *(
+            (one, Confidence.CERTAIN)
+            for one in said(facts, PYTHON_WHEEL)
+            if _other_tag(one.values.get("wheel", ""), facts)
+        ),
+        *((one, _sure(one, facts, matrix)) for one in said(facts, *PIP) if not heard(facts, *NETWORK)),
+    ]
+    message, confidence = next(((one, sure) for one, sure in found if sure), (None, None))
+    if message is None or confidence is None:
+        return
+    values = message.values
+    package = values.get("package") or values.get("wheel", "").partition("-")[0] or "The package"
+    wanted = values.get("wanted") or _in_name(values.get("wheel", ""))
+    here = values.get("found") or version(facts, "python")
+    asked = f"{package} {wanted}" if wanted else package
+    fitting = pythons_of(matrix, package.lower(), (wanted or "").partition("+")[0])
+    needs = values.get("needs") or values.get("needs2")
+    elsewhere = " on other platforms" if here and is_version(here) and minor(here) in fitting else ""
+    has = f" It has wheels for Python {_span(fitting)}{elsewhere}." if fitting else ""
+    has = has or (f" It wants Python {needs}." if needs else "")
+    offered = values.get("versions", "")
+    left = f" pip finds for this Python: {offered}." if offered and len(offered) < 400 else ""  # noqa: PLR2004
+    yield python_version_no_wheel.finding(
+        title=f"There is no wheel of {asked} for {f'Python {here}' if here else 'this Python'}"
+        + (" on this platform" if elsewhere else ""),
+        detail=(has + left).strip(),
+        because=(
+            because_said(message),
+            *grounds(facts, "python-told", most=1),
+            *naming.known(facts, ("python", "version")),
+        ),
+        confidence=confidence,
+        fix=_python_fix(f"{package}=={wanted or ''}", here, fitting or _holding(needs), facts, matrix),
+    )
+
+
+def _names_one(message: Message) -> bool:
+    return bool(message.values.get("package") or (message.kind == UV and message.values.get("needs")))
 
 
 def _other_tag(wheel: str, facts: Facts) -> bool:
@@ -183,8 +206,7 @@ def _other_tag(wheel: str, facts: Facts) -> bool:
     if here and is_version(here):
         newer = "abi3" in wheel and numbers(here)[:2] >= (int(tag["major"]), int(tag["minor"]))
         return minor(here) != f"{tag['major']}.{tag['minor']}" and not newer
-    needs, libc = wanted_by(wheel), glibc(facts)
-    return not (needs and libc and is_version(libc) and numbers(libc) < numbers(needs))
+    return not _below(glibc(facts), wanted_by(wheel) or "")
 
 
 def _sure(message: Message, facts: Facts, matrix: Matrix) -> Confidence | None:
@@ -215,29 +237,6 @@ def _nothing_left(message: Message, offered: list[str], facts: Facts) -> Confide
     return None
 
 
-def _python_finding(message: Message, facts: Facts, matrix: Matrix, confidence: Confidence) -> Finding:
-    values = message.values
-    package = values.get("package") or values.get("wheel", "").partition("-")[0] or "The package"
-    wanted = values.get("wanted") or _in_name(values.get("wheel", ""))
-    here = values.get("found") or version(facts, "python")
-    asked = f"{package} {wanted}" if wanted else package
-    fitting = pythons_of(matrix, package.lower(), (wanted or "").partition("+")[0])
-    needs = values.get("needs") or values.get("needs2")
-    elsewhere = " on other platforms" if here and is_version(here) and minor(here) in fitting else ""
-    has = f" It has wheels for Python {_span(fitting)}{elsewhere}." if fitting else ""
-    has = has or (f" It wants Python {needs}." if needs else "")
-    offered = values.get("versions", "")
-    left = f" pip finds for this Python: {offered}." if offered and len(offered) < 400 else ""  # noqa: PLR2004
-    return python_version_no_wheel.finding(
-        title=f"There is no wheel of {asked} for {f'Python {here}' if here else 'this Python'}"
-        + (" on this platform" if elsewhere else ""),
-        detail=(has + left).strip(),
-        because=(because_said(message), *grounds(facts, "python-told", most=1), *_python_ground(facts)),
-        confidence=confidence,
-        fix=_python_fix(f"{package}=={wanted or ''}", here, fitting or _holding(needs), facts, matrix),
-    )
-
-
 def _in_name(wheel: str) -> str | None:
     parts = wheel.split("-")
     return parts[1] if len(parts) > 1 and is_version(parts[1]) else None
@@ -247,11 +246,6 @@ def _span(fitting: tuple[str, ...]) -> str:
     return fitting[0] if len(fitting) == 1 else f"{fitting[0]} to {fitting[-1]}"
 
 
-def _python_ground(facts: Facts) -> Iterator[Because]:
-    if version(facts, "python"):
-        yield because(facts, "python", "version")
-
-
 def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: Facts, matrix: Matrix) -> Fix:
     """Return the Python to take, or the releases that this one has wheels of."""
     package, _, wanted = asked.partition("==")
@@ -259,16 +253,14 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
     others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
     instead = f" Or take {package} {others[0]} to {others[-1]}, which this Python has wheels of." if others else ""
     python = f"Python {best}" if best else "an older Python (a newer one for a newer release)"
-    return Fix(
-        text=f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
-        commands=(
-            sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
-            step(
-                "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
-                python=DOTTED(best or "3.11"),
-            ),
-            _install(package, wanted, facts),
+    return fixes.advice(
+        f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
+        sh("uv venv --seed --python {python} gpu && . gpu/bin/activate", python=DOTTED(best or "3.11")),
+        step(
+            "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
+            python=DOTTED(best or "3.11"),
         ),
+        _install(package, wanted, facts),
         verify=sh("python --version"),
     )
 
@@ -298,14 +290,7 @@ def _holding(needs: str | None) -> tuple[str, ...]:
 LIBSTDCXX_SAYS = "glibcxx-too-old"
 
 
-@rule(
-    "libstdcxx-too-old",
-    layer=Layer.ENVIRONMENT,
-    component="libstdcxx",
-    severity=Severity.ERROR,
-    in_one_python=True,
-    from_messages=True,
-)
+@rule("libstdcxx-too-old", Layer.ENVIRONMENT, "libstdcxx", Severity.ERROR, in_one_python=True, from_messages=True)
 def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The C++ library (libstdc++) that was found first is older than a program wants.
 
@@ -325,13 +310,11 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         detail=f"Wanted by {by}." if by else "",
         because=grounds(facts, LIBSTDCXX_SAYS),
         confidence=Confidence.CERTAIN,
-        fix=Fix(
-            text="Install a newer libstdc++ into the environment and let it be found before the system's; without "
+        fix=fixes.advice(
+            "Install a newer libstdc++ into the environment and let it be found before the system's; without "
             "conda, upgrade the system's.",
-            commands=(
-                sh("conda install -c conda-forge libstdcxx-ng"),
-                sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
-            ),
+            sh("conda install -c conda-forge libstdcxx-ng"),
+            sh("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),
             verify=sh("strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep {needs}", needs=SYMBOL(needs)),
         ),
     )

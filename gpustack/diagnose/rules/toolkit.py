@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpustack.model.versions import CudaVersion
 
 
-@rule("cuda-toolkit-missing", layer=Layer.RUNTIME, component="cuda-toolkit", severity=Severity.INFO)
+@rule("cuda-toolkit-missing", Layer.RUNTIME, "cuda-toolkit", Severity.INFO)
 def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no CUDA toolkit (nvcc), or no host compiler, on a machine with an NVIDIA GPU.
 
@@ -55,13 +55,14 @@ def _toolkit_fix(text: str, cuda: CudaVersion | None, facts: Facts) -> Fix:
     if any(one.kind == "conda" for one in facts.environments[:1]):
         pin = sh("={cuda}", cuda=DOTTED(cuda)) if cuda else NOTHING
         command = sh("conda install -c nvidia cuda-toolkit{pin}", pin=pin)
-        return Fix(text=text, commands=(command, sh("export CUDA_HOME=$CONDA_PREFIX")), verify=sh("nvcc --version"))
+        return fixes.advice(text, command, sh("export CUDA_HOME=$CONDA_PREFIX"), verify=sh("nvcc --version"))
     named = f"cuda-toolkit-{cuda.major}-{cuda.minor}" if cuda else "cuda-toolkit"
     home = PATH(f"/usr/local/cuda-{cuda}" if cuda else "/usr/local/cuda")
-    return Fix(
-        text=text,
-        commands=(*from_nvidia(facts, named, TOOLKITS), sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home)),
-        needs_root=True,
+    return fixes.advice(
+        text,
+        *from_nvidia(facts, named, TOOLKITS),
+        sh("export CUDA_HOME={home} PATH={home}/bin:$PATH", home=home),
+        root=True,
         verify=sh("nvcc --version"),
     )
 
@@ -78,9 +79,7 @@ OTHERWISE = (
 )
 
 
-@rule(
-    "nvcc-torch-mismatch", layer=Layer.COMPILER, component="cuda-toolkit", severity=Severity.ERROR, from_messages=True
-)
+@rule("nvcc-torch-mismatch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
 def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Nvcc is of another CUDA than PyTorch was built with, and an extension is to be built.
 
@@ -132,10 +131,10 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
     if tag and release:
         commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
-    return Fix(
-        text=f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
+    return fixes.advice(
+        f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
         f"nvcc is taken; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
-        commands=either(*commands) or (sh("nvcc --version"), sh('python -c "import torch; print(torch.version.cuda)"')),
+        *(either(*commands) or (sh("nvcc --version"), sh('python -c "import torch; print(torch.version.cuda)"'))),
         verify=sh('python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"'),
     )
 
@@ -181,9 +180,7 @@ class Compiler:
         return f"{self.name}{f' {self.found}' if self.found else ''} is newer than {toolkit} accepts{most}"
 
 
-@rule(
-    "host-compiler-too-new", layer=Layer.COMPILER, component="cuda-toolkit", severity=Severity.ERROR, from_messages=True
-)
+@rule("host-compiler-too-new", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
 def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The host's compiler is newer than this CUDA toolkit accepts.
 
@@ -277,33 +274,23 @@ INSTALL = {
 def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
     newest = one.newest
     if one.name != "GCC" or newest is None:
-        return Fix(
-            text=f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
-            commands=(
-                step(
-                    "name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)
-                ),
-            ),
+        return fixes.advice(
+            f"Build with an older {one.name} that this toolkit accepts, or with a newer CUDA toolkit.",
+            step("name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)),
             verify=sh("nvcc --version"),
         )
     number = DOTTED(newest)
     install = sh(INSTALL.get(manager(facts) or "", "# install g++-{number} beside the system's"), number=number)
     compiler = sh("/usr/bin/g++-{number}", number=number)
-    return Fix(
-        text=f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
-        commands=(install, sh("export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}", compiler=compiler)),
-        needs_root="sudo " in install,
+    return fixes.advice(
+        f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
+        install,
+        sh("export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}", compiler=compiler),
         verify=sh("{compiler} --version", compiler=compiler),
     )
 
 
-@rule(
-    "toolkit-too-old-for-arch",
-    layer=Layer.COMPILER,
-    component="cuda-toolkit",
-    severity=Severity.ERROR,
-    from_messages=True,
-)
+@rule("toolkit-too-old-for-arch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
 def toolkit_too_old_for_arch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The CUDA toolkit is older than the GPU: its compiler does not know the GPU's architecture.
 
@@ -339,13 +326,11 @@ def _target_fix(one: Target, facts: Facts, matrix: Matrix) -> Fix:
     torch = " and a PyTorch that is built with it" if version(facts, "pytorch") else ""
     older = _older(one, matrix)
     meanwhile = f" Until then build for {older} with PTX, which the driver compiles for the GPU." if older else ""
-    return Fix(
-        text=f"Install {wanted}{torch}, and put its nvcc first on PATH (CUDA_HOME).{meanwhile}",
-        commands=(
-            *_newer(one),
-            *((sh("export TORCH_CUDA_ARCH_LIST={older}+PTX", older=ARCH(older)),) if older else ()),
-        ),
-        needs_root=True,
+    return fixes.advice(
+        f"Install {wanted}{torch}, and put its nvcc first on PATH (CUDA_HOME).{meanwhile}",
+        *_newer(one),
+        *((sh("export TORCH_CUDA_ARCH_LIST={older}+PTX", older=ARCH(older)),) if older else ()),
+        root=True,
         verify=sh("nvcc --list-gpu-arch"),
     )
 
@@ -371,13 +356,7 @@ def _older(one: Target, matrix: Matrix) -> str | None:
     return str(max(fitting)) if fitting else None
 
 
-@rule(
-    "arch-dropped-by-toolkit",
-    layer=Layer.COMPILER,
-    component="cuda-toolkit",
-    severity=Severity.WARNING,
-    from_messages=True,
-)
+@rule("arch-dropped-by-toolkit", Layer.COMPILER, "cuda-toolkit", Severity.WARNING, from_messages=True)
 def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The CUDA toolkit is newer than the GPU: its compiler no longer makes code for the GPU's architecture.
 
@@ -399,12 +378,10 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         confidence=Confidence.CERTAIN if one.toolkit else Confidence.LIKELY,
         because=one.because,
         row=known.row if known else None,
-        fix=Fix(
-            text=f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
+        fix=fixes.advice(
+            f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
             f"-gencode), or build with CUDA {one.last} where such a GPU is meant.",
-            commands=either(
-                sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))
-            ),
+            *either(sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))),
             verify=sh("nvcc --list-gpu-arch"),
         ),
     )

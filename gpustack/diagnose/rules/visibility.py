@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import mig, naming
 from gpustack.diagnose.machine.inventory import from_text, gpus, starts
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.values import at, because, because_of, flag, items, number, table, text, told
 from gpustack.diagnose.rule import rule
-from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import GPU, NOTHING, VARIABLE, sh, step
 from gpustack.model.facts import Layer
-from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
+from gpustack.model.report import Because, Confidence, Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ADVICE = "Divide the GPU by one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
 
 
-@rule("mig-enabled-no-instance", layer=Layer.ENVIRONMENT, component="gpu", severity=Severity.ERROR)
+@rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
 def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """MIG mode is on, and the GPU is divided into no instance.
 
@@ -64,20 +64,17 @@ def _undivided(
         detail="With MIG on, CUDA offers only the instances that a GPU was divided into.",
         because=because,
         confidence=confidence,
-        fix=Fix(
-            text=ADVICE,
-            commands=(
-                sh("sudo nvidia-smi mig {which} -lgip", which=which),
-                step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
-                step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
-            ),
-            needs_root=True,
+        fix=fixes.advice(
+            ADVICE,
+            sh("sudo nvidia-smi mig {which} -lgip", which=which),
+            step("with a PROFILE of that list: `sudo nvidia-smi mig {which} -cgi PROFILE -C`", which=which),
+            step("or switch MIG off: `sudo nvidia-smi {which} -mig 0`", which=which),
             verify=sh("nvidia-smi -L"),
         ),
     )
 
 
-@rule("mig-multiple-devices", layer=Layer.ENVIRONMENT, component="gpu", severity=Severity.ERROR, from_messages=True)
+@rule("mig-multiple-devices", Layer.ENVIRONMENT, "gpu", Severity.ERROR, from_messages=True)
 def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """One process was given several MIG instances, and CUDA uses only one.
 
@@ -94,9 +91,10 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         detail="A CUDA process sees the first MIG instance as cuda:0 and no other.",
         confidence=Confidence.LIKELY,
         because=(*grounds(facts, *mig.BEYOND, *mig.MADE, most=6), *naming.of_driver(facts)),
-        fix=Fix(
-            text="Start one process for each instance, each with one MIG UUID of nvidia-smi -L; or switch MIG off.",
-            commands=(sh("nvidia-smi -L"), sh("CUDA_VISIBLE_DEVICES=MIG-<uuid> python …")),
+        fix=fixes.advice(
+            "Start one process for each instance, each with one MIG UUID of nvidia-smi -L; or switch MIG off.",
+            sh("nvidia-smi -L"),
+            sh("CUDA_VISIBLE_DEVICES=MIG-<uuid> python …"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
@@ -105,85 +103,95 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 NO_GPU = ("no-device", "cuda-available-false", "no-driver-found", "no-hip-device", "visible-change-helps")
 MISSED = (*NO_GPU, "invalid-ordinal")
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-WORDS_HIDING = frozenset({"-1", "", "NoDevFiles"})
+END = "-1"
+HIDING = frozenset({END, "", "NoDevFiles"})
 # Words that CUDA does not know; "$0" stands for the name of the shell, and quotes may be of a word processor.
 WORD = re.compile(
     r"all|none|auto|any|(?:gpu|cuda|device)s?:?\d*|\d+-\d+|\$0|-?bash|[\u2018\u2019\u201c\u201d].*", re.IGNORECASE
 )
+INDEX = re.compile(r"[0-9]{1,4}")
 COUNTS = {"one": 1, "single": 1, "only one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A variable with its value, as a text shows it."""
+    """A variable with its value. ``seen``: the probe of CUDA ran with it; else a text shows it."""
 
     variable: str
     devices: str
+    seen: bool = False
 
     @property
-    def first(self) -> int | None:
-        """The first index that it names; None where it names none."""
-        match = re.match(r"\s*(\d{1,4})\s*(?:,|$)", self.devices)
-        return int(match[1]) if match else None
+    def names(self) -> list[str]:
+        """What it names, up to a -1, with which people end the list."""
+        named = [name.strip() for name in self.devices.split(",")]
+        return named[: named.index(END)] if END in named[1:] else named
 
     @property
-    def unknown(self) -> bool:
-        """Whether it holds a word that CUDA does not know, where it takes numbers and UUIDs alone."""
-        return bool(WORD.fullmatch(self.devices.strip()))
+    def hides(self) -> bool:
+        """Whether it hides every GPU on purpose."""
+        return self.names[0] in HIDING
 
     @property
     def indices(self) -> tuple[int, ...]:
         """The indices that it names; nothing where it holds anything else."""
-        named = [one.strip() for one in self.devices.split(",")]
-        return tuple(int(one) for one in named) if all(re.fullmatch(r"\d{1,4}", one) for one in named) else ()
+        return tuple(int(one) for one in self.names) if all(map(INDEX.fullmatch, self.names)) else ()
 
-    @property
-    def highest(self) -> int | None:
-        """The highest index that it names."""
-        return max((int(one) for one in re.findall(r"(?:^|,)\s*(\d{1,4})\s*(?=,|$)", self.devices)), default=None)
+    def absent(self, many: int, facts: Facts) -> list[str]:
+        """Return the names of what is not there: of a UUID the beginning is enough, MIG devices are not judged."""
+        known = [text(gpu.copy.facts, "uuid") or (gpu.copy.key if self.seen else "") for gpu in gpus(facts)]
+        listed = bool(known) and all(uuid.startswith("GPU-") for uuid in known)
+        return [
+            name
+            for name in self.names
+            if (many and INDEX.fullmatch(name) and int(name) >= many)
+            or (name.startswith("GPU-") and listed and not any(uuid.startswith(name) for uuid in known))
+            or (self.seen and not name.startswith(("GPU-", "MIG-")) and not INDEX.fullmatch(name))
+        ]
 
 
-def finding(facts: Facts) -> Finding | None:
-    """Return the finding where a setting names what is not there and a program missed a GPU."""
-    if not heard(facts, *MISSED) or on_cpu(facts) or mig.too_many(facts):
-        return None
-    wrong = next((one for one in settings(facts) if _words_wrong(one, facts)), None)
-    few = None if wrong else next((one for one in settings(facts) if _too_few(one, facts)), None)
-    if wrong is None and few is None:
-        return None
-    many = 0 if wrong and _renumbered(wrong, facts) else count(facts)  # in a container they are counted from 0 again
-    hides = wrong is not None and wrong.devices in WORDS_HIDING
-    return cuda_visible_devices_invalid.finding(
-        title=_few(few) if few else _title(wrong, many),
+@rule("cuda-visible-devices-invalid", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
+def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
+
+    CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist:
+    those before it are seen, and where it is the first, none is. An index beyond the last GPU, a wrong UUID, -1 or
+    nothing at all hides them. Unset it, or name GPUs that nvidia-smi -L lists.
+    """
+    missed = heard(facts, *MISSED) and not on_cpu(facts) and not mig.too_many(facts)
+    judged = [(one, words) for one in settings(facts) if (one.seen or missed) and (words := _wrong(one, facts))]
+    judged = judged or [(one, words) for one in settings(facts) if missed and (words := _too_few(one, facts))]
+    if not judged:
+        return
+    one, words = judged[0]
+    few = not one.seen and not _wrong(one, facts)
+    many = count(facts)
+    kept = one.seen and (one.hides or one.names[0] not in one.absent(many, facts) or starts(facts))
+    sure = one.seen or ((one.hides or (many and not _renumbered(one, facts))) and not few)
+    yield cuda_visible_devices_invalid.finding(
+        severity=Severity.WARNING if kept else Severity.ERROR,  # some are left, or none is on purpose
+        title=f"{one.variable}={one.devices} {words}",
         detail="CUDA reads the list up to the first GPU that does not exist, and shows programs only those before it.",
-        confidence=Confidence.CERTAIN if (many or hides) and not few else Confidence.LIKELY,
-        because=grounds(facts, "visible-devices", "visible-devices-none", *MISSED, "gpu-count", most=6),
-        fix=Fix(
-            text="Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+        because=(because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count"))
+        if one.seen
+        else grounds(facts, "visible-devices", "visible-devices-none", *MISSED, "gpu-count", most=6),
+        fix=fixes.advice(
+            "Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few
             else "Unset it, here and where a script or program sets it (os.environ), or name GPUs that are there.",
-            commands=(
-                sh("unset {variable}", variable=VARIABLE(wrong.variable if wrong else VARIABLES[0])),
-                sh("nvidia-smi -L"),
-            ),
+            sh("unset {variable}", variable=VARIABLE(VARIABLES[0] if few else one.variable)),
+            sh("nvidia-smi -L"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
 
 
-def _title(wrong: Setting | None, many: int) -> str:
-    """Return what is wrong: the setting, and how many GPUs there are where that is known."""
-    there = f"this machine has {many} GPU{'s' if many > 1 else ''}, 0 to {many - 1}" if many else "no such GPU is there"
-    if wrong is None:
-        return f"{VARIABLES[0]} names a GPU that is not there"
-    if wrong.devices in WORDS_HIDING:
-        return f"{wrong.variable}={wrong.devices} hides every GPU"
-    what = "is no list of GPUs, so it hides every GPU" if wrong.unknown else f"names a GPU that is not there: {there}"
-    return f"{wrong.variable}={wrong.devices} {what}"
-
-
 def settings(facts: Facts) -> Iterator[Setting]:
-    """Return every setting of the variables that decide which GPUs are seen."""
+    """Yield every setting of the variables that decide which GPUs are seen."""
+    seen = at(told(facts, "libcuda"), "visible")
+    if isinstance(seen, str) and count(facts):
+        yield Setting(variable=VARIABLES[0], devices=seen, seen=True)
     for one in said(facts, "visible-devices", "visible-devices-none"):
         yield Setting(variable=one.values.get("variable", VARIABLES[0]).upper(), devices=one.values.get("devices", ""))
     for name, devices in table(told(facts, "environment"), "variables").items():
@@ -193,106 +201,42 @@ def settings(facts: Facts) -> Iterator[Setting]:
 
 def count(facts: Facts) -> int:
     """Return how many GPUs the machine has, 0 where that is not known: what people name in words are not all."""
-    spoken = (value(facts, "gpu-count", "count") or "").lower()
-    seen = facts.find("gpu")
+    spoken, seen = (value(facts, "gpu-count", "count") or "").lower(), facts.find("gpu")
     listed = len(gpus(facts)) if seen and "(in words)" not in seen.source else 0
+    listed = listed or (0 if from_text(facts) else number(told(facts, "nvml"), "gpu_count") or 0)
     return listed or COUNTS.get(spoken, int(spoken) if spoken.isdecimal() else 0)
 
 
-def _few(one: Setting) -> str:
-    """Return what is wrong where a program asks for a GPU beyond those that it is shown."""
-    shown = len(one.indices)
-    last = f"cuda:0 to cuda:{shown - 1}" if shown > 1 else "cuda:0"
-    return (
-        f"{one.variable}={one.devices} shows programs {last} alone, and one asks for another (invalid device ordinal)"
-    )
+def _wrong(one: Setting, facts: Facts) -> str:
+    """Return what is wrong with a setting: that it hides all, or names what is not there; empty where nothing is."""
+    many, blind = count(facts), one.seen or heard(facts, *NO_GPU)
+    if one.hides:
+        return "hides every GPU" if blind else ""
+    if not one.seen and WORD.fullmatch(one.devices.strip()):
+        return "is no list of GPUs, so it hides every GPU" if blind else ""
+    absent, renumbered = one.absent(many, facts), _renumbered(one, facts)
+    first = one.names[0]
+    if not (absent or renumbered or (not many and blind and INDEX.fullmatch(first) and int(first))):
+        return ""
+    if not (blind or renumbered) and first.startswith("GPU-"):
+        return ""
+    known = f"this machine has {many} GPU{'s' if many > 1 else ''}, 0 to {many - 1}"
+    return f"names a GPU that is not there: {known if many and not renumbered else 'no such GPU is there'}"
 
 
-def _too_few(one: Setting, facts: Facts) -> bool:
-    """Return whether a program asked for a GPU by number beyond those that a setting shows it.
+def _too_few(one: Setting, facts: Facts) -> str:
+    """Return what is wrong where a program asks for a GPU by number beyond those that a setting shows it.
 
     Several that are all there are no setting's fault, as far as a text tells.
     """
-    shown = one.indices
-    return heard(facts, "invalid-ordinal") and bool(shown) and (len(shown) == 1 or count(facts) > len(shown))
-
-
-def _words_wrong(one: Setting, facts: Facts) -> bool:
-    many = count(facts)
-    if one.devices in WORDS_HIDING:
-        return heard(facts, *NO_GPU)
-    if one.unknown:
-        return heard(facts, *NO_GPU)
-    if one.devices.startswith("GPU-") and heard(facts, *NO_GPU):
-        return _unlisted(one.devices.partition(",")[0], facts)
-    if _renumbered(one, facts):
-        return True
-    if many:
-        return one.highest is not None and one.highest >= many
-    return bool(one.first) and heard(facts, *NO_GPU)
+    shown = len(one.indices)
+    if not heard(facts, "invalid-ordinal") or not shown or (shown > 1 and count(facts) <= shown):
+        return ""
+    last = f"cuda:0 to cuda:{shown - 1}" if shown > 1 else "cuda:0"
+    return f"shows programs {last} alone, and one asks for another (invalid device ordinal)"
 
 
 def _renumbered(one: Setting, facts: Facts) -> bool:
     """Return whether a container was handed its machine's numbers: in it GPUs are counted from 0."""
-    return bool(one.first) and heard(facts, "container-inside-said") and heard(facts, *NO_GPU)
-
-
-def _unlisted(uuid: str, facts: Facts) -> bool:
-    """Return whether the machine's GPUs are listed by their UUIDs, and none begins like this one."""
-    known = [text(gpu.copy.facts, "uuid") or "" for gpu in gpus(facts)]
-    return bool(known) and all(known) and not any(one.startswith(uuid) for one in known)
-
-
-END = "-1"
-VISIBLE_HIDING = frozenset({"", END, "NoDevFiles"})
-
-
-@rule("cuda-visible-devices-invalid", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.ERROR)
-def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
-
-    CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist:
-    those before it are seen, and where it is the first, none is. An index beyond the last GPU, a wrong UUID, -1 or
-    nothing at all hides them. Unset it, or name GPUs that nvidia-smi -L lists.
-    """
-    spoken = finding(facts)
-    if spoken:
-        yield spoken
-        return
-    said = at(told(facts, "libcuda"), "visible")
-    count = len(gpus(facts)) or number(told(facts, "nvml"), "gpu_count")
-    if not isinstance(said, str) or not count:
-        return
-    names = [name.strip() for name in said.split(",")]
-    hidden = names[0] in VISIBLE_HIDING
-    wrong = [] if hidden else _visible_wrong(names, count, facts)
-    if not hidden and not wrong:
-        return
-    named = "hides every GPU" if hidden else f"names {', '.join(wrong)}, which is not there"
-    cut = hidden or wrong[0] != names[0] or starts(facts)  # some are left, or none is on purpose
-    yield cuda_visible_devices_invalid.finding(
-        severity=Severity.WARNING if cut else Severity.ERROR,
-        title=f"CUDA_VISIBLE_DEVICES={said} {named}",
-        detail=f"This machine has {count} GPU{'s' if count > 1 else ''}: 0{f' to {count - 1}' if count > 1 else ''}.",
-        because=(because(facts, "libcuda", "visible"), because(facts, "nvml", "gpu_count")),
-        fix=Fix(
-            text="Unset it, or name a GPU that is there.",
-            commands=(sh("unset CUDA_VISIBLE_DEVICES"), sh("nvidia-smi -L")),
-        ),
-    )
-
-
-def _visible_wrong(names: list[str], count: int, facts: Facts) -> list[str]:
-    """Return the names of what is not there, up to a -1, with which people end the list."""
-    listed = names[: names.index(END)] if END in names else names
-    return [name for name in listed if not _there(name, count, facts)]
-
-
-def _there(name: str, count: int, facts: Facts) -> bool:
-    """Return whether a name leads to a GPU; of a UUID the beginning is enough, and MIG devices are not judged here."""
-    if numbers(name) and name.isdecimal():
-        return numbers(name) < (count,)
-    known = [text(gpu.copy.facts, "uuid") or gpu.copy.key for gpu in gpus(facts)]
-    if not name.startswith("GPU-") or not all(uuid.startswith("GPU-") for uuid in known):
-        return name.startswith(("MIG-", "GPU-"))
-    return any(uuid.startswith(name) for uuid in known)
+    first = INDEX.fullmatch(one.names[0])
+    return bool(first and int(first[0])) and heard(facts, "container-inside-said") and heard(facts, *NO_GPU)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers, version_of
@@ -14,6 +15,9 @@ from gpustack.model.rows import Stated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from packaging.requirements import Requirement
+    from packaging.version import Version
 
     from gpustack.matrix import Matrix
 
@@ -46,7 +50,7 @@ def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
 class Release(Stated):
     """One release: its wheels as Pythons by platform, and what they require of what the matrix knows (PEP 508).
 
-    ``requires`` is None where no METADATA was read, since there is only a source archive.
+    ``requires`` is None where no METADATA was read, or there is only a source archive.
     """
 
     version: str
@@ -90,7 +94,7 @@ class Release(Stated):
         if not said or platform not in MACHINES:
             return None
         pythons = (minor(python.removesuffix("t")),) if python else self._pythons(platform)
-        found = {_joined(said, name, {**MACHINES[platform], "extra": extra, **_versions(one)}) for one in pythons}
+        found = {_joined(said, name, platform, one, extra) for one in pythons}
         return VersionRange(next(iter(found)) or "") if len(found) == 1 and None not in found else None
 
     def _pythons(self, platform: str) -> tuple[str, ...]:
@@ -117,8 +121,12 @@ def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
 def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
     """Return the release of exactly this version, or None where no row states it."""
     wanted = version_of(version.partition("+")[0])
-    there = releases(matrix, distribution) if wanted is not None else ()
-    return next((one for one in there if version_of(one.version) == wanted), None)
+    return _by_version(releases(matrix, distribution)).get(wanted) if wanted is not None else None
+
+
+@lru_cache(maxsize=256)
+def _by_version(there: tuple[Release, ...]) -> Mapping[Version | None, Release]:
+    return {version_of(one.version): one for one in there}
 
 
 def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
@@ -127,6 +135,16 @@ def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Relea
         found = release_of(matrix, name, version)
         if found:
             yield found
+
+
+def missing(matrix: Matrix, component: str, version: str) -> bool:
+    """Return whether the index had no such release of a component, although its tables reach from before to after."""
+    wanted = version_of(version)
+    tables = [releases(matrix, name) for name in DISTRIBUTIONS.get(component, (component,))]
+    if wanted is None or wanted.is_prerelease or not all(tables) or any(of_component(matrix, component, version)):
+        return False
+    spans = ((version_of(there[0].version), version_of(there[-1].version)) for there in tables)
+    return all(first and last and first < wanted < last for first, last in spans)
 
 
 def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:
@@ -155,9 +173,12 @@ def _part(distribution: str) -> str:
     return "cudart" if name == "runtime" else name
 
 
-def _versions(python: str) -> Mapping[str, str]:
+@lru_cache(maxsize=256)
+def _environment(platform: str, python: str, extra: str) -> Mapping[str, str]:
     full = f"{python}.{99 if numbers(python)[2:] == () else numbers(python)[2]}"
     return {
+        **MACHINES[platform],
+        "extra": extra,
         "python_version": python,
         "python_full_version": full,
         "implementation_name": "cpython",
@@ -169,15 +190,21 @@ def _versions(python: str) -> Mapping[str, str]:
     }
 
 
-def _joined(said: tuple[str, ...], name: str, environment: Mapping[str, str]) -> str | None:
-    """Return the ranges of all requirements on a distribution that hold in an environment; None where none does."""
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Requirement:
     from packaging.requirements import Requirement  # noqa: PLC0415 - a report may need none
 
-    spans = []
+    return Requirement(text)
+
+
+@lru_cache(maxsize=4096)
+def _joined(said: tuple[str, ...], name: str, platform: str, python: str, extra: str) -> str | None:
+    """Return the ranges of all requirements on a distribution that hold in an environment; None where none does."""
+    environment, spans = _environment(platform, python, extra), []
     for one in said:
         if not one.startswith(name):
             continue
-        requirement = Requirement(one)
+        requirement = _parsed(one)
         if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate(dict(environment))):
             spans.append(str(requirement.specifier))
     return ",".join(filter(None, spans)) if spans else None

@@ -109,7 +109,7 @@ def matching(
 ) -> tuple[KnownBad, ...]:
     """Return the combinations that these versions (by component id) on these GPUs are, wrong results first."""
     machine = Machine(capabilities=tuple(capabilities), gfx=tuple(gfx), gpu_count=gpu_count, architecture=architecture)
-    found = (one for one in rows(matrix) if one.fits(versions, machine))
+    found = (one for one in rows(matrix) if one.component in versions and one.fits(versions, machine))
     order = tuple(Effect)
     return tuple(sorted(found, key=lambda one: order.index(one.effect)))
 

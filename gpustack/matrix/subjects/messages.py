@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
+from gpustack.matrix.spelling import SPELLED
 from gpustack.model.reading import frozen, key
 from gpustack.model.report import Row
 
@@ -55,8 +56,9 @@ def _compiled(match: str) -> re.Pattern[str]:
 
 
 # A fact that a row names: its component, the copy of it where there are several, and its path below that.
-NAME = re.compile(r"(?P<component>[\w-]+(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
-GROUP = re.compile(r"\{(\w+(?:\|\w+)*)\}")  # {pci}, or {pci|address}: the first of them that was captured
+NAME = re.compile(r"(?P<component>(?:[\w-]+|\{\w+:id\})(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
+# {pci}, or {pci|address}: the first of them that was captured; {found:cudnn}: as SPELLED has it
+GROUP = re.compile(r"\{(\w+(?:\|\w+)*)(?::(\w+))?\}")
 STATUS = "status"  # of the copy itself, which is no fact of it: present or failed
 MEMBER = re.compile(r"[^\s,;]*[^\s,;.]")
 
@@ -73,28 +75,30 @@ class Implied:
     def filled(self, values: Mapping[str, str], matrix: Matrix) -> Iterator[tuple[str, str, str, JsonValue]]:
         """Yield component, copy, path and value, where all that they name was captured and the value is of its type."""
         copy, path, value = _filled(self.copy, values), _filled(self.path, values), self.value
-        if path is None:
+        component = _filled(self.component, values)
+        if path is None or component is None:
             return
         if self.path == STATUS:
-            yield self.component, copy or "", STATUS, value
+            yield component, copy or "", STATUS, value
             return
-        fact = schema(matrix).at(self.component, *path.replace(EACH, f".{EACH}").split("."))
+        fact = schema(matrix).at(component, *path.replace(EACH, f".{EACH}").split("."))
         if isinstance(value, str):
             text = _filled(value, values)
             parts = MEMBER.findall(text or "") if path.endswith(EACH) else [text] if text else []
             read = tuple(one for part in parts if fact and (one := fact.kind.parse(part)) is not None)
             value = (read or None) if path.endswith(EACH) else next(iter(read), None)
         if copy is not None and value is not None:
-            yield self.component, copy, path.removesuffix(EACH), value
+            yield component, copy, path.removesuffix(EACH), value
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str | None:
     """Return a text with what was captured in its braces; None where one of these was not."""
     known = [
-        next((values[name] for name in names.split("|") if values.get(name)), None) for names in GROUP.findall(text)
+        (next((values[name] for name in names.split("|") if values.get(name)), None), SPELLED.get(how, str))
+        for names, how in GROUP.findall(text)
     ]
-    captured = iter(known)
-    return None if None in known else GROUP.sub(lambda _: next(captured) or "", text)
+    captured = iter([None if said is None else spelled(said) for said, spelled in known])
+    return None if any(said is None for said, _ in known) else GROUP.sub(lambda _: next(captured) or "", text)
 
 
 def _implied(said: Mapping[str, object]) -> tuple[Implied, ...]:

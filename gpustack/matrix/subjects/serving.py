@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import generated, torch
@@ -148,6 +149,7 @@ def vllm_of(matrix: Matrix, version: str) -> VllmRelease | None:
     return _vllm(matrix, known) if known and known.requires is not None else None
 
 
+@lru_cache(512)
 def _vllm(matrix: Matrix, known: generated.Release) -> VllmRelease:
     """Return what a release pins, with the CUDA of the torch that the index gives for its pin."""
     pin = known.pin("torch") or ANY

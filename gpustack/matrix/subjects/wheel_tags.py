@@ -34,12 +34,14 @@ class WheelTags(Stated):
 
     @property
     def words(self) -> str:
-        """The Pythons for people."""
-        return str(self.requires_python) if self.pythons == (EVERY,) else " ".join(self.pythons)
+        """The Pythons for people; nothing where a wheel for any does not say which it needs."""
+        return self.requires_python.text if self.pythons == (EVERY,) else " ".join(self.pythons)
 
     def __str__(self) -> str:
         for_ = f" for Python {self.words}" if self.words else ""
-        return f"{self.package} {self.versions} has wheels{for_} on {' and '.join(self.machines)}"
+        return (
+            f"{self.package} {str(self.versions).removeprefix('==')} has wheels{for_} on {' and '.join(self.machines)}"
+        )
 
 
 def tags(matrix: Matrix) -> tuple[WheelTags, ...]:
@@ -51,7 +53,7 @@ def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]
     """Return the wheels of one release, by processor; none where no row states them."""
     release = version.partition("+")[0]
     known = generated.release_of(matrix, package, release)
-    if known:
+    if known and known.wheels:
         return tuple(_generated(known))
     return tuple(one for one in tags(matrix) if one.package == package and one.versions.holds(release))
 

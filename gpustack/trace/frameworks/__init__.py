@@ -22,12 +22,10 @@ from gpustack.collect.subprocesses import Door
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.trace import Figure
-from gpustack.model.versions import ComputeCapability
 from gpustack.trace.frameworks.chain import there
 from gpustack.trace.frameworks.heard import Heard
 from gpustack.trace.models import build
 from gpustack.trace.ops import kind
-from gpustack.trace.steps import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,12 +85,7 @@ def follow(
         except OSError as error:
             raise NothingSeenError(f"{python} could not be started: {error.strerror or error}") from error
         ear = Ear(door, child, PATIENCE, begun + asked.timeout)
-        try:
-            _listen(ear, heard, progress)
-        except KeyboardInterrupt:
-            heard.interrupted = "Ctrl-C"
-        finally:
-            ear.close()
+        heard.hear(ear, progress)
         _refuse(heard, python)
         asks = heard.gpu is not None and heard.interrupted is None
         seen = limits(environ, door, begun + asked.timeout, model.precision, matrix) if asks else None
@@ -130,21 +123,6 @@ def told(model: Model) -> dict[str, object]:
     }
 
 
-def _listen(ear: Ear, heard: Heard, progress: Progress) -> None:
-    for line in ear.lines():
-        if line.kind == "at" and line.what in NAMES:
-            heard.begins(int(line.what))
-            progress.step(heard.at, NAMES[heard.at])
-        elif line.kind == "died":
-            heard.refuse(heard.at, f"the child {line.what}")
-        elif line.kind in {"measured", "failed"} and isinstance(line.what, dict):
-            try:
-                heard.take(line.kind, line.what)
-            except results.MALFORMED as error:
-                heard.refuse(heard.at, f"the child said what is no line of ours: {type(error).__name__}: {error}")
-                return
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The GPU with all that it tells of itself, and the limits of its memory and of its products."""
@@ -159,8 +137,7 @@ def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: s
     seen = _opened(environ, door, deadline)
     if seen is None:
         return None
-    capability = ComputeCapability.parse(seen.device.compute_capability)
-    architecture = matrix.arch(capability) if capability else None
+    architecture = results.architecture(matrix, seen.device)
     rates = architecture.rates_of(seen.device.name) if architecture else {}
     return Limits(
         device=seen.device,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpustack import __version__
 from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Device
 from gpustack.model.facts import Layer
 from gpustack.model.reading import made
-from gpustack.model.report import Tool
 from gpustack.model.trace import (
     Figure,
     Ground,
@@ -32,16 +29,13 @@ from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject
 from gpustack.trace.failing import refused, wrong
 from gpustack.trace.frameworks.chain import chain, there, units
 from gpustack.trace.ops import decode
-from gpustack.trace.steps import NAMES, failed, left_out, needing, short
+from gpustack.trace.steps import NAMES, Account, failed, needing, short
 
 if TYPE_CHECKING:
-    from gpustack.matrix import Matrix
     from gpustack.model.report import Finding, Report
     from gpustack.model.trace import Stop
     from gpustack.model.trace_figures import Check
     from gpustack.trace.frameworks import Limits
-    from gpustack.trace.models import Model
-    from gpustack.trace.steps import Asked
 
 NO_GPU = "no-gpu"
 OUTPUT, BACK = 6, 7
@@ -51,28 +45,16 @@ AS_IN_THE_FILE = "as in the file"
 
 
 @dataclass(slots=True, kw_only=True)
-class Heard:
-    """All that the child said. ``why_not`` is why the framework reaches no GPU; ``trouble`` what refused a step.
+class Heard(Account):
+    """What the child said. ``why_not`` is why the framework reaches no GPU; ``trouble`` what refused a step."""
 
-    The time of the whole pass, ``wall``, is by our ``clock``, not by the child's.
-    """
-
-    clock: Callable[[], float]
-    asked: Asked
-    matrix: Matrix
     judge: Callable[[str], Report]
-    model: Model
     script: str
     output: Path
-    at: int = 1
-    steps: dict[int, Step] = field(default_factory=dict)
     framework: Loaded | None = None
     gpu: str | None = None
     capability: str | None = None
     rows: list[TensorLayer] = field(default_factory=list)
-    kernels: list[KernelLaunch] = field(default_factory=list)
-    timeline: list[Moment] = field(default_factory=list)
-    launching: Launching | None = None
     paths: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     check: Check | None = None
@@ -81,9 +63,6 @@ class Heard:
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     why_not: str | None = None
     trouble: tuple[int, str] | None = None
-    begun: float | None = None
-    wall: float | None = None
-    interrupted: str | None = None
 
     def refuse(self, number: int, why: str) -> None:
         """Take what refused a step; the first counts."""
@@ -91,10 +70,9 @@ class Heard:
             self.trouble = (number, why)
             self.steps[number] = failed(number, why)
 
-    def begins(self, number: int) -> None:
-        """Take that a step begins; the first begins the pass."""
-        self.at = number
-        self.begun = self.clock() if self.begun is None else self.begun
+    def died(self, how: str) -> None:
+        """Take how the child ended: its step failed."""
+        self.refuse(self.at, f"the child {how}")
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
         """Take one line; raises one of results.MALFORMED where it is not what it must be."""
@@ -207,10 +185,8 @@ class Heard:
         stop, findings = self._judged()
         if self.check and not self.check.passed:
             findings = (wrong(self.check, component=self.name, layer=Layer.FRAMEWORK), *findings)
-        return Trace(
-            tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
-            ground=Ground.FRAMEWORK,
-            subject=self._subject(),
+        return replace(
+            self.outline(Ground.FRAMEWORK, self._subject(), seconds),
             steps=tuple(self._whole(number) for number in NAMES),
             device=self._device(limits),
             memory_ceiling=limits.memory if limits else None,
@@ -221,13 +197,8 @@ class Heard:
             checks=(self.check,) if self.check else (),
             launching=self.launching,
             chain=chain(self.script, self.framework, self.paths, self.versions, why_not=self._ends()),
-            timeline=tuple(self.timeline),
             findings=findings,
             stop=stop,
-            wall_seconds=self.wall,
-            taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            seconds=round(seconds, 3),
-            interrupted=self.interrupted,
         )
 
     @property
@@ -260,9 +231,7 @@ class Heard:
         return Device(index=0, uuid="", name=self.gpu, compute_capability=self.capability or "")
 
     def _whole(self, number: int) -> Step:
-        step = self.steps.get(number)
-        if step is None:
-            return left_out(number, f"stopped by {self.interrupted}" if self.interrupted else "not reached")
+        step = self.reached(number)
         if self.gpu is not None and step.status is State.DONE and not self.asked.onnx:
             step = replace(step, why=(*step.why, *short(number, self.model)))
         if number == (OUTPUT if self.gpu is None else BACK) and step.status is State.DONE:

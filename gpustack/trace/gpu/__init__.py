@@ -1,31 +1,47 @@
 """The seven steps on a GPU through cuda-python, without a framework: a child does the work, the parent listens.
 
-``plan`` says which kernels and products a model becomes, as pure data; ``arena`` where its numbers lie; ``device``
-runs them; ``story`` goes the seven steps once; ``figures`` repeats for medians afterwards; ``heard`` makes a trace of
-what the child said.
+``plan`` says which kernels and products a model becomes, as pure data; ``device`` where its numbers lie, and runs them;
+``story`` goes the seven steps once; ``figures`` repeats for medians afterwards; ``heard`` makes a trace of what the
+child said.
+
+There is a line for each thing that happens, as the bench's child says it; what is measured says what it is:
+
+{"opened": {...}}                                      the GPU is open, as the bench's child says it
+{"at": 3}                                              step 3 begins (or, by name, a figure or a benchmark)
+{"measured": {"what": "subject", ...}}                 the model and its precision
+{"measured": {"what": "step", "number": 3, ...}}       the step is done
+{"measured": {"what": "moment" | "kernels" | "layers" | "figure" | "check" | "launching" | "overlap" | "batch", ...}}
+{"measured": {"what": "without", "name", "reason"}}    a figure could not be had
+{"measured": {"what": "bench", "id", ...}}             one of the bench's own measurements, as its child says it
+{"failed": {"step": N, "reason": TEXT}}                a step went wrong: nothing comes after it
+{"nothing": {...}}, {"done": null}                     as the bench's child says it
+
+It judges nothing but the answer.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from gpustack.bench import results, setting
+from gpustack.bench import setting, suite
+from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Outlet, measure, opened
+from gpustack.bench.lab import SkipError
 from gpustack.bench.listening import start
 from gpustack.collect.subprocesses import Door
-from gpustack.errors import NothingSeenError, UsageError
+from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
 from gpustack.trace.gpu.heard import Heard
 from gpustack.trace.models import build
-from gpustack.trace.steps import NAMES
 
 if TYPE_CHECKING:
-    from gpustack.bench.listening import Ear, Line
+    from gpustack.bench.child import Desk
     from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
-CHILD = "gpustack.trace.gpu.child"
+CHILD = __name__
 PATIENCE = 60.0  # seconds of silence: the answer in float64 and a large cuBLASLt from a slow disk take some
 USUAL = "bf16"
 BENCHES = ("pcie.h2d.pinned", "pcie.h2d.pageable", "pcie.d2h.pinned", "hbm.copy")
@@ -65,43 +81,68 @@ def follow(
         ear = start(given, setting.variables(environ), door, PATIENCE, begun + asked.timeout, main=CHILD)
     except OSError as error:
         raise NothingSeenError(f"the trace could not be started: {error.strerror or error}") from error
-    try:
-        _listen(ear, heard, progress)
-    except KeyboardInterrupt:
-        heard.interrupted = "Ctrl-C"
-    finally:
-        ear.close()
+    heard.hear(ear, progress)
     return heard.trace(door.now() - begun)
 
 
-def _listen(ear: Ear, heard: Heard, progress: Progress) -> None:
-    lines = ear.lines()
-    heard.opened(_opened(next(lines), heard.asked.gpu))
-    for line in lines:
-        if line.kind == "at" and line.what in NAMES:
-            heard.begins(int(line.what))
-            progress.step(heard.at, NAMES[heard.at])
-        elif line.kind == "died":
-            heard.died(str(line.what))
-        elif line.kind in {"measured", "failed"} and isinstance(line.what, dict):
-            try:
-                heard.take(line.kind, line.what)
-            except results.MALFORMED as error:
-                heard.died(f"said what is no line of ours: {type(error).__name__}: {error}")
-                return
+LEAST_FOR_BF16 = (8, 0)
+MEMORY = "too little of the GPU's memory is free for this size; a smaller one: --size small"
 
 
-def _opened(line: Line, gpu: int) -> results.Opened:
-    """Return the GPU that was opened; raises NothingSeenError where none can be, UsageError where it is not there."""
-    what: Any = line.what
-    if line.kind == "opened":
+def main(asked: Mapping[str, Any]) -> None:
+    """Trace what the parent asked for: {"gpu", "model", "size", "precision", "batches", "benches" ...}."""
+    outlet = Outlet()
+    with ExitStack() as stack:
+        given = {**asked, "quick": True, "data": "random"}
+        if desk := opened(given, outlet, stack):
+            precision = asked["precision"] or ("bf16" if desk.lab.capability >= LEAST_FOR_BF16 else "fp16")
+            if _traced(given, precision, desk):
+                _benches([*asked["benches"], f"gemm.{precision}"], desk)
+            outlet.say("done", None)
+        os._exit(0)  # as the bench's child ends
+
+
+def _traced(asked: Mapping[str, Any], precision: str, desk: Desk) -> bool:
+    """Tell the story and its figures; tell whether the context is still good."""
+    from gpustack.trace.gpu.figures import everything, shown  # noqa: PLC0415 - numpy and cuda are there now
+    from gpustack.trace.gpu.story import stage_for, tell  # noqa: PLC0415
+    from gpustack.trace.models import build  # noqa: PLC0415
+
+    model = build(asked["model"], asked["size"], precision)
+    desk.outlet.say("measured", {"what": "subject", **shown(model)})
+    with ExitStack() as stack:
+        stage = stage_for(desk, model, stack)
         try:
-            return results.opened(what, gpu)
-        except results.MALFORMED as error:
-            raise NothingSeenError(f"the child's answer is malformed: {error}") from error
-    if line.kind == "nothing" and isinstance(what, dict):
-        count = what.get("count")
-        if isinstance(count, int) and 0 < count <= gpu:
-            raise UsageError(f"there is no GPU {gpu}; CUDA shows {count}, from 0 on")
-        raise NothingSeenError(f"{what.get('reason')}; to fix it: {what.get('remedy')}")
-    raise NothingSeenError(f"the GPU could not be opened: the child {line.what}")
+            tell(stage)
+        except Exception as error:  # noqa: BLE001 - whatever a library raises ends its step, and is reported
+            desk.outlet.say("failed", {"step": stage.telling.number, "reason": _said(error)})
+            return False
+        try:
+            everything(stage, asked["batches"])
+        except Exception as error:  # noqa: BLE001 - the story stands; its figures end here
+            desk.outlet.say("measured", {"what": "without", "name": "figures", "reason": _said(error)})
+            return False
+    return True
+
+
+def _benches(names: Sequence[str], desk: Desk) -> None:
+    """Measure what the bench measures of the same things, to hold the figures against."""
+    for bench in suite.picked(names, [()] * len(names)):
+        desk.outlet.say("at", bench.id)
+        try:
+            desk.outlet.say("measured", {"what": "bench", **measure(bench, desk, QUICK)})
+        except SkipError as skip:
+            desk.outlet.say("measured", {"what": "without", "name": bench.id, "reason": str(skip)})
+        except Exception as error:  # noqa: BLE001 - the answer of one benchmark, whatever a library raises
+            desk.outlet.say("measured", {"what": "without", "name": bench.id, "reason": _said(error)})
+            if not isinstance(error, ArithmeticError):
+                return  # after an error of CUDA its context is no good any more
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of what an error says, with its kind."""
+    text = str(error)
+    if any(sign in text for sign in OUT_OF_MEMORY):
+        return MEMORY
+    first = (text.strip().splitlines() or [""])[0]
+    return first if isinstance(error, SkipError) else f"{type(error).__name__}: {first}"

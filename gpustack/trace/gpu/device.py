@@ -200,7 +200,10 @@ def workspace(card: Card) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """What the story leaves behind for the figures: the model on the card, its numbers on the host, and the graph."""
+    """What the story leaves behind for the figures: the model on the card, its numbers on the host, and the graph.
+
+    Step 1 makes ``values``, ``raw`` and ``pinned``, step 2 ``weights``, step 3 the rest, step 7 ``answer``.
+    """
 
     desk: Desk
     card: Card
@@ -208,26 +211,14 @@ class Stage:
     arena: Arena
     telling: Telling
     stack: ExitStack
-    values: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Array] = field(init=False)
+    raw: NDArray[np.uint8] = field(init=False)
+    pinned: Memory = field(init=False)
+    weights: int = field(init=False)
+    gate: Gate = field(init=False)
+    products: Products = field(init=False)
+    runner: Runner = field(init=False)
+    graph: Calls = field(init=False)
+    answer: Memory = field(init=False)
     truth: Array | None = None
-    raw: NDArray[np.uint8] | None = None
-    pinned: Memory | None = None
-    answer: Memory | None = None
-    weights: int = 0
-    products: Products | None = None
-    runner: Runner | None = None
-    graph: Calls | None = None
-    gate: Gate | None = None
     tries: int = 0
-
-    def made(self) -> Runner:
-        """Return the model on the card; step 3 makes it."""
-        if self.runner is None:
-            raise RuntimeError("the model is not on the card yet")
-        return self.runner
-
-    def host(self) -> Memory:
-        """Return the pinned memory with weights and input; step 1 fills it."""
-        if self.pinned is None:
-            raise RuntimeError("the weights are not in memory yet")
-        return self.pinned

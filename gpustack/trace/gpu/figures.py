@@ -65,22 +65,19 @@ def _layers(stage: Stage) -> None:
         passes.append(flow(stage))
         time.sleep(REST)
     each = [median(times) for times in zip(*passes, strict=True)]
-    runs = stage.made().runs
+    runs = stage.runner.runs
     times: dict[str, float] = {}
     for (work, _), seconds in zip(runs, each, strict=True):
         times[work.layer] = times.get(work.layer, 0.0) + seconds
     rows = [asdict(replace(one, seconds=times.get(one.name))) for one in layers(stage.model)]
     works = [{"layer": work.layer, "seconds": seconds} for (work, _), seconds in zip(runs, each, strict=True)]
-    gated = stage.gate is not None and stage.gate.held
-    stage.telling.say("layers", rows=rows, works=works, passes=len(passes), gated=gated)
+    stage.telling.say("layers", rows=rows, works=works, passes=len(passes), gated=stage.gate.held)
     stage.telling.say("launching", **asdict(launching(stage, sum(each))))
 
 
 def launching(stage: Stage, kernels: float) -> Launching:
     """Return what a pass takes launched one by one and as a graph, many of them one after the other."""
-    runner, graph, card = stage.made(), stage.graph, stage.card
-    if graph is None:
-        raise RuntimeError("the graph is not made yet")
+    runner, graph, card = stage.runner, stage.graph, stage.card
     ways: tuple[Run, Run] = runner, lambda: graph(1)
     whole, host = list[float](), list[float]()
     for way in ways:
@@ -121,14 +118,12 @@ def _copies(stage: Stage) -> None:
     """Say the bandwidth of the same copies in trains, as the bench takes them."""
     card, size, timer = stage.card, stage.arena.size, stage.desk.timer
     output = stage.model.output.count * stage.model.width
-    source, answer = stage.made().addresses[stage.model.output.name], stage.answer
-    raw = stage.raw.ctypes.data if stage.raw is not None else 0
+    source, answer = stage.runner.addresses[stage.model.output.name], stage.answer
     ways: dict[str, tuple[int, int, Run]] = {
-        "pinned, in trains": (2, size, lambda: card.to_device(stage.weights, stage.host().address, size)),
-        "pageable, repeated": (2, size, lambda: card.to_device(stage.weights, raw, size)),
+        "pinned, in trains": (2, size, lambda: card.to_device(stage.weights, stage.pinned.address, size)),
+        "pageable, repeated": (2, size, lambda: card.to_device(stage.weights, stage.raw.ctypes.data, size)),
+        "pinned back, in trains": (7, output, lambda: card.to_host(answer.address, source, output)),
     }
-    if answer is not None:
-        ways["pinned back, in trains"] = 7, output, lambda: card.to_host(answer.address, source, output)
     for name, (step, amount, run) in ways.items():
         samples = sample(timer.open() if "pageable" in name else timer, run, QUICK, lambda _part: None)
         value = amount / median(samples.seconds) / 1e9
@@ -138,13 +133,13 @@ def _copies(stage: Stage) -> None:
 
 def _kernels(stage: Stage) -> None:
     """Say the kernels again, those of the library with what a captured graph tells of them."""
-    rows = launched(stage.card, stage.made(), library_too=True)
+    rows = launched(stage.card, stage.runner, library_too=True)
     stage.telling.say("kernels", rows=[asdict(row) for row in rows])
 
 
 def _overlap(stage: Stage) -> None:
     """Say how copies and kernels go on at the same time, and that the answer is right all the same."""
-    if chunks(stage.model.batch) == 1 or stage.answer is None:
+    if chunks(stage.model.batch) == 1:
         stage.telling.say("without", name="overlap", reason=f"a batch of {stage.model.batch} cannot be cut")
         return
     ctypes.memset(stage.answer.address, 0xFF, stage.model.output.count * stage.model.width)
@@ -155,7 +150,7 @@ def _overlap(stage: Stage) -> None:
 
 def _batch(stage: Stage, batch: int) -> None:
     """Say how long another batch takes from input in host memory to output in host memory."""
-    whole, runner, card = stage.model, stage.made(), stage.card
+    whole, runner, card = stage.model, stage.runner, stage.card
     model = build(whole.name, whole.size, whole.precision, batch)
     with ExitStack() as stack:
         size = model.input.count * model.width
@@ -207,16 +202,14 @@ def _timed_batch(stage: Stage, mine: Runner, memory: tuple[Memory, Memory]) -> B
 
 def gated(stage: Stage, run: Run) -> float:
     """Return the seconds of some work behind the gate: the GPU's part alone."""
-    card, gate = stage.card, stage.gate
+    card = stage.card
     begin, end = card.event(), card.event()
-    if gate is None:
-        raise RuntimeError("the gate is not made yet")
 
     def enqueue() -> None:
         card.record(begin)
         run()
 
-    gate.through(enqueue, end)
+    stage.gate.through(enqueue, end)
     return card.seconds(begin, end)
 
 

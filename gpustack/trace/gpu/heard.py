@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from gpustack import __version__
 from gpustack.bench import results, suite
+from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Mark
 from gpustack.model.reading import made
-from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
 from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
-from gpustack.model.versions import ComputeCapability
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import build
-from gpustack.trace.steps import NAMES, failed, left_out, short
+from gpustack.trace.steps import NAMES, Account, failed, short
 
 if TYPE_CHECKING:
+    from gpustack.bench.listening import Line
     from gpustack.bench.results import Opened
-    from gpustack.matrix import Matrix
     from gpustack.model.bench import Result
     from gpustack.model.report import Finding
-    from gpustack.trace.models import Model
-    from gpustack.trace.steps import Asked
 
 LAST, FLOW = 7, 5
 # Which of the bench's measurements, and which limit, stands beside which figure.
@@ -43,35 +38,23 @@ MEASURED = {2: ("pcie.h2d.pinned", "pcie.h2d.pageable"), 7: ("pcie.d2h.pinned",)
 
 
 @dataclass(slots=True, kw_only=True)
-class Heard:
-    """All that the child said so far. The time of the whole pass, ``wall``, is by our ``clock``, not by the child's."""
+class Heard(Account):
+    """What the child on the GPU said."""
 
-    clock: Callable[[], float]
-    asked: Asked
-    matrix: Matrix
-    model: Model
-    at: int = 1
     seen: Opened | None = None
-    steps: dict[int, Step] = field(default_factory=dict)
     later: list[tuple[int, Figure]] = field(default_factory=list)
-    kernels: list[KernelLaunch] = field(default_factory=list)
     layers: list[TensorLayer] = field(default_factory=list)
     works: list[tuple[str, float]] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    timeline: list[Moment] = field(default_factory=list)
     batches: list[BatchTime] = field(default_factory=list)
-    launching: Launching | None = None
     overlap: Overlap | None = None
-    begun: float | None = None
-    wall: float | None = None
     measured: dict[str, Result] = field(default_factory=dict)
     without: list[str] = field(default_factory=list)
     trouble: str | None = None
-    interrupted: str | None = None
 
-    def opened(self, seen: Opened) -> None:
-        """Take the GPU."""
-        self.seen = seen
+    def opens(self, lines: Iterator[Line]) -> None:
+        """Take the GPU; raises NothingSeenError where none can be opened, UsageError where it is not there."""
+        self.seen = _opened(next(lines), self.asked.gpu)
 
     def died(self, how: str) -> None:
         """Take how the child ended before it was done: within the story, its step failed."""
@@ -82,11 +65,6 @@ class Heard:
             self.steps[self.at] = failed(self.at, self.trouble)
         else:
             self.without.append(f"what is repeated ended early: the child {how}")
-
-    def begins(self, number: int) -> None:
-        """Take that a step begins; the first begins the pass."""
-        self.at = number
-        self.begun = self.clock() if self.begun is None else self.begun
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
         """Take one line; raises one of results.MALFORMED where it is not what it must be."""
@@ -149,18 +127,15 @@ class Heard:
         if self.seen is None:
             return
         bench = next(one for one in suite.listed() if one.id == said["id"])
-        capability = ComputeCapability.parse(self.seen.device.compute_capability)
-        architecture = self.matrix.arch(capability) if capability else None
+        architecture = results.architecture(self.matrix, self.seen.device)
         self.measured[bench.id] = results.measured(said, bench, self.seen, architecture)
 
     def trace(self, seconds: float) -> Trace:
         """Return the trace of what was said."""
         memory, compute, link = (self._ceiling(name) for name in ("hbm.copy", self._product(), "pcie.h2d.pinned"))
         roof = Roof(gigabytes_a_second=_limit(memory), tflops=_limit(compute), launch_seconds=self._launch())
-        return Trace(
-            tool=Tool(name="gpustack", version=__version__, matrix_date=self.matrix.date),
-            ground=Ground.GPU,
-            subject=subject(self.model),
+        return replace(
+            self.outline(Ground.GPU, subject(self.model), seconds),
             steps=tuple(self._whole(number) for number in NAMES),
             device=self.seen.device if self.seen else None,
             layers=tuple(place(one, roof) for one in self.layers),
@@ -169,15 +144,10 @@ class Heard:
             launching=self._counted(),
             overlap=self.overlap,
             batches=tuple(self.batches),
-            timeline=tuple(self.timeline),
             memory_ceiling=memory,
             compute_ceiling=compute,
             link_ceiling=link,
             findings=tuple(self._findings()),
-            wall_seconds=self.wall,
-            taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            seconds=round(seconds, 3),
-            interrupted=self.interrupted,
         )
 
     def _product(self) -> str:
@@ -185,9 +155,7 @@ class Heard:
 
     def _whole(self, number: int) -> Step:
         """Return a step with what was measured of it later, and the limits beside its figures."""
-        step = self.steps.get(number)
-        if step is None:
-            return left_out(number, f"stopped by {self.interrupted}" if self.interrupted else "not reached")
+        step = self.reached(number)
         if step.status is not State.DONE:
             return step
         figures = [*step.figures, *(figure for at, figure in self.later if at == number)]
@@ -237,6 +205,16 @@ class Heard:
             step = next((one.number for one in self.steps.values() if one.status is State.FAILED), self.at)
             found.append(failing(step, self.trouble))
         return found
+
+
+def _opened(line: Line, gpu: int) -> Opened:
+    """Return the GPU that was opened; raises NothingSeenError where none can be, UsageError where it is not there."""
+    if line.kind != "opened":
+        raise results.refusal(line.what if line.kind == "nothing" else str(line.what), gpu)
+    try:
+        return results.opened(line.what, gpu)
+    except results.MALFORMED as error:
+        raise NothingSeenError(f"the child's answer is malformed: {error}") from error
 
 
 def _good(result: Result | None) -> bool:

@@ -8,14 +8,15 @@ in the bench: bindings differ. Structures and numbers are those of cuda.h.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.bench.calls import LIBRARY as LIBCUDA
 from gpustack.bench.calls import THIS_THREAD, RefusedError
 from gpustack.model.trace import WARP, KernelLaunch
-from gpustack.trace.gpu.plan import FILE, Launch, Multiply, Work
+from gpustack.trace.gpu.plan import FILE, Grid, Launch, Multiply, Work
 
 if TYPE_CHECKING:
     from gpustack.bench.card import Card
@@ -44,30 +45,11 @@ class _Params(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """One kernel in a graph: its sizes, and what its function and the driver tell of it."""
-
-    name: str | None
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    registers: int | None
-    shared_static: int | None
-    shared_dynamic: int
-    resident: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
     """A captured graph: its handle, how many nodes it has, and the kernels among them."""
 
     nodes: int
-    kernels: tuple[Node, ...]
-
-
-def known(function: int, sizes: tuple[tuple[int, int, int], tuple[int, int, int], int]) -> Node:
-    """Return what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
-    grid, block, shared = sizes
-    return _asked(ctypes.CDLL(LIBCUDA), ctypes.c_void_p(function), grid, block, shared)
+    kernels: tuple[KernelLaunch, ...]
 
 
 def kernels(enqueue: Callable[[], None], stream: int) -> Captured:
@@ -93,7 +75,7 @@ def _read(library: ctypes.CDLL, graph: ctypes.c_void_p) -> Captured:
     return Captured(nodes=count.value, kernels=tuple(node for node in seen if node))
 
 
-def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> Node | None:
+def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> KernelLaunch | None:
     kind, params = ctypes.c_int(), _Params()
     _must(library, "cuGraphNodeGetType", node, ctypes.byref(kind))
     if kind.value != KERNEL_NODE:
@@ -106,21 +88,18 @@ def _node(library: ctypes.CDLL, node: ctypes.c_void_p) -> Node | None:
     return _asked(library, function, (x, y, z), (wide, high, deep), params.shared)
 
 
-def _asked(
-    library: ctypes.CDLL,
-    function: ctypes.c_void_p,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    shared: int,
-) -> Node:
-    return Node(
+def _asked(library: ctypes.CDLL, function: ctypes.c_void_p, grid: Grid, block: Grid, shared: int) -> KernelLaunch:
+    """Return what the driver tells of a function that is launched with this grid, block and dynamic shared memory."""
+    return KernelLaunch(
         name=_name(library, function),
+        layer="",
+        made_by="",
         grid=grid,
         block=block,
         registers=_attribute(library, function, REGISTERS),
         shared_static=_attribute(library, function, SHARED),
         shared_dynamic=shared,
-        resident=_resident(library, function, block[0] * block[1] * block[2], shared),
+        blocks_per_multiprocessor=_resident(library, function, math.prod(block), shared),
     )
 
 
@@ -137,14 +116,14 @@ def _resident(library: ctypes.CDLL, function: ctypes.c_void_p, threads: int, sha
     return None if library.cuOccupancyMaxActiveBlocksPerMultiprocessor(*given) else blocks.value
 
 
-def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str | None:
-    """Return the name of a function; drivers before CUDA 12.3 do not tell it."""
+def _name(library: ctypes.CDLL, function: ctypes.c_void_p) -> str:
+    """Return the name of a function, or an empty one; drivers before CUDA 12.3 do not tell it."""
     said = ctypes.c_char_p()
     try:
         refused = library.cuFuncGetName(ctypes.byref(said), function)
     except AttributeError:
-        return None
-    return None if refused or not said.value else said.value.decode("utf-8", "replace")[:NAME]
+        return ""
+    return "" if refused or not said.value else said.value.decode("utf-8", "replace")[:NAME]
 
 
 def _must(library: ctypes.CDLL, name: str, *given: object) -> None:
@@ -166,36 +145,31 @@ def launched(card: Card, runner: Runner, *, library_too: bool) -> list[KernelLau
 
 def _rows(card: Card, runner: Runner, work: Work, run: Run | None) -> list[KernelLaunch]:
     if isinstance(work, Launch):
-        sizes = work.grid, work.block, work.shared
-        return [_own(card, work, known(card.function(FILE, work.kernel), sizes))]
+        return [_own(card, work)]
     try:
         nodes = kernels(run, card.stream).kernels if run else ()
     except RefusedError:  # an older driver, which does not tell
         nodes = ()
-    way = runner.chosen[work.layer]
-    return [_product(card, work, way, node) for node in nodes] or [_product(card, work, way, None)]
+    nodes = nodes or (KernelLaunch(name="", layer="", made_by=""),)
+    return [_product(card, work, runner.chosen[work.layer], node) for node in nodes]
 
 
-def _own(card: Card, work: Launch, node: Node) -> KernelLaunch:
+def _own(card: Card, work: Launch) -> KernelLaunch:
     """Return the row of a kernel of ours."""
-    made_by = "NVRTC" if card.how(FILE).startswith("compiled") else "the driver, from the shipped PTX"
-    return KernelLaunch(
+    function = ctypes.c_void_p(card.function(FILE, work.kernel))
+    node = _asked(ctypes.CDLL(LIBCUDA), function, work.grid, work.block, work.shared)
+    return replace(
+        node,
         name=work.kernel,
         layer=work.layer,
-        made_by=made_by,
-        grid=work.grid,
-        block=work.block,
-        registers=node.registers,
-        shared_static=node.shared_static,
-        shared_dynamic=work.shared,
-        blocks_per_multiprocessor=node.resident,
+        made_by="NVRTC" if card.how(FILE).startswith("compiled") else "the driver, from the shipped PTX",
         occupancy=occupancy(card, node),
         waves=waves(card, node),
         tensor_cores=False,
     )
 
 
-def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> KernelLaunch:
+def _product(card: Card, work: Multiply, way: Product, node: KernelLaunch) -> KernelLaunch:
     """Return the row of a kernel of cuBLASLt: what the graph tells, and what the library tells of its algorithm."""
     told = way.tell()
     parts = [
@@ -205,16 +179,11 @@ def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> Ker
         f"k in {told.split} parts" if told.split and told.split > 1 else "",
         f"workspace {way.workspace >> 10} KiB" if way.workspace else "",
     ]
-    return KernelLaunch(
-        name=(node.name if node else None) or f"{LIBRARY} product",
+    return replace(
+        node,
+        name=node.name or f"{LIBRARY} product",
         layer=work.layer,
         made_by=LIBRARY,
-        grid=node.grid if node else None,
-        block=node.block if node else None,
-        registers=node.registers if node else None,
-        shared_static=node.shared_static if node else None,
-        shared_dynamic=node.shared_dynamic if node else None,
-        blocks_per_multiprocessor=node.resident if node else None,
         occupancy=occupancy(card, node),
         waves=waves(card, node) or round(way.waves, 2) or None,
         tensor_cores=told.tensor_cores,
@@ -222,16 +191,15 @@ def _product(card: Card, work: Multiply, way: Product, node: Node | None) -> Ker
     )
 
 
-def occupancy(card: Card, node: Node | None) -> float | None:
+def occupancy(card: Card, node: KernelLaunch) -> float | None:
     """Return the part of a multiprocessor's warps that can be resident."""
-    if node is None or not node.resident:
+    if not node.blocks_per_multiprocessor or node.warps is None:
         return None
-    threads = node.block[0] * node.block[1] * node.block[2]
-    return node.resident * -(-threads // WARP) * WARP / card.threads
+    return node.blocks_per_multiprocessor * node.warps * WARP / card.threads
 
 
-def waves(card: Card, node: Node | None) -> float | None:
+def waves(card: Card, node: KernelLaunch) -> float | None:
     """Return how often the grid fills all multiprocessors."""
-    if node is None or not node.resident:
+    if not node.blocks_per_multiprocessor or node.blocks is None:
         return None
-    return node.grid[0] * node.grid[1] * node.grid[2] / (node.resident * card.multiprocessors)
+    return node.blocks / (node.blocks_per_multiprocessor * card.multiprocessors)

@@ -90,8 +90,6 @@ class Turns:
         """Return the seconds from the first copy to the last."""
         card = self.stage.card
         begin, end, done = card.event(), card.event(), card.event()
-        if self.stage.gate is None:
-            raise RuntimeError("the gate is not made yet")
 
         def enqueue() -> None:
             card.record(begin)
@@ -104,7 +102,7 @@ class Turns:
 
     def _chunks(self, lanes: list[Lane], begin: Event, *, kernels: bool) -> None:
         card = self.stage.card
-        source = self.stage.host().address + self.stage.arena.places[self.stage.model.input.name]
+        source = self.stage.pinned.address + self.stage.arena.places[self.stage.model.input.name]
         for lane in lanes:
             lane.stream.wait(begin)
         for number in range(self.count):
@@ -121,7 +119,7 @@ class Turns:
 
 def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
     """Return a stream with a model for so many inputs; the weights are shared, all else is its own."""
-    card, whole, runner = stage.card, stage.model, stage.made()
+    card, whole, runner = stage.card, stage.model, stage.runner
     model = build(whole.name, whole.size, whole.precision, batch)
     each_in = model.input.count * model.width
     into = card.allocate(each_in)

@@ -14,24 +14,12 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.errors import UsageError
+from gpustack.trace import ops
 from gpustack.trace.counting import TAPS
-from gpustack.trace.ops import (
-    Bias,
-    Conv2d,
-    Gemm,
-    HeadGemm,
-    LayerNorm,
-    MergeHeads,
-    Op,
-    Pool,
-    Pooling,
-    Residual,
-    Softmax,
-    SplitHeads,
-)
 
 FILE = "trace"
-THREADS, SIDE, LINES = 256, 32, 8
+THREADS, SIDE = 256, 32
+TILE = SIDE, 8, 1
 PACK = {"fp32": 4, "fp16": 8, "bf16": 8}  # numbers in 16 bytes
 WHOLE = 8  # rows of a product are padded to a multiple of so many numbers, whatever the precision
 FLOAT = 4
@@ -40,6 +28,7 @@ MOST = 1 << 32
 if TYPE_CHECKING:
     from gpustack.trace.models import Model
 
+Grid: TypeAlias = tuple[int, int, int]
 Given: TypeAlias = str | int | float  # the name of a tensor, or a number of 32 bits
 
 
@@ -49,8 +38,8 @@ class Launch:
 
     layer: str
     kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    grid: Grid
+    block: Grid
     arguments: tuple[Given, ...]
     shared: int = 0
 
@@ -103,7 +92,7 @@ def plan(model: Model) -> Plan:
     for op in model.ops:
         works = launches(op, model)
         passes += works
-        if isinstance(op, Conv2d):
+        if isinstance(op, ops.Conv2d):
             unrolled = columns(op), math.prod(model.shape(op.out)[:3]) * _padded(op, model)
             scratch[unrolled[0]] = unrolled[1]
             if weight := _widened(op, model):
@@ -120,114 +109,113 @@ def number(given: int | float) -> ctypes.c_uint32 | ctypes.c_float:  # noqa: PYI
     return ctypes.c_float(given) if isinstance(given, float) else ctypes.c_uint32(given)
 
 
-def columns(op: Conv2d) -> str:
+def columns(op: ops.Conv2d) -> str:
     """Return the name of what a convolution is unrolled to."""
     return f"{op.name}.columns"
 
 
-def padded(op: Conv2d) -> str:
+def padded(op: ops.Conv2d) -> str:
     """Return the name of a convolution's weights with their rows padded."""
     return f"{op.name}.weight.padded"
 
 
 @singledispatch
-def launches(op: Op, model: Model) -> list[Work]:
+def launches(op: ops.Op, model: Model) -> list[Work]:
     """Return the launches of one layer."""
     raise NotImplementedError
 
 
-@launches.register(Gemm)
-def _(op: Gemm, model: Model) -> list[Work]:
+@launches.register(ops.Gemm)
+def _(op: ops.Gemm, model: Model) -> list[Work]:
     rows, depth = model.shape(op.source)
     wide = model.shape(op.weight)[0]
     return [Multiply(layer=op.name, m=wide, n=rows, k=depth, a=op.weight, b=op.source, d=op.out)]
 
 
-@launches.register(HeadGemm)
-def _(op: HeadGemm, model: Model) -> list[Work]:
+@launches.register(ops.HeadGemm)
+def _(op: ops.HeadGemm, model: Model) -> list[Work]:
     heads, rows, depth = model.shape(op.left)
     wide = model.shape(op.right)[1]
     return [Multiply(layer=op.name, m=wide, n=rows, k=depth, a=op.right, b=op.left, d=op.out, batch=heads)]
 
 
-@launches.register(Bias)
-def _(op: Bias, model: Model) -> list[Work]:
+@launches.register(ops.Bias)
+def _(op: ops.Bias, model: Model) -> list[Work]:
     count, last = math.prod(model.shape(op.out)), model.shape(op.out)[-1]
-    given = op.out, op.source, op.bias, count, last
-    return [_flat(op.name, f"bias_{op.activation.value}", (count, PACK[model.precision]), model, given)]
+    grid = _threads(count, PACK[model.precision])
+    return [_launch(op, f"bias_{op.activation.value}", model, grid, (op.out, op.source, op.bias, count, last))]
 
 
-@launches.register(Residual)
-def _(op: Residual, model: Model) -> list[Work]:
+@launches.register(ops.Residual)
+def _(op: ops.Residual, model: Model) -> list[Work]:
     count = math.prod(model.shape(op.out))
-    given = op.out, op.left, op.right, count
-    return [_flat(op.name, "residual", (count, PACK[model.precision]), model, given)]
+    return [_launch(op, "residual", model, _threads(count, PACK[model.precision]), (op.out, op.left, op.right, count))]
 
 
-@launches.register(LayerNorm)
-def _(op: LayerNorm, model: Model) -> list[Work]:
+@launches.register(ops.LayerNorm)
+def _(op: ops.LayerNorm, model: Model) -> list[Work]:
     rows, wide = model.shape(op.out)
     given = op.out, op.source, op.gamma, op.beta, wide, float(op.epsilon)
-    return [_row(op.name, "layernorm", (rows, wide), model, given)]
+    return [_launch(op, "layernorm", model, (rows, 1, 1), given, shared=wide * FLOAT)]
 
 
-@launches.register(Softmax)
-def _(op: Softmax, model: Model) -> list[Work]:
+@launches.register(ops.Softmax)
+def _(op: ops.Softmax, model: Model) -> list[Work]:
     heads, rows, wide = model.shape(op.out)
     given = op.out, op.source, rows, wide, float(op.scale), int(op.causal)
-    return [_row(op.name, "softmax", (heads * rows, wide), model, given)]
+    return [_launch(op, "softmax", model, (heads * rows, 1, 1), given, shared=wide * FLOAT)]
 
 
-@launches.register(SplitHeads)
-def _(op: SplitHeads, model: Model) -> list[Work]:
+@launches.register(ops.SplitHeads)
+def _(op: ops.SplitHeads, model: Model) -> list[Work]:
     every, sequence, depth = model.shape(op.q)
     grid = _parts(sequence, SIDE), _parts(depth, SIDE), every
     given = op.q, op.k, op.v, op.source, sequence, op.heads, depth
-    return [_tiled(op.name, "split_heads", grid, model, given)]
+    return [_launch(op, "split_heads", model, grid, given, block=TILE)]
 
 
-@launches.register(MergeHeads)
-def _(op: MergeHeads, model: Model) -> list[Work]:
+@launches.register(ops.MergeHeads)
+def _(op: ops.MergeHeads, model: Model) -> list[Work]:
     _, sequence, depth = model.shape(op.source)
     count = math.prod(model.shape(op.out))
     given = op.out, op.source, count, sequence, op.heads, depth
-    return [_flat(op.name, "merge_heads", (count, _whole(depth, model)), model, given)]
+    return [_launch(op, "merge_heads", model, _threads(count, _whole(depth, model)), given)]
 
 
-@launches.register(Pool)
-def _(op: Pool, model: Model) -> list[Work]:
+@launches.register(ops.Pool)
+def _(op: ops.Pool, model: Model) -> list[Work]:
     images, high, broad, channels = model.shape(op.source)
-    if op.how is Pooling.MEAN:
+    if op.how is ops.Pooling.MEAN:
         grid = _parts(channels, SIDE), images, 1
-        return [_tiled(op.name, "pool_mean", grid, model, (op.out, op.source, high * broad, channels))]
+        return [_launch(op, "pool_mean", model, grid, (op.out, op.source, high * broad, channels), block=TILE)]
     count = math.prod(model.shape(op.out))
     given = op.out, op.source, count, high, broad, channels
-    return [_flat(op.name, "pool_max2", (count, _whole(channels, model)), model, given)]
+    return [_launch(op, "pool_max2", model, _threads(count, _whole(channels, model)), given)]
 
 
-@launches.register(Conv2d)
-def _(op: Conv2d, model: Model) -> list[Work]:
+@launches.register(ops.Conv2d)
+def _(op: ops.Conv2d, model: Model) -> list[Work]:
     images, high, broad, channels = model.shape(op.source)
     rows, wide, deep = images * high * broad, model.shape(op.out)[-1], _padded(op, model)
     given = columns(op), op.source, rows * deep, high, broad, channels, deep
     weight = padded(op) if _widened(op, model) else op.weight
     return [
-        _flat(op.name, "im2col", (rows * deep, _whole(channels, model)), model, given),
+        _launch(op, "im2col", model, _threads(rows * deep, _whole(channels, model)), given),
         Multiply(layer=op.name, m=wide, n=rows, k=deep, a=weight, b=columns(op), d=op.out),
     ]
 
 
-def _padded(op: Conv2d, model: Model) -> int:
+def _padded(op: ops.Conv2d, model: Model) -> int:
     return _parts(TAPS * model.shape(op.source)[-1], WHOLE) * WHOLE
 
 
-def _widened(op: Conv2d, model: Model) -> Launch | None:
+def _widened(op: ops.Conv2d, model: Model) -> Launch | None:
     """Return the launch that pads the weights of a convolution, or None where their rows are whole as they are."""
     deep, wide = TAPS * model.shape(op.source)[-1], _padded(op, model)
     if deep == wide:
         return None
     count = model.shape(op.weight)[0] * wide
-    return _flat(op.name, "pad", (count, 1), model, (padded(op), op.weight, count, deep, wide))
+    return _launch(op, "pad", model, _threads(count, 1), (padded(op), op.weight, count, deep, wide))
 
 
 def _whole(numbers: int, model: Model) -> int:
@@ -235,29 +223,23 @@ def _whole(numbers: int, model: Model) -> int:
     return PACK[model.precision] if numbers % PACK[model.precision] == 0 else 1
 
 
-def _flat(layer: str, kernel: str, numbers: tuple[int, int], model: Model, given: tuple[Given, ...]) -> Launch:
-    """Return the launch of a kernel for so many numbers, of which a thread takes so many."""
-    count, each = numbers
-    grid = _parts(count, each * THREADS), 1, 1
-    return Launch(layer=layer, kernel=f"{kernel}_{model.precision}", grid=grid, block=(THREADS, 1, 1), arguments=given)
+def _threads(count: int, each: int) -> Grid:
+    """Return the grid for so many numbers, of which a thread takes so many."""
+    return _parts(count, each * THREADS), 1, 1
 
 
-def _row(layer: str, kernel: str, shape: tuple[int, int], model: Model, given: tuple[Given, ...]) -> Launch:
-    """Return the launch of a kernel in which a block has a row, and keeps it in shared memory."""
-    rows, wide = shape
-    return Launch(
-        layer=layer,
-        kernel=f"{kernel}_{model.precision}",
-        grid=(rows, 1, 1),
-        block=(THREADS, 1, 1),
-        arguments=given,
-        shared=wide * FLOAT,
-    )
-
-
-def _tiled(layer: str, kernel: str, grid: tuple[int, int, int], model: Model, given: tuple[Given, ...]) -> Launch:
-    """Return the launch of a kernel with blocks of 32 x 8 threads."""
-    return Launch(layer=layer, kernel=f"{kernel}_{model.precision}", grid=grid, block=(SIDE, LINES, 1), arguments=given)
+def _launch(
+    op: ops.Op,
+    kernel: str,
+    model: Model,
+    grid: Grid,
+    arguments: tuple[Given, ...],
+    *,
+    block: Grid = (THREADS, 1, 1),
+    shared: int = 0,
+) -> Launch:
+    name = f"{kernel}_{model.precision}"
+    return Launch(layer=op.name, kernel=name, grid=grid, block=block, arguments=arguments, shared=shared)
 
 
 def _parts(count: int, each: int) -> int:

@@ -27,9 +27,7 @@ from gpustack.trace.steps import Telling
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from cuda.core import Event  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
-
-    from gpustack.bench.card import Card, Memory
+    from gpustack.bench.card import Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
     from gpustack.model.trace_figures import Check
@@ -73,8 +71,7 @@ def _copies(stage: Stage, page: Page) -> None:
     stage.weights = card.allocate(size)
     stage.stack.callback(card.release, stage.weights)
     page.figure("device memory allocated", clock() - begun, "s", "in the order of the stream")
-    raw = stage.raw.ctypes.data if stage.raw is not None else 0
-    for name, address in (("pageable", raw), ("pinned", stage.host().address)):
+    for name, address in (("pageable", stage.raw.ctypes.data), ("pinned", stage.pinned.address)):
         seconds = timed(stage, lambda address=address: card.to_device(stage.weights, address, size))  # type: ignore[misc]
         page.figure(f"copied from {name} memory", size / seconds / 1e9, "GB/s", "this once, by events")
         stage.telling.moment(
@@ -122,7 +119,7 @@ def _ready(stage: Stage, page: Page) -> None:
 
 
 def _graph(stage: Stage, page: Page) -> None:
-    runner, clock = stage.made(), stage.telling.clock
+    runner, clock = stage.runner, stage.telling.clock
     times = [clock()]
 
     def enqueue() -> None:
@@ -151,7 +148,7 @@ def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int
 
 def _run(stage: Stage, page: Page) -> None:
     """Step 4: start the kernels one by one, and ask what each is."""
-    card, runner, clock = stage.card, stage.made(), stage.telling.clock
+    card, runner, clock = stage.card, stage.runner, stage.telling.clock
     begun = clock()
     seconds = timed(stage, runner)
     page.figure("one pass, launched one by one", clock() - begun, "s", "by the clock of the host, from Python")
@@ -172,7 +169,7 @@ def _flow(stage: Stage, page: Page) -> None:
     seconds = flow(stage)
     end = stage.telling.now
     at = end - sum(seconds)
-    for (work, _), each in zip(stage.made().runs, seconds, strict=True):
+    for (work, _), each in zip(stage.runner.runs, seconds, strict=True):
         name = work.kernel if isinstance(work, Launch) else f"product {work.m} x {work.n} x {work.k}"
         stage.telling.moment(Moment(track="stream 1", name=work.layer, begin=at, seconds=each, step=5, detail=name))
         at += each
@@ -181,7 +178,7 @@ def _flow(stage: Stage, page: Page) -> None:
 
 def flow(stage: Stage) -> list[float]:
     """Run one pass behind the gate with an event after every launch; give the seconds of each launch."""
-    card, runs = stage.card, stage.made().runs
+    card, runs = stage.card, stage.runner.runs
     events = [card.event() for _ in range(len(runs) + 1)]
 
     def enqueue() -> None:
@@ -191,8 +188,6 @@ def flow(stage: Stage) -> list[float]:
             card.record(event)
         runs[-1][1]()
 
-    if stage.gate is None:
-        raise RuntimeError("the gate is not made yet")
     stage.gate.through(enqueue, events[-1])
     return [card.seconds(one, after) for one, after in pairwise(events)]
 
@@ -200,10 +195,8 @@ def flow(stage: Stage) -> list[float]:
 def _output(stage: Stage, page: Page) -> None:
     """Step 6: the graph, launched once, leaves the output in device memory."""
     graph, model = stage.graph, stage.model
-    if graph is None:
-        raise RuntimeError("the graph is not made yet")
     size = model.output.count * model.width
-    stage.card.spoil(stage.made().addresses[model.output.name], size)  # or we might check what an earlier pass left
+    stage.card.spoil(stage.runner.addresses[model.output.name], size)  # or we might check what an earlier pass left
     begun = stage.telling.clock()
     seconds = timed(stage, lambda: graph(1))
     page.figure("one pass as a graph", stage.telling.clock() - begun, "s", "by the clock of the host")
@@ -216,7 +209,7 @@ def _back(stage: Stage, page: Page) -> Check:
     model, card, clock = stage.model, stage.card, stage.telling.clock
     size = model.output.count * model.width
     stage.answer = held = stage.stack.enter_context(card.pinned(size))
-    source = stage.made().addresses[model.output.name]
+    source = stage.runner.addresses[model.output.name]
     seconds = timed(stage, lambda: card.to_host(held.address, source, size))
     page.figure("copied to pinned memory", size / seconds / 1e9, "GB/s", "this once, by events")
     begun = clock()
@@ -242,17 +235,12 @@ def checked(stage: Stage, held: Memory, what: str) -> Check:
 def timed(stage: Stage, enqueue: Run) -> float:
     """Enqueue some work between two events, wait for it, and give the seconds between them."""
     card = stage.card
-    begin, end = between(card)
+    begin, end = card.event(), card.event()
     card.record(begin)
     enqueue()
     card.record(end)
     card.wait(end, WAIT)
     return card.seconds(begin, end)
-
-
-def between(card: Card) -> tuple[Event, Event]:
-    """Return two events."""
-    return card.event(), card.event()
 
 
 def stage_for(desk: Desk, model: Model, stack: ExitStack) -> Stage:

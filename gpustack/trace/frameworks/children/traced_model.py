@@ -15,7 +15,8 @@ STANDARD = os.path.dirname(os.__file__)
 sys.path[:] = [entry for entry in sys.path if entry != FOLDER]
 sys.path.sort(key=lambda entry: entry not in (STANDARD, os.path.join(STANDARD, "lib-dynload")))
 
-import importlib.machinery  # noqa: E402 - see above
+import ctypes  # noqa: E402 - see above
+import importlib.machinery  # noqa: E402
 import importlib.util  # noqa: E402
 import json  # noqa: E402
 import time  # noqa: E402
@@ -81,11 +82,61 @@ def loaded() -> Any:
     return sorted({path for path in paths if ".so" in path})
 
 
+# By the name between lib and .so: the function to ask, and how it answers.
+ASKED = {
+    "cuda": ("cuDriverGetVersion", "pointer"),
+    "cudart": ("cudaRuntimeGetVersion", "pointer"),
+    "cublasLt": ("cublasLtGetVersion", "size"),
+    "cudnn": ("cudnnGetVersion", "size"),
+    "nccl": ("ncclGetVersion", "pointer"),
+    "nvrtc": ("nvrtcVersion", "pair"),
+}
+CUDNN_9, NCCL_2_9 = 90000, 20900
+
+
+def versions(paths: List[str]) -> Any:
+    """Return the version of each library by its path; one that does not answer is left out."""
+    found = {}
+    for path in paths:
+        name = os.path.basename(path).split(".so")[0][3:]
+        if name in ASKED:
+            try:
+                found[path] = said(name, ctypes.CDLL(path))
+            except (OSError, AttributeError, ValueError):
+                continue
+    return {path: version for path, version in found.items() if version}
+
+
+def said(name: str, library: Any) -> Any:
+    """Return what one library answers, as people write it."""
+    function, how = ASKED[name]
+    call = getattr(library, function)
+    if how == "pair":
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        return None if call(ctypes.byref(major), ctypes.byref(minor)) else "%d.%d" % (major.value, minor.value)
+    if how == "size":
+        call.restype = ctypes.c_size_t
+        return written(name, call())
+    number = ctypes.c_int()
+    return None if call(ctypes.byref(number)) else written(name, number.value)
+
+
+def written(name: str, number: int) -> Any:
+    """Return a packed version in words."""
+    if name in ("cuda", "cudart"):
+        return "CUDA %d.%d" % (number // 1000, number % 1000 // 10)
+    if name == "cudnn" and number < CUDNN_9:
+        return "%d.%d.%d" % (number // 1000, number // 100 % 10, number % 100)
+    if name == "nccl" and number < NCCL_2_9:
+        return "%d.%d.%d" % (number // 1000, number // 100 % 10, number % 100)
+    return "%d.%d.%d" % (number // 10000, number // 100 % 100, number % 100)
+
+
 def main(asked: Dict[str, Any]) -> None:
     """Run what is asked for, and end with the words of what refused a step."""
     teller = Teller()
     try:
-        run = sibling("traced_onnx_file" if asked.get("onnx") else MODULES[asked["framework"]])
+        run = sibling(MODULES[asked["framework"]])
         run.follow(asked, teller, sibling)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -93,7 +144,7 @@ def main(asked: Dict[str, Any]) -> None:
         said = [line for line in str(error).strip().splitlines() if line.strip()] or [""]
         teller.line("failed", {"step": teller.number, "reason": type(error).__name__ + ": " + said[0]})
     try:
-        teller.say("loaded", paths=loaded(), versions=sibling("traced_versions").versions(loaded()))
+        teller.say("loaded", paths=loaded(), versions=versions(loaded()))
     except OSError:
         teller.say("loaded", paths=[], versions={})
     teller.line("done", None)

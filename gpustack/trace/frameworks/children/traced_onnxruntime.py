@@ -1,7 +1,11 @@
-"""The model in ONNX Runtime, and any ONNX file: session, inputs bound to the device, and its own profile by node."""
+"""The model in ONNX Runtime, and any ONNX file: session, inputs bound to the device, and its own profile by node.
+
+The inputs of a user's file are random by their declared shapes, axes without a size being 1.
+"""
 
 import importlib
 import json
+import math
 import os
 import tempfile
 import time
@@ -10,7 +14,19 @@ from typing import Any, Callable, Dict, List, Optional
 PASSES, LONG = 5, 2.0  # a pass that takes more seconds is enough
 GPU = ("CUDAExecutionProvider", "ROCMExecutionProvider", "MIGraphXExecutionProvider")
 WORDS = "Specified provider '%s' is not in available provider names. Available providers: '%s'"  # as it warns itself
-DEVICE_OF = {"CUDAExecutionProvider": "cuda", "ROCMExecutionProvider": "cuda", "MIGraphXExecutionProvider": "cuda"}
+SEED = 20261121
+MOST = 1 << 31  # numbers in all inputs: what is larger is a mistake in the file, or would fill the memory
+KINDS = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(int16)": "int16",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
+    "tensor(bool)": "bool",
+}
 
 
 class Run:
@@ -39,25 +55,19 @@ class Run:
             exact = [(provider, {"use_tf32": "0"}), "CPUExecutionProvider"]  # fp32 is fp32 here
             try:
                 return self.ort.InferenceSession(model, options, providers=exact)
-            except (
-                RuntimeError,
-                ValueError,
-            ):  # before 1.18 it does not know the option; what else is wrong shows below
-                pass
+            except (RuntimeError, ValueError):
+                pass  # before 1.18 it does not know the option; what else is wrong shows below
         return self.ort.InferenceSession(model, options, providers=plain)
 
-    def why_no_gpu(self) -> Any:
-        """Return why there is no GPU, or None where a provider for one is there."""
-        if self.provider is None:
-            return WORDS % (GPU[0], ", ".join(self.available))
-        return None
+    def why_no_gpu(self) -> str:
+        """Return why there is no GPU; nothing where a provider for one is there."""
+        return "" if self.provider else WORDS % (GPU[0], ", ".join(self.available))
 
     def bound(self, session: Any, given: Any, device: str) -> Any:
         """Return a binding with the inputs on the device and the outputs where they are made."""
         binding = session.io_binding()
         for name, array in given.items():
-            value = self.ort.OrtValue.ortvalue_from_numpy(array, device, 0)
-            binding.bind_ortvalue_input(name, value)
+            binding.bind_ortvalue_input(name, self.ort.OrtValue.ortvalue_from_numpy(array, device, 0))
         for one in session.get_outputs():
             binding.bind_output(one.name, device, 0)
         return binding
@@ -84,8 +94,8 @@ class Run:
         used = session.get_providers()
         self.teller.say("providers", used=used, available=self.available)
         if provider and provider not in used:
-            why = said or provider + " was asked for and is not used"
-            raise RuntimeError(why + "; onnxruntime fell back to " + ", ".join(used))
+            said = said or provider + " was asked for and is not used"
+            raise RuntimeError(said + "; onnxruntime fell back to " + ", ".join(used))
         return session
 
     def passes(self, session: Any, binding: Any, name: str = "one pass") -> Any:
@@ -133,8 +143,7 @@ class Run:
     def write(self, answer: Any) -> None:
         """Write the numbers as float32."""
         plain = self.np.ascontiguousarray(answer, self.np.float32)
-        with open(self.asked["output"], "wb") as file:
-            file.write(plain.tobytes())
+        plain.tofile(self.asked["output"])
         self.teller.say("numbers", file=self.asked["output"], count=int(plain.size))
 
 
@@ -182,7 +191,7 @@ def steps(run: Any, model: Any, given: Any, take: Callable[..., None]) -> None:
     if not why:
         teller.done()
         teller.step(4)
-    binding = run.bound(session, given, "cpu" if why else DEVICE_OF[run.provider])
+    binding = run.bound(session, given, "cpu" if why else "cuda")
     run.passes(session, binding)
     if not why:
         teller.why.append("onnxruntime starts the kernels of its provider: their grids are not told")
@@ -208,10 +217,32 @@ def steps(run: Any, model: Any, given: Any, take: Callable[..., None]) -> None:
     teller.done()
 
 
+def drawn(np: Any, wanted: Any) -> Any:
+    """Return random inputs for these declarations, and in words what was assumed."""
+    chosen, assumed, given, total = np.random.RandomState(SEED), [], {}, 0
+    for one in wanted:
+        if one.type not in KINDS:
+            raise ValueError("input %s is a %s, which cannot be made up" % (one.name, one.type))
+        shape = [size if isinstance(size, int) and size > 0 else 1 for size in one.shape]
+        free = [str(size) for size in one.shape if not (isinstance(size, int) and size > 0)]
+        if free:
+            assumed.append("%s: %s taken as 1" % (one.name, ", ".join(free)))
+        kind = np.dtype(KINDS[one.type])
+        total += math.prod(shape)
+        if total > MOST:
+            raise ValueError("input %s is %s: too large to be made up" % (one.name, " x ".join(map(str, shape))))
+        numbers = chosen.standard_normal(shape) if kind.kind == "f" else chosen.randint(0, 2, shape)
+        given[one.name] = np.asarray(numbers, kind)
+    return given, assumed
+
+
 def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) -> None:
-    """Go the seven steps with a built-in model."""
+    """Go the seven steps with a built-in model, or with a user's file."""
     teller.step(1)
     run = Run(asked, teller)
+    if asked.get("onnx"):
+        follow_file(run, teller)
+        return
     begun = time.perf_counter()
     np, draws, model = run.np, sibling("traced_numbers"), asked["model"]
     arrays = {
@@ -223,7 +254,7 @@ def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) ->
     given = {"x": arrays.pop(entry)}
     teller.figure("numbers made", time.perf_counter() - begun, "s")
     begun = time.perf_counter()
-    data = sibling("traced_graph").written(sibling("traced_onnx"), np, model, arrays)
+    data = sibling("traced_graph").written(np, model, arrays)
     teller.figure("written as ONNX", time.perf_counter() - begun, "s", "%.1f MB" % (len(data) / 1e6))
     teller.done()
 
@@ -241,3 +272,29 @@ def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) ->
             run.write(outputs[0])
 
     steps(run, data, given, take)
+
+
+def follow_file(run: Run, teller: Any) -> None:
+    """Go the seven steps with a user's file."""
+    begun = time.perf_counter()
+    plain = run.ort.SessionOptions()
+    plain.log_severity_level = 3
+    reader = run.ort.InferenceSession(run.asked["onnx"], plain, providers=["CPUExecutionProvider"])
+    wanted = reader.get_inputs()
+    outputs = [one.name for one in reader.get_outputs()]
+    given, assumed = drawn(run.np, wanted)
+    del reader
+    teller.figure("model read, inputs made up", time.perf_counter() - begun, "s")
+    teller.why.extend(assumed)
+    shapes = {name: list(array.shape) for name, array in given.items()}
+    teller.say("file", inputs=shapes, outputs=outputs, input_bytes=sum(array.nbytes for array in given.values()))
+    teller.done()
+
+    def take(nodes: Any, outs: Any) -> None:
+        if nodes is not None:
+            teller.say("nodes", rows=nodes)
+        if outs is not None:
+            finite = all(bool(run.np.isfinite(one).all()) for one in outs if one.dtype.kind == "f")
+            teller.say("outputs", shapes=[list(one.shape) for one in outs], finite=finite)
+
+    steps(run, run.asked["onnx"], given, take)

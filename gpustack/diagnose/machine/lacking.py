@@ -7,39 +7,49 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine.inventory import on_windows
+from gpustack.diagnose.machine.inventory import builds, on_windows
 from gpustack.diagnose.machine.linking import soname_library, symbol_owner
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
-from gpustack.diagnose.machine.values import because, table, text, told
+from gpustack.diagnose.machine.values import table, text, texts, told
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import DISTRIBUTION, Command, Word, requirement, sh
+from gpustack.model.command import VERSION, Command, requirement, sh, step
 from gpustack.model.report import Because, Fix
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.diagnose.machine.inventory import Build
     from gpustack.model.facts import Facts, Message
     from gpustack.model.versions import CudaVersion
 
 
 LD_LIBRARY_PATH = "LD_LIBRARY_PATH"
-OLDER_CUDNN = ("cudnn-loaded-older", "cudnn-outdated-jax")
 OF_A_FRAMEWORK = re.compile(r"libtorch|/torch/lib/|/nvidia/\w+/lib|^libcu|/libcu|libnv|site-packages/nvidia")
 OF_CUDA = re.compile(r"cuda|cudnn|nccl|nvidia|hpc_sdk|tensorrt", re.IGNORECASE)
 OWN = re.compile("site-packages|dist-packages|\\$")
 FOLDER = re.compile(r"/[\w./+-]{4,200}\w")
 BLAMED = "ld-library-path-blamed-said"
-FIRST_PACKED, PACKED, LONG_PACKED = 1000, 10_000, 100_000
+FIRST_WHEEL, SINCE_CUDA_12 = 8, (8, 9)  # of cuDNN
+NAMED = ("ld-library-path-said", "ld-library-path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A symbol, or a version of a library, that is not in the copy that was loaded; ``owner`` is the library's id."""
+    """A symbol, or a version of a library, that a copy lacks which is loaded; ``owner`` is the library's id.
+
+    ``build`` is the framework whose files were read, with ``path`` and release (``found``) of that copy; None where the
+    loader says it.
+    """
 
     owner: str
     symbol: str
     file: str
-    soname: str | None
-    message: Message
+    because: Because
+    soname: str | None = None
+    build: Build | None = None
+    path: str | None = None
+    found: str | None = None
 
     @property
     def asking(self) -> str:
@@ -51,16 +61,6 @@ class Lacking:
     def by_a_framework(self) -> bool:
         """Whether the asker is a library that was linked to its partners when it was released."""
         return bool(self.soname or OF_A_FRAMEWORK.search(self.file))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shadowing:
-    """An older cuDNN that is loaded: which, the one that was built with, the one that a wheel brings, and why."""
-
-    built: str
-    loaded: str
-    own: str
-    because: tuple[Because, ...]
 
 
 def loaded(facts: Facts, *names: str) -> tuple[Message, ...]:
@@ -79,10 +79,27 @@ def asker(facts: Facts, soname: str) -> str:
 
 
 def lacking(facts: Facts, *owners: str) -> tuple[Lacking, ...]:
-    """Return which libraries of these ids were not found."""
+    """Return what libraries of these ids lack: as the files of frameworks were read, else as the loader said."""
+    read = tuple(one for build in builds(facts) for one in _read(build)) if "nvjitlink" in owners else ()
     found = [_symbol(message) for message in holding(facts, "undefined-symbol", "symbol")]
     found += [_version(message) for message in holding(facts, "symbol-version", "file", "needs")]
-    return tuple(one for one in found if one and one.owner in owners)
+    return read or tuple(one for one in found if one and one.owner in owners)
+
+
+def _read(build: Build) -> Iterator[Lacking]:
+    """Yield what the linker that a framework will load lacks of what its own libraries ask of it."""
+    linker = table(build.copy.facts, "linker")
+    path = text(linker, "path")
+    for symbol in texts(linker, "lacking") if path else ():
+        yield Lacking(
+            owner="nvjitlink",
+            symbol=symbol,
+            file=(text(linker, "by") or "a library").rpartition("/")[2],
+            because=Because(component=build.component, fact="linker.path", value=path, source="its files"),
+            build=build,
+            path=path,
+            found=text(linker, "newest"),
+        )
 
 
 def _symbol(message: Message) -> Lacking | None:
@@ -90,18 +107,20 @@ def _symbol(message: Message) -> Lacking | None:
     named = soname_library(soname or "")
     inside = soname_library(file) if "cudnn" in file else None
     owner = named[0] if named else symbol_owner(symbol) or (inside[0] if inside else None)
-    if owner is None:
-        return None
-    return Lacking(owner=owner, symbol=symbol, file=file, soname=soname if named else None, message=message)
+    ground = because_said(message)
+    return (
+        Lacking(owner=owner, symbol=symbol, file=file, soname=soname if named else None, because=ground)
+        if owner
+        else None
+    )
 
 
 def _version(message: Message) -> Lacking | None:
-    named = soname_library(message.values["file"])
-    if named is None or not message.values["needs"].startswith("lib"):
+    soname, named = message.values["needs"], soname_library(message.values["file"])
+    if named is None or not soname.startswith("lib"):
         return None
-    file = message.values.get("by", "")
-    soname = message.values["needs"]
-    return Lacking(owner=named[0], symbol=soname, file=file, soname=soname, message=message)
+    file, ground = message.values.get("by", ""), because_said(message)
+    return Lacking(owner=named[0], symbol=soname, file=file, soname=soname, because=ground)
 
 
 def folders(facts: Facts) -> tuple[str, ...]:
@@ -118,6 +137,11 @@ def path_grounds(facts: Facts) -> tuple[Because, ...]:
         source = one.source if (one := facts.find("environment")) else ""
         return (Because(component="environment", fact=LD_LIBRARY_PATH, value=":".join(held), source=source),)
     return grounds(facts, "ld-library-path-said", "cudnn-path-blamed", most=1)
+
+
+def blamed(facts: Facts) -> bool:
+    """Return whether LD_LIBRARY_PATH is known to be set, or spoken of."""
+    return bool(text(told(facts, "environment"), "variables", LD_LIBRARY_PATH)) or heard(facts, *NAMED)
 
 
 def path_blamed(facts: Facts, *files: str) -> bool:
@@ -157,65 +181,17 @@ def off_path(facts: Facts, what: str, verify: Command) -> Fix:
     )
 
 
-def removed(python: Word, *wheels: str, keep: str, version: str) -> Fix:
-    """Return how to remove wheels that write over each other, and to reinstall one of them."""
+def newer_cudnn(least: str, facts: Facts) -> Fix:
+    """Return how a newer cuDNN is installed."""
+    cuda = next((toolkit.cuda.major for toolkit in toolchain_toolkits(facts)), None)
+    cuda = cuda or (11 if numbers(least)[:2] < SINCE_CUDA_12 else 12)
+    major = numbers(least)[0]
+    wheel = requirement(f"nvidia-cudnn-cu{cuda}", f">={least},<{major + 1}")
     return Fix(
-        text=f"Remove {' and '.join(wheels)}, then install {keep}=={version} alone: removing one of them deletes files"
-        " of both.",
-        commands=(
-            sh("{python} -m pip uninstall -y {wheels}", python=python, wheels=tuple(map(DISTRIBUTION, wheels))),
-            sh(
-                "{python} -m pip install --force-reinstall --no-deps {keep}",
-                python=python,
-                keep=requirement(keep, f"=={version}"),
-            ),
-        ),
-        verify=sh("gpustack doctor --deep"),
+        text=f"Install cuDNN {least} or newer of major {major}, for the same CUDA, and take older ones off the path of "
+        "the loader; or install a release of the framework that was built with this one.",
+        commands=(sh("python -m pip install --upgrade {wheel}", wheel=wheel),)
+        if major >= FIRST_WHEEL
+        else (step("install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),
+        verify=fixes.DOCTOR_DEEP,
     )
-
-
-def cudnn_number(said_: str | None) -> str | None:
-    """Return a version of cuDNN as people write it: of "8, 7, 0", of 8907 (8.9.7) and of 90100 (9.1.0)."""
-    spelled = ".".join(re.findall(r"\d+", said_ or ""))
-    if "." in spelled or not spelled or len(spelled) < len("1000"):
-        return spelled or None
-    number = int(spelled)
-    if number >= PACKED:
-        return f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
-    return f"{number // 1000}.{number % 1000 // 100}.{number % 100}"
-
-
-def cuda_number(said_: str, library: str = "cuda") -> str:
-    """Return a version of a library of CUDA as people write it: 12020 is CUDA 12.2, 120205 cuBLAS 12.2.5."""
-    number = int(said_) if said_.isascii() and said_.isdecimal() else 0
-    if number >= LONG_PACKED:
-        return f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
-    if number < FIRST_PACKED:
-        return said_
-    if library == "cuda":
-        return f"{number // 1000}.{number % 1000 // 10}"
-    return f"{number // 1000}.{number % 1000 // 100}.{number % 100}"
-
-
-def shadowing(facts: Facts) -> Shadowing | None:
-    """Return the older cuDNN that was loaded where LD_LIBRARY_PATH is set and a wheel brings a fitting one."""
-    message = next((one for kind in OLDER_CUDNN for one in holding(facts, kind, "built", "found")), None)
-    if message is None:
-        return None
-    built, loaded = cudnn_number(message.values["built"]), cudnn_number(message.values["found"])
-    held = table(told(facts, "packages"), "distributions")
-    wheel = next((name for name in held if name.startswith("nvidia-cudnn")), None)
-    own = text(held, wheel) if wheel else None
-    path = text(told(facts, "environment"), "variables", LD_LIBRARY_PATH)
-    spoken = path or grounds(facts, "ld-library-path-said", "ld-library-path")
-    if not (built and loaded and wheel and own and spoken) or older(own, built) or not older(loaded, built):
-        return None
-    grounds_ = [because_said(message), because(facts, "packages", "distributions", wheel)]
-    if path:
-        grounds_.append(because(facts, "environment", "variables", LD_LIBRARY_PATH))
-    return Shadowing(built=built, loaded=loaded, own=own, because=(*grounds_, *path_grounds(facts)))
-
-
-def older(found: str | None, built: str | None) -> bool:
-    """Return whether a version is older than another."""
-    return bool(found and built and numbers(found) < numbers(built))

@@ -1,0 +1,222 @@
+"""Data apart from the program: a bundle of generated tables, checked before it is used, and the one before it kept.
+
+A bundle is a zip archive of ``<distribution>.json`` and ``bundle.json``, which says its schema, its day and the SHA-256
+of each table. It holds releases alone, and every value is of a kind that is checked here: a version, a Python, a
+requirement, a day, a line to read. Nothing in it is a command, an address or an expression.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpustack import assets
+from gpustack.errors import InputError, OutputError, UsageError
+from gpustack.matrix import DATA_SCHEMA, MANIFEST
+from gpustack.matrix.subjects.ranges import is_specifier
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+
+MOST_TABLES, MOST_ROWS, MOST_BYTES, MOST_REQUIRED = 1000, 20_000, 1 << 24, 500
+FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+)
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+){0,20}", re.ASCII)
+SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+PYTHONS = re.compile(r"(?:(?:\d\.\d{1,2}[t+]?|any)(?: |$)){0,40}", re.ASCII)
+GLIBC = re.compile(r"\d\.\d{1,2}", re.ASCII)
+PLATFORMS = frozenset({"linux-x86_64", "linux-aarch64", "windows", "macos-arm64", "macos-x86_64", "any"})
+
+
+def install(file: Path, pinned: str | None, matrix: Matrix) -> tuple[str, int]:
+    """Use the tables of a bundle from now on; return their day and how many there are.
+
+    Raises InputError where it is no bundle, is for another schema, is not newer than what is used, or is not the file
+    whose SHA-256 is ``pinned``; then what was used stays.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from error
+    digest = hashlib.sha256(data).hexdigest()
+    if pinned is not None and pinned.lower().removeprefix("sha256:") != digest:
+        raise InputError(f"{file} is not the file that was pinned: its SHA-256 is {digest}")
+    day, tables = _opened(file)
+    if day <= matrix.date:
+        raise InputError(f"{file} is of {day}, and what is used already is of {matrix.date}: it is not newer")
+    try:
+        _put(day, tables)
+    except OSError as error:
+        raise OutputError(f"{assets.data()} cannot be written: {error.strerror}") from error
+    return day, len(tables)
+
+
+def back() -> None:
+    """Use what was used before the last bundle; raises UsageError where there is no bundle."""
+    folder = assets.data()
+    current, previous = folder / "current", folder / "previous"
+    if not current.is_dir():
+        raise UsageError("no bundle of data is installed: there is nothing to go back from")
+    try:
+        shutil.rmtree(current)
+        if previous.is_dir():
+            previous.rename(current)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def _opened(file: Path) -> tuple[str, Mapping[str, bytes]]:
+    """Return the day and the tables of a bundle, all of them checked."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            manifest = json.loads(_member(archive, MANIFEST))
+            if not isinstance(manifest, dict) or manifest.get("schema") != DATA_SCHEMA:
+                raise InputError(f"{file} is no data for this release of gpustack, which reads {DATA_SCHEMA}")
+            day, pins = manifest["date"], manifest["files"]
+            if not _is_day(day) or not 0 < len(pins) <= MOST_TABLES:
+                raise InputError(f"{file} is damaged: {MANIFEST} has no day, or not the right number of tables")
+            tables = {name: _member(archive, f"{name}.json") for name in pins if NAME.fullmatch(name)}
+    except FAULTS as error:
+        raise InputError(f"{file} is no bundle of data: {error}") from error
+    for name, pin in pins.items():
+        if name not in tables or hashlib.sha256(tables[name]).hexdigest() != pin:
+            raise InputError(f"{file} is damaged: {name[:60]!r} is not what {MANIFEST} says")
+        try:
+            _checked(name, json.loads(tables[name]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"{file} is refused: {name}: {str(error)[:200]}") from error
+    return day, tables
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    with archive.open(name) as member:
+        data = member.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{name} is too long")
+    return data
+
+
+def _checked(name: str, table: Mapping[str, Any]) -> None:
+    """Raise ValueError where a table holds anything but releases in their own words."""
+    for key, value in table.items():
+        if key != "releases":
+            _need(HEAD.get(key, _never)(value), key)
+    _need(table["distribution"] == name and 0 < len(table["releases"]) <= MOST_ROWS, "distribution")
+    for row in table["releases"]:
+        _need({"version", "wheels"} <= set(row), "version")
+        for key, value in row.items():
+            _need(ROW.get(key, _never)(value), f"{row['version']!s:.40}: {key}")
+
+
+def _need(fits: bool, what: str) -> None:  # noqa: FBT001 - a condition, not a switch
+    if not fits:
+        raise ValueError(f"{what} is not what it must be")
+
+
+def _never(value: object) -> bool:
+    del value
+    return False
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 1000 and value.isprintable()  # noqa: PLR2004 - a long line
+
+
+def _is_day(value: object) -> bool:
+    if not isinstance(value, str) or len(value) != len("2026-11-23"):
+        return False
+    with suppress(ValueError):
+        return bool(date.fromisoformat(value))
+    return False
+
+
+def _is_version(value: object) -> bool:
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - no question needs it
+
+    with suppress(InvalidVersion):
+        return isinstance(value, str) and len(value) <= 60 and str(Version(value)) == value  # noqa: PLR2004
+    return False
+
+
+def _is_requirement(value: object) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - no question needs it
+
+    if not _is_line(value):
+        return False
+    with suppress(InvalidRequirement):
+        return Requirement(str(value)).url is None
+    return False
+
+
+def _are_requirements(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MOST_REQUIRED and all(map(_is_requirement, value))
+
+
+def _by_platform(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    def check(value: object) -> bool:
+        return isinstance(value, dict) and set(value) <= PLATFORMS and all(map(fits, value.values()))
+
+    return check
+
+
+def _like(expression: re.Pattern[str]) -> Callable[[object], bool]:
+    def check(value: object) -> bool:
+        return isinstance(value, str) and len(value) <= 400 and bool(expression.fullmatch(value))  # noqa: PLR2004
+
+    return check
+
+
+HEAD: Mapping[str, Callable[[object], bool]] = {
+    "schema": lambda value: value == 1,
+    "subjects": lambda value: isinstance(value, list) and all(map(_like(NAME), value)),
+    "distribution": _like(NAME),
+    "since": _is_day,
+    "index_seen": _is_version,
+    "source": _is_line,
+    "checked": _is_day,
+}
+ROW: Mapping[str, Callable[[object], bool]] = {
+    "version": _is_version,
+    "date": _is_day,
+    "python": lambda value: _is_line(value) and is_specifier(str(value)),
+    "wheels": _by_platform(_like(PYTHONS)),
+    "glibc": _by_platform(_like(GLIBC)),
+    "requires": _are_requirements,
+    "on": _by_platform(_are_requirements),
+    "yanked": _is_line,
+}
+
+
+def _put(day: str, tables: Mapping[str, bytes]) -> None:
+    """Write the tables beside what is there, then move the old away and the new in."""
+    folder = assets.data()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as made:
+        place = Path(made, "new")
+        (place / "generated").mkdir(parents=True)
+        for name, data in tables.items():
+            (place / "generated" / f"{name}.json").write_bytes(data)
+        (place / MANIFEST).write_text(json.dumps({"schema": DATA_SCHEMA, "date": day}), "utf-8")
+        if (folder / "current").is_dir():
+            shutil.rmtree(folder / "previous", ignore_errors=True)
+            (folder / "current").rename(folder / "previous")
+        place.rename(folder / "current")

@@ -1,0 +1,120 @@
+"""Collecting through real launchers on this machine: ``nox -s engines``, as root for Slurm.
+
+Each launcher that is not installed here is skipped, and says which package brings it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.integrations.slurm import NODES, Cluster, missing, path
+
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
+GPUSTACK = Path(sys.executable).with_name("gpustack")
+RAY = """
+import os, subprocess, sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "node_name": "r0"})
+for name in ("r1", "r2"):
+    cluster.add_node(num_cpus=1, node_name=name)
+cluster.wait_for_nodes()
+done = subprocess.run(sys.argv[1:], env={**os.environ, "RAY_ADDRESS": cluster.address})
+cluster.shutdown()
+sys.exit(done.returncode)
+"""
+
+
+def collect(*words: str, environ: Mapping[str, str], before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run gpustack fleet collect with gpustack itself as what the nodes run."""
+    command = (*before, str(GPUSTACK), "fleet", "collect", "--program", str(GPUSTACK), *words)
+    whole = {**os.environ, **environ}
+    return subprocess.run(command, env=whole, capture_output=True, text=True, timeout=240, check=False)
+
+
+def nodes_of(folder: Path) -> set[str]:
+    """Return the nodes that the fleet's own judgement finds in a folder."""
+    judged = subprocess.run(
+        [str(GPUSTACK), "fleet", "judge", str(folder), "--format", "json"], capture_output=True, text=True, check=False
+    )
+    assert judged.returncode in {0, 1}, judged.stderr
+    said = json.loads(judged.stdout)
+    return {name for one in said["classes"] for name in one["nodes"]}
+
+
+def needs(program: str, package: str) -> None:
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed here (Debian: {package})")
+
+
+def test_mpirun_reaches_two_hosts(tmp_path: Path) -> None:
+    needs("mpirun", "openmpi-bin")
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    folder = tmp_path / "nodes"
+    done = collect("--engine", "mpi", "--nodes", "localhost,127.0.0.1", str(folder), environ=root)
+    assert "2 answered" in done.stderr + done.stdout, done.stderr
+    assert nodes_of(folder) == {"localhost", "127.0.0.1"}
+
+
+def test_clustershell_reaches_its_workers_and_names_one_that_is_not_there(tmp_path: Path) -> None:
+    needs("clush", "clustershell")
+    (tmp_path / "defaults.conf").write_text("[task.default]\ndistant_workername: exec\n")
+    local = {"CLUSTERSHELL_CFGDIR": str(tmp_path)}
+    folder = tmp_path / "nodes"
+    done = collect("--engine", "ssh", "--nodes", "w[1-2]", str(folder), environ=local)
+    assert "2 answered" in done.stderr + done.stdout, done.stderr
+    over_ssh = collect("--engine", "ssh", "--nodes", "no-such-host.invalid", "--attempts", "1", str(folder), environ={})
+    assert "no-such-host.invalid: clush ended with" in over_ssh.stderr + over_ssh.stdout
+    assert nodes_of(folder) >= {"w1", "w2"}
+
+
+def test_ray_asks_three_nodes(tmp_path: Path) -> None:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed here (pip install ray)")
+    folder = tmp_path / "nodes"
+    patient = {"RAY_raylet_start_wait_time_s": "120"}  # a busy machine takes longer than Ray waits by default
+    around = (sys.executable, "-W", "ignore", "-c", RAY)
+    done = collect("--engine", "ray", str(folder), environ=patient, before=around)
+    assert "3 answered" in done.stderr + done.stdout, done.stderr
+    assert nodes_of(folder) == {"r0", "r1", "r2"}
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Cluster]:
+    if lacking := missing():
+        pytest.skip(lacking)
+    folder = Path(tempfile.mkdtemp(prefix="gpustack-slurm-"))
+    folder.chmod(0o755)  # munge refuses a socket that others cannot reach
+    cluster = Cluster(folder=folder)
+    try:
+        cluster.is_("healthy-h200", *NODES)
+        cluster.start()
+        assert cluster.until(lambda: all(cluster.node(node)[0] == "idle" for node in NODES)), cluster.logs()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_slurm_lists_and_reaches_its_nodes_and_a_second_collect_resumes(slurm: Cluster, tmp_path: Path) -> None:
+    environ = {"SLURM_CONF": f"{slurm.folder}/slurm.conf", "PATH": f"{path()}:{os.environ['PATH']}"}
+    folder = tmp_path / "nodes"
+    slurm.run("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
+    first = collect("--engine", "slurm", "--attempts", "1", "--timeout", "120", str(folder), environ=environ)
+    said = first.stderr + first.stdout
+    assert "1 answered" in said, said
+    assert "n2: srun ended with" in said, said
+    slurm.run("scontrol", "update", "NodeName=n2", "State=RESUME")
+    assert slurm.until(lambda: slurm.node("n2")[0] == "idle"), slurm.logs()
+    second = collect("--engine", "slurm", "--timeout", "120", str(folder), environ=environ)
+    assert "1 answered, 1 had answered before" in second.stderr + second.stdout, second.stderr
+    assert nodes_of(folder) == {"n1", "n2"}

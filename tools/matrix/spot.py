@@ -1,0 +1,158 @@
+"""Spot checks: claims drawn at random from the index's own answers, held against what the matrix says to them.
+
+What is true is worked out by ``packaging`` from file names and METADATA, not by the programs that make the tables.
+"""
+
+from __future__ import annotations
+
+import csv
+import email.parser
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import parse_wheel_filename
+
+from gpustack.ask import answering
+from gpustack.ask.given import Given
+from gpustack.ask.why import VERDICTS, WORST
+from gpustack.matrix.subjects.generated import MACHINES
+from gpustack.model.matrix_answer import Compatibility
+from tools.matrix import releases
+from tools.matrix.index import NotReadError
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+    from pip._internal.models.link import Link
+
+    from gpustack.matrix import Matrix
+    from tools.matrix.index import Index
+    from tools.matrix.releases import Distribution
+
+PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t")
+GIVEN: Mapping[str, Mapping[str, str]] = {
+    "linux-x86_64": {"machine": "x86_64"},
+    "linux-aarch64": {"machine": "aarch64"},
+    "windows": {"os": "windows"},
+}
+LINUX = ("manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in range(5, 60)))
+BESIDE = frozenset({"torch", "numpy", "triton", "numba", "xformers", "nvidia-ml-py", "ml-dtypes", "keras", "protobuf"})
+OTHERS = ("1.26.4", "2.1.0", "2.2.6", "2.6.0", "2.7.1", "2.8.0", "3.4.0", "0.61.2", "0.0.31")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One thing that the index says: a release goes with a Python on a platform, or beside another release, or not."""
+
+    asked: str
+    platform: str
+    python: str
+    beside: str
+    holds: bool
+
+
+def drawn(one: Distribution, index: Index, count: int, seed: int) -> tuple[Claim, ...]:
+    """Return claims about random releases of a distribution; METADATA is asked for as far as the run may."""
+    chance = random.Random(f"{one.name} {seed}")  # noqa: S311 - a sample, no secret
+    found = releases.found(one, index.files(one.name))
+    wheels = {version: [file for file in held if file.is_wheel] for version, held in found.items()}
+    there = sorted(version for version, held in wheels.items() if held)
+    rounds = range(count if there else 0)
+    return tuple(dict.fromkeys(claim for _ in rounds for claim in _of(one.name, there, wheels, index, chance)))
+
+
+def _of(
+    name: str,
+    versions: Sequence[Version],
+    wheels: Mapping[Version, Sequence[Link]],
+    index: Index,
+    chance: random.Random,
+) -> Iterator[Claim]:
+    version, platform, python = chance.choice(versions), chance.choice(list(GIVEN)), chance.choice(PYTHONS)
+    asked = f"{name}=={version}"
+    wheel = next((one for one in wheels[version] if _fits(one, platform, python)), None)
+    yield Claim(asked=asked, platform=platform, python=python, beside="", holds=wheel is not None)
+    if wheel is None or platform == "windows":
+        return
+    try:
+        metadata = email.parser.HeaderParser().parsestr(index.metadata(wheel))
+    except NotReadError:
+        return
+    environment = {**MACHINES[platform], "python_version": python.rstrip("t"), "extra": ""}
+    needs: dict[str, list[Requirement]] = defaultdict(list)
+    for one in map(Requirement, metadata.get_all("Requires-Dist") or ()):
+        if one.name in BESIDE and (one.marker is None or one.marker.evaluate(environment)):
+            needs[one.name].append(one)
+    for other, found in sorted(needs.items()):
+        pinned = [part.version for one in found for part in one.specifier if part.operator in {"==", "<=", ">="}]
+        beside = chance.choice([*OTHERS, *pinned * 3]).partition("*")[0].rstrip(".")
+        holds = all(one.specifier.contains(beside) for one in found)
+        yield Claim(asked=asked, platform=platform, python=python, beside=f"{other}=={beside}", holds=holds)
+
+
+def _fits(file: Link, platform: str, python: str) -> bool:
+    """Return whether pip would take a file for a Python on a platform."""
+    if file.requires_python and not _inside(file.requires_python, python.rstrip("t")):
+        return False
+    return bool(parse_wheel_filename(file.filename)[3] & _tags(platform, python))
+
+
+def _inside(span: str, python: str) -> bool:
+    return Requirement(f"python{span}").specifier.contains(f"{python}.99")
+
+
+def _tags(platform: str, python: str) -> frozenset[Tag]:
+    machine = platform.partition("-")[2]
+    platforms = [f"{one}_{machine}" for one in (*LINUX, "linux")] if machine else ["win_amd64"]
+    major, minor = map(int, python.rstrip("t").split("."))
+    abis = [f"cp{major}{minor}{python[-1] if python.endswith('t') else ''}"]
+    return frozenset(
+        [
+            *cpython_tags((major, minor), abis, platforms),
+            *compatible_tags((major, minor), f"cp{major}{minor}", platforms),
+        ]
+    )
+
+
+def answered(claim: Claim, matrix: Matrix) -> Compatibility:
+    """Return what the matrix says to a claim.
+
+    Where it holds that is what stands between its two ends (a third may still forbid it), else the whole answer.
+    """
+    texts = [claim.asked, *([claim.beside] if claim.beside else [])]
+    given = Given(python=claim.python, **GIVEN[claim.platform])
+    asked = answering.search(texts, given, None, matrix, versions=1)
+    if not claim.holds:
+        return asked.at.verdict
+    mine, theirs = asked.subject.component, {one.component for one in asked.others} or {"python", "machine"}
+    between = [one for one in asked.at.contracts if mine in {one.from_, one.to} and theirs & {one.from_, one.to}]
+    return min((VERDICTS[one.status] for one in between), key=WORST.index, default=Compatibility.UNKNOWN)
+
+
+def wrong(claim: Claim, verdict: Compatibility) -> bool:
+    """Return whether an answer denies what the index says; one that does not know denies nothing."""
+    works = {Compatibility.COMPATIBLE, Compatibility.LIMITED}
+    return verdict is Compatibility.INCOMPATIBLE if claim.holds else verdict in works
+
+
+def saved(claims: Iterable[Claim], path: Path) -> None:
+    """Write claims to a file that the tests read."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(Claim)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({**asdict(one), "holds": int(one.holds)} for one in claims)
+
+
+def read(path: Path) -> tuple[Claim, ...]:
+    """Return the claims of a file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return tuple(
+            Claim(asked=asked, platform=platform, python=python, beside=beside, holds=holds == "1")
+            for asked, platform, python, beside, holds in islice(csv.reader(file), 1, None)
+        )
