@@ -24,6 +24,7 @@ from gpustack import assets
 from gpustack.errors import InputError, OutputError, UsageError
 from gpustack.matrix import DATA_SCHEMA, MANIFEST
 from gpustack.matrix.subjects.ranges import is_specifier
+from gpustack.model import writing
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -214,8 +215,8 @@ def _put(day: str, tables: Mapping[str, bytes]) -> None:
         place = Path(made, "new")
         (place / "generated").mkdir(parents=True)
         for name, data in tables.items():
-            (place / "generated" / f"{name}.json").write_bytes(data)
-        (place / MANIFEST).write_text(json.dumps({"schema": DATA_SCHEMA, "date": day}), "utf-8")
+            writing.write(place / "generated" / f"{name}.json", data)
+        writing.write(place / MANIFEST, json.dumps({"schema": DATA_SCHEMA, "date": day}))
         if (folder / "current").is_dir():
             shutil.rmtree(folder / "previous", ignore_errors=True)
             (folder / "current").rename(folder / "previous")
