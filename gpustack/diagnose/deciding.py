@@ -63,7 +63,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (SMI, MODULE, LOADER),
         (
             "driver-library-mismatch nvml-init-failed process-on-deleted-driver libcuda-missing nvidia-driver-missing"
-            " libcuda-so-symlink-missing gpu-not-listed gpu-count-mismatch compat-libs-803"
+            " libcuda-so-symlink-missing gpu-not-listed gpu-count-mismatch compat-libs-803 driver-packages-conflict"
         ),
     ),
     (
@@ -104,7 +104,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
     (
         "Whether direct copies are right, and what is between the GPUs, decide it.",
         (TOPOLOGY, sh("sudo lspci -vvv | grep -i acsctl"), sh("cat /proc/cmdline")),
-        "iommu-acs-p2p nvlink-inactive rdma-port-degraded",
+        "iommu-acs-p2p nvlink-inactive rdma-port-degraded nccl-network-fault",
     ),
     (
         _FABRIC,
@@ -121,7 +121,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (SMI, IN_CONTAINER, DOCKER),
         (
             "container-toolkit-missing container-no-gpus-flag container-requires-newer-driver"
-            " container-cgroup-lost-devices docker-snap"
+            " container-cgroup-lost-devices docker-snap container-capabilities-missing cdi-spec-stale"
         ),
     ),
     ("The size of shared memory inside the container decides it.", (sh("df -h /dev/shm"),), "container-shm-too-small"),
@@ -141,7 +141,8 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (
             "extension-abi-mismatch torch-torchvision-mismatch cuda-major-mismatch-wheel duplicate-torch-install"
             " jax-plugin-mismatch multiple-cupy ort-cpu-and-gpu-installed cuda-core-bindings-mismatch pin-violated"
-            " wheel-files-overwritten framework-import-fails known-bad-combination"
+            " wheel-files-overwritten framework-import-fails known-bad-combination numpy-abi-mismatch"
+            " build-isolation-hides-torch framework-not-installed tensorrt-engine-version-mismatch"
         ),
     ),
     (
@@ -159,7 +160,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (NVCC, sh("gcc --version"), CAPABILITY, TORCH),
         (
             "toolkit-too-old-for-arch arch-dropped-by-toolkit"
-            " host-compiler-too-new nvcc-torch-mismatch cuda-toolkit-missing"
+            " host-compiler-too-new host-compiler-missing nvcc-torch-mismatch cuda-toolkit-missing"
         ),
     ),
     (

@@ -13,14 +13,14 @@ from gpustack.diagnose.evidence import weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
-from gpustack.diagnose.machine.messages import MESSAGE
+from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.machine.views import alone, each, inside, whole
 from gpustack.diagnose.requirements import broken
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import asked
-from gpustack.model.facts import Layer, Status, Unseen
+from gpustack.model.facts import AT_WORK, Layer, Status, Unseen
 from gpustack.model.report import (
     Confidence,
     EnvironmentVerdict,
@@ -297,4 +297,4 @@ def _looked(facts: Facts) -> bool:
     listed = not told and any(gpu.copy.status is Status.PRESENT for gpu in gpus(facts))
     held = bool(on_bus(facts, "nvidia")) and not ours(facts)
     others = any(ready(facts) for ready in STARTS.values()) or intel.alone(facts)
-    return listed or held or starts(facts) is True or others
+    return listed or held or starts(facts) is True or others or heard(facts, AT_WORK)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Make = Callable[[], Meaning]
 Entry = tuple[str, tuple[str, ...], Make]  # its name, its other names, and what gives its meaning
 PHRASE = 6  # words; what is longer was pasted, and ordinary words in it mean nothing by themselves
+PART = 5  # words that can be a part of a line, of which the names in them say little
 NEAR = 0.74
 LONGEST = 80  # letters; no name is longer
 MOST_NEAR = 3
@@ -47,7 +48,8 @@ def explain(words: Sequence[str], matrix: Matrix) -> Explanation:
         spoken, missing = _spoken(text, known)
         told += spoken or (*beyond.gpu(text, matrix), *beyond.shared(text, matrix, exact=True))
     near = () if told else tuple(one.id for one in _spoken(text, known)[0]) or tuple(_near(text, entries, matrix))
-    if not (told or near or missing):
+    part = len(text.split()) >= PART and not any(one.findings for one in told if one.kind is not Kind.SYSTEM)
+    if part or not (told or near or missing):
         told += beyond.shared(text, matrix, exact=False)
     return Explanation(words=text, meanings=tuple(_once(told)), near=near, missing=missing)
 

@@ -63,7 +63,8 @@ def shared(text: str, matrix: Matrix, *, exact: bool) -> Iterator[Meaning]:
     telling = 0 if exact or symbols else sum(word in seen and _telling(word, matrix) for word in words)
     if symbols or telling > len(words) / 2 or (not exact and seen & held.names):
         ranked = tuple(likely(Facts(words=tuple(sorted(seen))), matrix))
-        yield _of_likely(text, ranked[:MOST])
+        if ranked:
+            yield _of_likely(text, ranked[:MOST])
 
 
 def _telling(word: str, matrix: Matrix) -> bool:

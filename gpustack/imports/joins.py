@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.matrix.subjects.serving import release_of, vllm_of
-from gpustack.model.facts import Strength
+from gpustack.model.facts import AT_WORK, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
     from gpustack.model.facts import JsonValue
 
 PINNED = re.compile(r"==(\d[\w.]*)$")
+OWN = ("program-out-of-memory", "program-assert", "program-devices")
 NOT_LOADED = frozenset({"nvml-not-loaded", "module-not-found", "module-vermagic", "module-format"})
+OWN_FAULT = "application-fault"  # an error of a program that reached the GPU
+USED = frozenset({"ran-on-gpu", "gpu-used", "cuda-available-true", "tf-gpu-listed", *OWN})
 RUNNING = re.compile(r"/lib/modules/([2-9]\.\d[\w.+~-]*)")
 
 
@@ -74,6 +79,14 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
         into.tell("nvidia.ko", origin, vermagic=kernels[-1])
 
 
+def _at_work(into: Gathered, matrix: Matrix) -> None:
+    """Take in that a GPU is at work: a program shows a result of it, and nothing else that is said is a fault."""
+    faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
+    shown = next((one for one in into.messages if one.kind in USED), None)
+    if shown and not any(one.kind in faults for one in into.messages):
+        into.messages = (*into.messages, replace(shown, kind=AT_WORK))
+
+
 def _is_nvidia(facts: Mapping[str, JsonValue]) -> bool:
     return str(facts.get("module")).startswith("nvidia") and facts.get("state") == "installed"
 
@@ -83,4 +96,4 @@ def _folder(path: str) -> str | None:
     return found[1] if found else None
 
 
-JOINS: tuple[Callable[[Gathered, Matrix], None], ...] = (_served, _other_maker, _no_devices, _out)
+JOINS: tuple[Callable[[Gathered, Matrix], None], ...] = (_served, _other_maker, _no_devices, _out, _at_work)

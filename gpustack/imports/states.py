@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.imports.messages import Found
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.matrix.subjects.prose import meanings, states, things
+from gpustack.matrix.subjects.prose import meanings, states, things, voids
 from gpustack.model.facts import Message, Strength
 
 if TYPE_CHECKING:
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 CLAUSE = re.compile(
     r"(?<=[.!?;])(?=\s|$)|,(?= )|: | (?:but|while|although|whereas|and then|so that|because|since|so) |\n"
-)
-# A clause that says nothing of now, or nothing for sure.
-VOID = re.compile(
-    r"\?|\b(?:if|whether|unless|would|should|could|might|may|maybe|suppose|make sure|check|was the|used to|previously"
-    r"|last (?:week|month|year)|until|before|no longer (?:missing|small|in use|denied|vanish\w*|lost|hot)"
-    r"|nothing (?:is|was|looks|seems)|never (?:hot|vanish\w*|overheat\w*|disappear\w*|drop\w*)"
-    r"|(?:not|n't|no longer) (?:missing|too|been (?:lost|gone)|hot|overheat\w*|disappear\w*|vanish\w*|drop\w*|gone|lost"
-    r"|denied|shadow\w*|a snap|the snap|from)|no (?:permission )?(?:problems?|errors?|issues?|trouble)|works?|worked"
-    r"|fixed|solved|fine|limit|target|max|junction|hot ?spot|memory temp\w*|VRAM|fallback)\b",
-    re.IGNORECASE,
 )
 PRINTED = re.compile(
     r"[{}<>|=]|::|^\s*(?:\[|\$|#|>|File \"|Traceback|at )|\b[A-Z]\w+(?:Error|Exception|Warning)\b|\bNVRM\b"
@@ -42,17 +32,17 @@ def look(origin: str, text: str, matrix: Matrix, known: Sequence[Found]) -> tupl
     found: dict[str, Found] = {}
     lines = (line for line in text.split("\n") if 0 < len(line) <= LONGEST and not PRINTED.search(PLAIN.sub("", line)))
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
-        for clause in _clauses(line):
+        for clause in _clauses(line, matrix):
             for one in _meant(clause, matrix):
                 if one.message not in kinds and one.fits(line):
                     found.setdefault(one.message, _found(one, line, origin, matrix))
     return tuple(found.values())
 
 
-def _clauses(line: str) -> Iterator[str]:
+def _clauses(line: str, matrix: Matrix) -> Iterator[str]:
     """Yield the clauses of a line that say something of now."""
     for clause in CLAUSE.split(line):
-        if clause and not VOID.search(clause):
+        if clause and not any(one.compiled().search(clause) for one in voids(matrix)):
             yield clause
 
 

@@ -148,6 +148,9 @@ class Unseen:
     enable_by: str | None = None
 
 
+AT_WORK = "gpu-at-work"  # the kind of message that says that a program used a GPU, and that nothing failed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """What a program or the kernel said, recognised: its kind, the line, where it stands, and the values in it.

@@ -42,6 +42,7 @@ KNOWN = frozenset(
         *("torch-cluster", "torch-spline-conv", "torchao", "torchtext", "torchcodec", "torch-tensorrt", "natten"),
         *("gsplat", "spconv", "horovod", "nixl", "lmcache", "sageattention", "mmcv", "mmcv-full", "fbgemm-gpu"),
         *("transformer-engine", "tensorrt", "tensorrt-llm", "open3d", "xinference"),
+        *("numpy", "setuptools", "wheel", "packaging", "ninja"),
     }
 )
 OF_NVIDIA = re.compile(

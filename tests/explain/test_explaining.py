@@ -268,3 +268,17 @@ def test_a_part_of_an_error_line_leads_to_what_recorded_machines_had(words: str,
     assert cause in {one.id for one in meaning.findings}
     assert meaning.see
     assert "Nothing proves which" in meaning.title
+
+
+@pytest.mark.parametrize(
+    ("part", "finding"),
+    [
+        ("CUDA error: no kernel image is available for execution", "arch-not-in-build"),
+        ("torchvision were compiled with different CUDA major versions. PyTorch has", "torch-torchvision-mismatch"),
+        ("file is not compatible with this version of TensorRT, expecting library", "tensorrt-engine-version-mismatch"),
+        ("in use by your system. This driver is incompatible with the NVIDIA driver", "nouveau-loaded"),
+    ],
+)
+def test_a_part_of_a_line_leads_to_the_finding_of_the_whole(part: str, finding: str) -> None:
+    found = explain(part.split(), MATRIX)
+    assert finding in {lead.id for one in found.meanings for lead in one.findings}

@@ -86,7 +86,7 @@ def in_rows(matrix: Matrix) -> Iterator[Expression]:
     """Yield what the rows of tables are made into."""
     for row in patterns(matrix):
         yield Expression(place=f"{row.kind}: {row.match[:60]}", pattern=row.compiled())
-    for said in (*prose.things(matrix), *prose.states(matrix)):
+    for said in (*prose.things(matrix), *prose.states(matrix), *prose.voids(matrix)):
         yield Expression(place=said.name, pattern=said.compiled(), methods=frozenset({"search"}))
     for meaning in prose.meanings(matrix):
         about = filter(None, (meaning.unless, meaning.only))

@@ -28,6 +28,7 @@ FAMILIES = (
     "pins",
     "cuda_wheels",
     "cpu_only",
+    "outright",
     "frameworks",
     "coverage",
 )
@@ -88,5 +89,5 @@ NAMED = (
     *("cuda-core-bindings-mismatch", "cuda-bindings-newer-than-driver", "multiple-cupy", "libcuda-so-symlink-missing"),
     *("extension-abi-mismatch", "glibc-too-old", "libstdcxx-too-old", "host-compiler-too-new"),
     *("toolkit-too-old-for-arch", "arch-dropped-by-toolkit", "gpu-feature-unsupported", "pin-violated"),
-    "known-bad-combination",
+    *("known-bad-combination", "numpy-abi-mismatch", "host-compiler-missing", "framework-not-installed"),
 )

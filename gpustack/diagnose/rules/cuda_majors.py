@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
-from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, on_windows
+from gpustack.diagnose.machine.inventory import driver_cuda, driver_release, nvidia_here, on_windows
 from gpustack.diagnose.machine.linking import cuda_majors, soname_library
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, value
 from gpustack.diagnose.machine.packages import (
@@ -270,7 +270,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     )
 
 
-SKIPS, LISTS = "tf-skips-gpu", "tf-gpu-listed"
+SKIPS, LISTS, IGNORES = "tf-skips-gpu", "tf-gpu-listed", "tf-ignore-cudart"
 UNUSED = ("tf-cpu-listed", "tf-gpu-empty")
 BLIND = "tf-no-cuda-drivers"  # said where libcudart cannot be opened, whatever it says of drivers
 ELSE = ("no-device", "init-error", "insufficient-driver", "libcuda-not-found", "tf-cpu-build")
@@ -298,7 +298,7 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     wanted = [one for one in missing(facts, matrix) if one.asker == TENSORFLOW]
     version_ = plain_version(facts, TENSORFLOW)
     release = frameworks.tensorflow_of(matrix, version_ or "0")
-    if heard(facts, LISTS) or _no_driver(facts):
+    if heard(facts, LISTS) or _no_driver(facts) or _needless(wanted, facts):
         return
     named = bool(wanted) or heard(facts, SKIPS)
     here = _here(wanted, facts, matrix) if named else _others(release, facts, matrix)
@@ -327,6 +327,12 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=release.row if release else None,
         fix=_tf_fix(release, wanted, facts),
     )
+
+
+def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
+    """Return whether TensorFlow misses the runtime alone, harmless by its words without a GPU, and none is known."""
+    only = heard(facts, IGNORES) and not heard(facts, SKIPS) and all("cudart" in _spelled(one) for one in wanted)
+    return only and not nvidia_here(facts) and facts.find("cuda-toolkit") is None
 
 
 def _here(wanted: Sequence[Missing], facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:

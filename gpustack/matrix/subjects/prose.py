@@ -62,6 +62,11 @@ def states(matrix: Matrix) -> tuple[Words, ...]:
     return matrix.rows("prose", "states", Words)
 
 
+def voids(matrix: Matrix) -> tuple[Words, ...]:
+    """Return the words with which a clause says nothing of now, or nothing for sure."""
+    return matrix.rows("prose", "voids", Words)
+
+
 def meanings(matrix: Matrix) -> tuple[Meaning, ...]:
     """Return what a thing in a state means."""
     return matrix.rows("prose", "means", Meaning)

@@ -1,0 +1,330 @@
+"""Faults that a program's message states outright: what it needs is missing, of another version, or out of reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.fixes import manager
+from gpustack.diagnose.machine.messages import grounds, heard, said, value
+from gpustack.diagnose.rule import rule
+from gpustack.model.command import sh, step
+from gpustack.model.facts import Layer
+from gpustack.model.report import Confidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+
+ABSENT, BUILDING = "python-module-absent", ("package-build", "package-build-hint")
+FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "jaxlib": "JAX", "cupy": "CuPy"}
+FRAMEWORKS |= {"paddle": "PaddlePaddle", "onnxruntime": "ONNX Runtime", "vllm": "vLLM", "tensorrt": "TensorRT"}
+
+
+def _isolated(facts: Facts) -> bool:
+    """Return whether PyTorch is missed in the environment in which pip or uv builds a package."""
+    return heard(facts, *BUILDING) and any(one.values.get("module") == "torch" for one in said(facts, ABSENT))
+
+
+@rule(
+    "build-isolation-hides-torch",
+    layer=Layer.ENVIRONMENT,
+    component="python",
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """An extension is built in an isolated environment, in which PyTorch is not installed.
+
+    pip and uv build a package in an environment of its own, with what the package declares alone. Extensions such as
+    flash-attn import torch in their setup.py without declaring it, so the build ends with "No module named 'torch'"
+    though PyTorch is installed. Build in the environment itself, with its PyTorch: ``--no-build-isolation``.
+    """
+    if not _isolated(facts):
+        return
+    yield build_isolation_hides_torch.finding(
+        title="The package is built in an isolated environment, where torch cannot be imported",
+        detail="Its setup.py imports torch, which is not among the packages that it declares for building.",
+        because=grounds(facts, ABSENT, *BUILDING),
+        fix=Fix(
+            text="Install PyTorch and the build tools first, then build without isolation.",
+            commands=(
+                sh("pip install torch setuptools wheel packaging ninja"),
+                step("repeat the installation with pip install --no-build-isolation"),
+            ),
+            verify=sh('python -c "import torch; print(torch.__version__)"'),
+        ),
+    )
+
+
+@rule(
+    "framework-not-installed",
+    layer=Layer.FRAMEWORK,
+    component="python",
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The framework is not installed in the Python that runs the program.
+
+    Another environment, the system's Python or another pip may have it: what counts is the Python that was started.
+    Install it with that Python's own pip (``python -m pip``), or start the program with the Python that has it.
+    """
+    module = value(facts, ABSENT, "module")
+    if module is None or _isolated(facts):
+        return
+    name = FRAMEWORKS.get(module, "the framework")
+    yield framework_not_installed.finding(
+        title=f"{name} is not installed in the Python that runs the program",
+        because=grounds(facts, ABSENT),
+        fix=Fix(
+            text=f"Install {name} into this Python, or start the program with the one that has it.",
+            commands=(
+                sh('python -c "import sys; print(sys.executable)"'),
+                step(f"install {name} with this Python's own pip (python -m pip install ...)"),
+            ),
+            verify=sh("python -m pip list"),
+        ),
+    )
+
+
+NUMPY = ("numpy-compiled-1", "numpy-dtype-size", "numpy-api-version", "numpy-array-api")
+
+
+@rule(
+    "numpy-abi-mismatch",
+    layer=Layer.LIBRARY,
+    component="numpy",
+    severity=Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+)
+def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """An extension was compiled for another NumPy than the one that is installed.
+
+    NumPy 2 changed its binary interface: what was compiled with NumPy 1 does not run with it, and what was compiled
+    with a newer NumPy does not run with an older one. Install releases that were built for this NumPy, or the NumPy
+    that they were built for (``numpy<2``).
+    """
+    if not heard(facts, *NUMPY):
+        return
+    found = value(facts, NUMPY[0], "found")
+    yield numpy_abi_mismatch.finding(
+        title=f"An extension was compiled for another NumPy than the installed {found or 'one'}",
+        because=grounds(facts, *NUMPY),
+        fix=Fix(
+            text="Update the package that was compiled for the other NumPy; until there is one, stay below NumPy 2.",
+            commands=(sh("pip install 'numpy<2'"),),
+            verify=sh('python -c "import numpy; print(numpy.__version__)"'),
+        ),
+    )
+
+
+TRT_VERSION, TRT_DEVICE = ("trt-plan-version", "trt-serialization-version"), "trt-plan-device"
+
+
+@rule(
+    "tensorrt-engine-version-mismatch",
+    layer=Layer.LIBRARY,
+    component="tensorrt",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A serialized TensorRT engine was built by another release of TensorRT, or for another GPU.
+
+    An engine (plan) runs with the TensorRT that built it, on the kind of GPU that it was built on, unless it was built
+    version- or hardware-compatible. Build it again where it shall run, or install the release that built it.
+    """
+    if not heard(facts, *TRT_VERSION, TRT_DEVICE):
+        return
+    kind = TRT_DEVICE if heard(facts, TRT_DEVICE) else TRT_VERSION[0]
+    built, here = value(facts, kind, "found"), value(facts, kind, "needs")
+    by = "for compute capability" if kind == TRT_DEVICE else "by TensorRT"
+    yield tensorrt_engine_version_mismatch.finding(
+        title=f"The engine was built {by} {built or 'another'}; here it is {here or 'of another version'}",
+        because=grounds(facts, *TRT_VERSION, TRT_DEVICE),
+        fix=Fix(
+            text="Delete the engine file and build it again on this machine, from the ONNX or the original model.",
+            commands=(step("build the engine again with this TensorRT, for example with trtexec --onnx=... "),),
+            verify=sh('python -c "import tensorrt; print(tensorrt.__version__)"'),
+        ),
+    )
+
+
+NETWORK = ("nccl-connect-failed", "nccl-no-interface", "nccl-ib-failed")
+
+
+@rule("nccl-network-fault", layer=Layer.LIBRARY, component="nccl", severity=Severity.ERROR, from_messages=True)
+def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """NCCL cannot use the network between the nodes: its interface, a firewall, or InfiniBand.
+
+    NCCL takes the first interface that is neither a loopback nor Docker's, which other nodes may not reach; a firewall
+    drops its ports; an InfiniBand transfer fails for a cable, a port or a GID. Name the right interface, and look at
+    what NCCL says that it uses.
+    """
+    if not heard(facts, *NETWORK):
+        return
+    told = value(facts, NETWORK[0], "why")
+    what = {NETWORK[0]: f"a connection to another rank failed ({told})" if told else "a connection failed"}
+    what |= {NETWORK[1]: "it finds no network interface", NETWORK[2]: "an InfiniBand transfer failed"}
+    yield nccl_network_fault.finding(
+        title=f"NCCL cannot use the network: {next(text for kind, text in what.items() if heard(facts, kind))}",
+        because=grounds(facts, *NETWORK),
+        confidence=Confidence.LIKELY,
+        fix=Fix(
+            text="Give NCCL the interface through which the nodes reach each other, open its ports, check the fabric.",
+            commands=(
+                sh("ip -brief address"),
+                step("set NCCL_SOCKET_IFNAME to the interface that all nodes share, on every node"),
+                step("where InfiniBand fails: ibstat on every node, and a run with NCCL_IB_DISABLE=1 to compare"),
+            ),
+            verify=sh("export NCCL_DEBUG=INFO"),
+        ),
+    )
+
+
+PACKAGES = ("apt-unmet", "dpkg-overwrite", "dnf-conflict", "pacman-conflict")
+AGAIN = {
+    "apt": (sh("sudo apt-get --fix-broken install"), sh("apt-mark showhold")),
+    "dnf": (sh("sudo dnf distro-sync"),),
+}
+
+
+@rule(
+    "driver-packages-conflict",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """Packages of two releases or branches of the driver hold each other back.
+
+    The driver's packages of one release depend on each other exactly. Where some come from another repository, another
+    branch or were held, the package manager can install neither. Remove the driver's packages, keep one repository,
+    and install one branch as a whole.
+    """
+    if not heard(facts, *PACKAGES):
+        return
+    package = next((one.values["package"] for one in said(facts, *PACKAGES) if "package" in one.values), None)
+    yield driver_packages_conflict.finding(
+        title=f"Packages of the driver exclude each other{f': {package}' if package else ''}",
+        because=grounds(facts, *PACKAGES),
+        fix=Fix(
+            text="Remove the driver's packages of the other branch, keep one source of them, and install one branch.",
+            commands=(
+                *AGAIN.get(manager(facts) or "apt", ()),
+                step("remove the driver's packages of the other branch, then install one branch as a whole"),
+            ),
+            needs_root=True,
+            needs_reboot=True,
+            verify=sh("nvidia-smi"),
+        ),
+    )
+
+
+COMPILER = ("compiler-missing", "msvc-missing")
+
+
+@rule("host-compiler-missing", layer=Layer.COMPILER, component="gcc", severity=Severity.ERROR, from_messages=True)
+def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """There is no C or C++ compiler, where one is needed to build or at run time.
+
+    Triton and torch.compile compile small modules when a program runs; extensions and nvcc need a host compiler when
+    they are built. Slim images and fresh machines have none. Install gcc and g++ (on Windows the build tools of Visual
+    Studio), or name the one that is there with CC and CXX.
+    """
+    if not heard(facts, *COMPILER):
+        return
+    windows = heard(facts, COMPILER[1])
+    install = {"apt": "sudo apt-get install -y build-essential", "dnf": "sudo dnf install -y gcc gcc-c++ make"}
+    found = sh(install.get(manager(facts) or "apt", "gcc --version"))
+    yield host_compiler_missing.finding(
+        title="There is no C++ compiler (cl.exe)" if windows else "There is no C compiler",
+        because=grounds(facts, *COMPILER),
+        fix=Fix(
+            text="Install a compiler, or name the one that is there with CC and CXX.",
+            commands=(step("install Visual Studio's build tools with the C++ workload, and use its own prompt"),)
+            if windows
+            else (found,),
+            needs_root=True,
+            verify=sh("where cl") if windows else sh("gcc --version"),
+        ),
+    )
+
+
+CAPABILITIES = "driver-capabilities"
+NO_CUDA = ("missing-library", "cuda-available-false", "no-driver-found", "cuinit-no-device", "nvml-missing")
+NO_VIDEO = "video-library-missing"
+INSIDE = ("container-told", "container-inside-said", "docker-run", "docker-compose-gpu", "visible-devices")
+
+
+@rule(
+    "container-capabilities-missing",
+    layer=Layer.CONTAINER,
+    component="nvidia-container-toolkit",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """A container got the GPU without the capability that the program needs, so the driver's library is not in it.
+
+    NVIDIA_DRIVER_CAPABILITIES says which of the driver's libraries a container gets: ``utility`` brings nvidia-smi,
+    ``compute`` libcuda, ``video`` the encoder and decoder, ``graphics`` OpenGL and Vulkan. Without the variable it is
+    utility and compute. Set what is needed, or ``all``, in the image or when the container is started.
+    """
+    given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
+    video = heard(facts, NO_VIDEO) and (bool(given) or bool(facts.host.container) or heard(facts, *INSIDE))
+    compute = bool(given) and "compute" not in given and heard(facts, *NO_CUDA)
+    if "all" in given or not (compute or (video and "video" not in given)):
+        return
+    missing = "compute" if compute else "video"
+    yield container_capabilities_missing.finding(
+        title=f"The container got the GPU without the capability {missing!r}, so its library is not there",
+        because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
+        confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
+        fix=Fix(
+            text="Start the container with the capability, or with all.",
+            commands=(step("add -e NVIDIA_DRIVER_CAPABILITIES=all to the command that starts the container"),),
+            verify=sh("ldconfig -p | grep -E 'libcuda|libnvidia-encode|libnvcuvid'"),
+        ),
+    )
+
+
+STALE = ("cdi-stale-file", "cdi-stale-device")
+
+
+@rule(
+    "cdi-spec-stale",
+    layer=Layer.CONTAINER,
+    component="nvidia-container-toolkit",
+    severity=Severity.ERROR,
+    from_messages=True,
+)
+def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+    """The description of the GPUs for containers (CDI) names files or devices that are not there any more.
+
+    ``nvidia-ctk cdi generate`` writes the driver's libraries with their release, and the device nodes, into a file.
+    After an update of the driver, or a change of GPUs or MIG instances, it names what is gone, and no container with a
+    GPU starts. Generate it again; nvidia-cdi-refresh.service does so after each update.
+    """
+    if not heard(facts, *STALE):
+        return
+    path = next((one.values["path"] for one in said(facts, *STALE) if "path" in one.values), None)
+    yield cdi_spec_stale.finding(
+        title=f"The CDI description of the GPUs names {path or 'a file'}, which is not there",
+        because=grounds(facts, *STALE),
+        fix=Fix(
+            text="Generate the description again, and after every update of the driver.",
+            commands=(
+                sh("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
+                sh("sudo systemctl enable --now nvidia-cdi-refresh.path"),
+            ),
+            needs_root=True,
+            verify=sh("nvidia-ctk cdi list"),
+        ),
+    )

@@ -1,0 +1,108 @@
+"""What the message of a program states outright: what is missing, of another version, or not reachable."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.imports.texts import take
+from gpustack.matrix import Matrix
+from gpustack.model.plain import render
+
+MATRIX = Matrix()
+BUILDS = "Collecting flash-attn\n  Getting requirements to build wheel ... error\n"
+FAULTS = (
+    (BUILDS + "ModuleNotFoundError: No module named 'torch'", "build-isolation-hides-torch", "isolated"),
+    (
+        "x Failed to build `flash-attn==2.7.4`\nModuleNotFoundError: No module named 'torch'",
+        *("build-isolation-hides-torch", "--no-build-isolation"),
+    ),
+    ("$ python train.py\nModuleNotFoundError: No module named 'torch'", "framework-not-installed", "PyTorch"),
+    ("ImportError: No module named tensorflow", "framework-not-installed", "TensorFlow"),
+    (
+        "A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.0.1 as it may crash.",
+        *("numpy-abi-mismatch", "2.0.1"),
+    ),
+    (
+        "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header",
+        *("numpy-abi-mismatch", "numpy<2"),
+    ),
+    (
+        "RuntimeError: module compiled against API version 0x10 but this version of numpy is 0xf",
+        *("numpy-abi-mismatch", "0x10"),
+    ),
+    (
+        (
+            "[E] 6: The engine plan file is not compatible with this version of TensorRT, expecting library version "
+            "8.6.1.6 got 8.5.3.1, please rebuild."
+        ),
+        *("tensorrt-engine-version-mismatch", "8.5.3.1"),
+    ),
+    (
+        "The engine plan file is generated on an incompatible device, expecting compute 8.6 got compute 7.5",
+        *("tensorrt-engine-version-mismatch", "7.5"),
+    ),
+    (
+        "misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.7<41234> failed : No route to host",
+        *("nccl-network-fault", "No route to host"),
+    ),
+    ("NCCL WARN Bootstrap : no socket interface found", "nccl-network-fault", "interface"),
+    (
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.7<51022> with status=12 opcode=0 len=0 vendor err 129",
+        *("nccl-network-fault", "InfiniBand"),
+    ),
+    (
+        " nvidia-driver-535 : Depends: libnvidia-gl-535 (= 535.183.01-0ubuntu1) but it is not going to be installed",
+        *("driver-packages-conflict", "nvidia-driver-535"),
+    ),
+    (
+        (
+            "dpkg: error processing archive x.deb:\n trying to overwrite '/usr/lib/libnvidia-ml.so.1', which is "
+            "also in package libnvidia-compute-535 535.183.01"
+        ),
+        *("driver-packages-conflict", "libnvidia-compute-535"),
+    ),
+    (
+        "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+        *("host-compiler-missing", "CC"),
+    ),
+    ("error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory", "host-compiler-missing", "gcc"),
+    ("nvcc fatal   : Cannot find compiler 'cl.exe' in PATH", "host-compiler-missing", "cl.exe"),
+    (
+        "NVIDIA_DRIVER_CAPABILITIES=utility\nImportError: libcuda.so.1: cannot open shared object file",
+        *("container-capabilities-missing", "compute"),
+    ),
+    (
+        "NVIDIA_DRIVER_CAPABILITIES=compute,utility\nCannot load libnvidia-encode.so.1",
+        *("container-capabilities-missing", "video"),
+    ),
+    (
+        "Error: crun: cannot stat `/usr/lib64/libEGL_nvidia.so.565.57.01`: No such file or directory",
+        *("cdi-spec-stale", "565.57.01"),
+    ),
+    ('failed to stat CDI host device "/dev/nvidia-modeset": no such file or directory', "cdi-spec-stale", "modeset"),
+)
+SOUND = (
+    "ModuleNotFoundError: No module named 'torch._custom_ops'",
+    "ModuleNotFoundError: No module named 'torchsummary'",
+    "NCCL WARN socketProgress: Connection closed by remote peer 10.0.0.7<41234>",
+    " firefox : Depends: libfoo (= 2) but it is not going to be installed",
+    "trying to overwrite '/usr/bin/foo', which is also in package bar 1.0",
+    "NVIDIA_DRIVER_CAPABILITIES=all\nImportError: libcuda.so.1: cannot open shared object file",
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility\nRuntimeError: No CUDA GPUs are available",
+    "stat /home/me/data.so: no such file or directory",
+    "Installing collected packages: numpy-2.0.1\nSuccessfully installed numpy-2.0.1",
+)
+
+
+@pytest.mark.parametrize(("text", "finding", "says"), FAULTS)
+def test_what_a_message_states_is_the_root_and_names_what_it_says(text: str, finding: str, says: str) -> None:
+    report = judge(take([("paste.txt", text)], MATRIX)[0], MATRIX)
+    assert report.verdict.root_causes[:1] == (finding,)
+    assert says in render(next(one for one in report.findings if one.id == finding))
+
+
+@pytest.mark.parametrize("text", SOUND)
+def test_what_is_near_such_a_message_is_none(text: str) -> None:
+    report = judge(take([("paste.txt", text)], MATRIX)[0], MATRIX)
+    assert not {one.id for one in report.findings} & {finding for _, finding, _ in FAULTS}

@@ -1,0 +1,75 @@
+"""Texts that show a GPU at work are answered `healthy`; what is beside them may be an error of the user's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.diagnose.engine import judge
+from gpustack.model.report import Health
+from tests.imports.reading import MATRIX, read
+
+CUDA = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ">>> torch.cuda.is_available()\nTrue\n>>> torch.ones(2).cuda()\ntensor([1., 1.], device='cuda:0')",
+        "[PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')]",
+        ">>> jax.devices()\n[CudaDevice(id=0), CudaDevice(id=1)]",
+        "llm_load_tensors: offloaded 33/33 layers to GPU\neval time = 20.10 ms per token",
+        'level=INFO msg="inference compute" id=GPU-1 library=cuda variant=v12 compute=8.9 driver=12.4',
+        "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 9643 MB memory:  -> device: 0",
+        "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 205.4",
+        "deviceQuery, CUDA Driver = CUDART, CUDA Driver Version = 12.4, NumDevs = 1\nResult = PASS",
+        "tensor([1.], device='xpu:0')",
+        "GPU KV cache size: 51,200 tokens",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has 7.79 GiB in total",
+        "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+    ],
+)
+def test_a_gpu_that_is_seen_at_work_is_well(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.status is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "offloaded 0/33 layers to GPU",
+        "RTX 4090, is it good?",
+        "# Avg bus bandwidth    : 0",
+        "tensor([1.])",
+        "Result = FAIL",
+        f"[CudaDevice(id=0)]\n{CUDA}",
+        "tensor([1.], device='cuda:0')\nNCCL WARN Bootstrap : no socket interface found",
+    ],
+)
+def test_what_shows_no_gpu_at_work_or_a_fault_beside_it_is_not_called_well(text: str) -> None:
+    assert judge(read(text), MATRIX).verdict.status is not Health.HEALTHY
+
+
+IGNORED = (
+    "W tensorflow: Could not load dynamic library 'cudart64_110.dll'; dlerror: cudart64_110.dll not found\n"
+    "I tensorflow: Ignore above cudart dlerror if you do not have a GPU set up on your machine.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("beside", "faults"),
+    [("", ()), ("KeyError: 'x'", ()), ("GeForce RTX 3060, driver 531.14", ("tf-cannot-dlopen",)), ("CUDA 10.2", (1,))],
+)
+def test_a_runtime_that_tensorflow_does_not_need_is_no_fault(beside: str, faults: tuple[str, ...]) -> None:
+    """It says so itself; where a GPU or a toolkit is named, somebody wants to use it."""
+    assert bool(judge(read(IGNORED + beside), MATRIX).verdict.root_causes) == bool(faults)
+
+
+@pytest.mark.parametrize("said", ["I don't have a GPU.", "GPU: none", "There is no NVIDIA GPU in the computer; fine."])
+def test_who_says_that_there_is_no_gpu_misses_none(said: str) -> None:
+    line = IGNORED.partition("\n")[0]
+    assert judge(read(line), MATRIX).verdict.root_causes == ("tf-cannot-dlopen",)
+    assert not judge(read(f"{line}\n{said}"), MATRIX).verdict.root_causes
+
+
+@pytest.mark.parametrize("said", ["torch finds no GPU in this machine", "there is no GPU in the container."])
+def test_who_complains_of_no_gpu_does_not_say_that_there_is_none(said: str) -> None:
+    assert judge(read(f"{IGNORED.partition(chr(10))[0]}\n{said}"), MATRIX).verdict.root_causes
