@@ -118,7 +118,7 @@ def test_a_log_is_held_against_messages_only_where_it_speaks_of_trouble() -> Non
     )
     quiet, loud = healthy(log(*usual)), healthy(log(*usual, "NVRM: RmInitAdapter failed! (0x62:0x40:1860)"))
     assert deep_messages.heard(quiet, MATRIX) is quiet
-    assert [one.kind for one in deep_messages.heard(loud, MATRIX).messages] == ["rminit-failed"]
+    assert "rminit-failed" in {one.kind for one in deep_messages.heard(loud, MATRIX).messages}
 
 
 def test_nouveau_on_one_gpu_of_two_is_a_warning() -> None:
