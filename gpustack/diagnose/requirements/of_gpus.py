@@ -291,8 +291,8 @@ RECORDS: Mapping[str, Record] = {
     "pcie-link-degraded": Record(
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch the machine off, seat the card and its riser again, and look at the slot's setting in the "
-        "firmware.",
+        remedy="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and look "
+        "at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
         commands=_link,
         verify=_all,
         needs_root=True,

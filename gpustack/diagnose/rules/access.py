@@ -261,7 +261,10 @@ def _fix(facts: Facts) -> Fix:
             text="Start the container with both nodes and the number of the group that owns them on the machine "
             "(ls -ln /dev/kfd /dev/dri).",
             commands=(
-                sh("docker run --device=/dev/kfd --device=/dev/dri --group-add $(getent group render | cut -d: -f3) …"),
+                sh(
+                    "docker run --rm --device=/dev/kfd --device=/dev/dri"
+                    " --group-add $(getent group render | cut -d: -f3) rocm/rocm-terminal rocminfo"
+                ),
             ),
             verify=sh("rocminfo"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine import containers, naming
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     disk_release,
@@ -59,9 +59,10 @@ def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 def _libcuda_fix(facts: Facts) -> Fix:
     if facts.host.container:
-        command = sh("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …")
+        command = sh("docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ubuntu ldconfig -p")
         return Fix(
-            text="Start the container with the driver's computing part.",
+            text="Start the container with the driver's computing part: docker run -e "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility. The command starts one that lists libcuda.so.1.",
             commands=(command,),
             verify=sh("gpustack doctor"),
         )
@@ -281,8 +282,8 @@ def _mismatch_fix(facts: Facts) -> Fix:
     if facts.host.container and disk is None:
         return Fix(
             text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
-            "the container toolkit mounts those of the machine.",
-            commands=(sh("docker run --gpus all …"),),
+            f"the container toolkit mounts those of the machine. {containers.SHOWN}",
+            commands=(containers.COMMANDS["docker"],),
             verify=sh("nvidia-smi"),
         )
     if len(users) > 1 or (disk and (disk == loaded or disk not in users)):

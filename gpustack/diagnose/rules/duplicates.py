@@ -13,6 +13,7 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
 from gpustack.diagnose.machine.wheels import overwritten
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
 from gpustack.model.facts import Layer
@@ -182,7 +183,7 @@ GPU = ("onnxruntime-gpu", "ort-nightly-gpu")
     severity=Severity.WARNING,
     in_one_python=True,
 )
-def ort_cpu_and_gpu_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+def ort_cpu_and_gpu_installed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Onnxruntime and onnxruntime-gpu are both installed.
 
     They bring the same package, onnxruntime, and write over each other's files: the one installed last answers, and
@@ -199,13 +200,14 @@ def ort_cpu_and_gpu_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding
         answers = f"; the {build.copy.build} one answers" if build.copy.build else ""
         grounds_ = tuple(because_of(facts, PLAIN, build.copy, name) for name in ("distributions", "build"))
         grave = build.accelerator == "cpu"
-        yield _both(build, names, answers, grave=grave, because=grounds_)
+        yield _both((facts, matrix), build, names, answers, grave=grave, because=grounds_)
     lost = (providers is not None and "CUDA" not in providers) or heard(facts, *ABSENT)
     told_ = PLAIN in said_ and not said_.isdisjoint(GPU)
     empty = heard(facts, EMPTY) and (told_ or holding(facts, "ort-named", "package"))
     if both or not (heard(facts, ORT_SAID) or (told_ and lost) or empty):
         return
     found = _both(
+        (facts, matrix),
         next(iter(here), None),
         said_,
         "; the one for the CPU answers" if lost and not heard(facts, EMPTY) else "",
@@ -218,7 +220,13 @@ def ort_cpu_and_gpu_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding
 
 
 def _both(
-    build: Build | None, names: Collection[str], answers: str, *, grave: bool, because: tuple[Because, ...]
+    at: tuple[Facts, Matrix],
+    build: Build | None,
+    names: Collection[str],
+    answers: str,
+    *,
+    grave: bool,
+    because: tuple[Because, ...],
 ) -> Finding:
     kept = next((name for name in GPU if name in names), GPU[0])
     python = build.python if build else SOME_PYTHON
@@ -232,7 +240,11 @@ def _both(
             text=f"Remove both and install {kept} alone.",
             commands=(
                 sh("{python} -m pip uninstall -y onnxruntime {kept}", python=python, kept=DISTRIBUTION(kept)),
-                sh("{python} -m pip install {kept}", python=python, kept=DISTRIBUTION(kept)),
+                sh(
+                    "{python} -m pip install {wanted}",
+                    python=python,
+                    wanted=pinned(kept, *at, build.copy.environment if build else None),
+                ),
             ),
             verify=sh('{python} -c "import onnxruntime; print(onnxruntime.get_available_providers())"', python=python),
         ),

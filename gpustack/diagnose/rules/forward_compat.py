@@ -12,7 +12,7 @@ from gpustack.diagnose.machine.inventory import builds, driver_release, gpus
 from gpustack.diagnose.machine.messages import grounds, heard, holding, said, value
 from gpustack.diagnose.machine.values import because, copies, items, number, text, told
 from gpustack.diagnose.rule import rule
-from gpustack.model.command import PATH, either, sh
+from gpustack.model.command import sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion, DriverRelease
@@ -164,9 +164,9 @@ def _without_compat(facts: Facts) -> Fix:
     folder = value(facts, "compat-folder", "path") or USUAL
     return Fix(
         text=f"Have the driver's own libcuda found first: take {folder} off LD_LIBRARY_PATH and out of "
-        "/etc/ld.so.conf.d, in the image or when the container starts; or remove the libcuda that the image brings.",
-        commands=either(
-            sh("docker run --gpus all -e LD_LIBRARY_PATH={folder} …", folder=PATH(MOUNTED)),
+        "/etc/ld.so.conf.d, in the image or when the container starts (docker run -e "
+        f"LD_LIBRARY_PATH={MOUNTED}); or remove the libcuda that the image brings.",
+        commands=(
             sh(
                 "sudo sed -i --follow-symlinks '\\,cuda.*/compat,s/^/#/' "
                 "$(grep -ls 'cuda.*/compat' /etc/ld.so.conf.d/*.conf) && sudo ldconfig"

@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.messages import grounds, heard, said
 from gpustack.diagnose.machine.values import because, because_of, number, text, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
-from gpustack.model.command import GPU, Command, sh, step
+from gpustack.model.command import GPU, REBOOT, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -201,7 +201,7 @@ def _command(mark: str, action: int | None, *, restart: bool) -> Command:
     """Return the command for what the driver asks for; a drain of peers alone wants no reset."""
     if action == DRAIN_P2P:
         return sh("nvidia-smi --query-compute-apps=gpu_bus_id,pid,name --format=csv")
-    return fixes.REBOOT if restart else sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(mark))
+    return REBOOT if restart else sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(mark))
 
 
 POWER = "power-blamed-said"
