@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from importlib import import_module
 from operator import is_
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 LOG = ("nvrm", "module_errors", "hardware_errors", "amdgpu")
 KERNEL_LOG = "kernel log"
-USUAL = "loading NVIDIA"  # what a module that starts says of itself
+# What a line says where something is wrong: a log without any is not held against a thousand messages.
+TROUBLE = re.compile(
+    r"(?i)fail(?!ed: signature)|error|\b(?:not|cannot|lost|off|unable|invalid|unsigned|magic|heartbeat|timed)\b"
+    r"|time-?out|reject|refus|unsupported|mismatch|ownership|ignore|legacy|uncorrect|fatal|wpr2|\bkey\b(?! missing)"
+)
 
 
 def heard(facts: Facts, matrix: Matrix) -> Facts:
@@ -34,9 +39,9 @@ def heard(facts: Facts, matrix: Matrix) -> Facts:
 def _logged(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield the lines of a log that a probe has read; those of a text are recognised where the text is read."""
     log = told(facts, "kernel-log") if facts.taken else {}
-    lines = "\n".join(line for name in LOG for line in texts(log, name) if USUAL not in line)
-    if lines:
-        yield KERNEL_LOG, lines
+    lines = [line for name in LOG for line in texts(log, name)]
+    if any(map(TROUBLE.search, lines)):
+        yield KERNEL_LOG, "\n".join(lines)
 
 
 def implied(facts: Facts, matrix: Matrix) -> Facts:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack.diagnose import deep_messages
 from gpustack.diagnose.fixes import DRIVERS
 from gpustack.model.report import Confidence, Health, Severity
 from tests.build import (
+    MATRIX,
     PCI,
     driver,
     found,
@@ -106,6 +108,17 @@ def test_the_drivers_own_words_about_nouveau_are_enough() -> None:
         "NVRM: obtained ownership",
     )
     assert roots(out(log(*lines))) == ("nouveau-loaded",)
+
+
+def test_a_log_is_held_against_messages_only_where_it_speaks_of_trouble() -> None:
+    usual = (
+        "nvidia: loading out-of-tree module taints kernel.",
+        "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04",
+    )
+    quiet, loud = healthy(log(*usual)), healthy(log(*usual, "NVRM: RmInitAdapter failed! (0x62:0x40:1860)"))
+    assert deep_messages.heard(quiet, MATRIX) is quiet
+    assert "rminit-failed" in {one.kind for one in deep_messages.heard(loud, MATRIX).messages}
 
 
 def test_nouveau_on_one_gpu_of_two_is_a_warning() -> None:
