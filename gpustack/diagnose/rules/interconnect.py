@@ -297,15 +297,15 @@ def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     events = list(xids(facts, LINK))
     if not events:
         return
-    row, where = matrix.xids.get(LINK), ", ".join(event.pci for event in events)
+    row, places = matrix.xids.get(LINK), [event.pci for event in events if event.pci]
     switches = f", and switches wrote {events[0].links} SXids" if events[0].links else ""
     yield nvlink_error.finding(
-        title=f"NVLink failed at {where}{switches}",
+        title=f"NVLink failed at {', '.join(places) or 'a GPU'}{switches}",
         because=tuple(event.because for event in events),
         row=row.row if row else None,
         fix=fixes.advice(
             f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
-            sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(event.pci for event in events))),
+            *([sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(places)))] if places else []),
             verify=sh("nvidia-smi nvlink --status"),
         ),
     )
