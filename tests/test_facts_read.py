@@ -39,7 +39,7 @@ BY_SOURCE: Mapping[tuple[str, str], str] = {
     ("linux-kernel", "dxg"): "machine/inventory.py",
     ("onnxruntime", "cuda"): "machine/inventory.py",
     ("onnxruntime", "search.*[].path"): "machine/libraries.py",
-    ("shared-library", "found_by[]"): "machine/libraries.py",
+    ("shared-library", "found_by[]"): "rules/cudnn.py",
 }
 # What could show a fault and is judged by nobody yet: what it would show, and by block the paths of the facts.
 UNREAD: Mapping[str, Mapping[str, str]] = {

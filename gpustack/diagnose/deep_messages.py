@@ -33,7 +33,7 @@ def heard(facts: Facts, matrix: Matrix) -> Facts:
         return facts
     messages = import_module("gpustack.imports.messages")  # most machines have nothing to say
     found: tuple[Message, ...] = messages.find([(who, messages.clean(words)) for who, words in said], matrix)
-    return replace(facts, messages=(*facts.messages, *found))
+    return replace(facts, messages=(*facts.messages, *found)) if found else facts
 
 
 def _logged(facts: Facts) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.lacking import LD_LIBRARY_PATH, blamed, newer_cudnn, off_path, path_grounds
 from gpustack.diagnose.machine.messages import grounds
-from gpustack.diagnose.machine.values import because, copies, items, table, text, texts, told, version
+from gpustack.diagnose.machine.values import because, because_of, copies, items, table, text, texts, told, version
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
 from gpustack.model.facts import once
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 UP_TO_MINOR, UP_TO_PATCH = 2, 3
+REINSTALL = "{python} -m pip install --force-reinstall --no-deps {wanted}"
 IN_NAME = re.compile(r"\.so\.(\d+\.\d+\.\d+(?:\.\d+)*)$", re.ASCII)
 
 
@@ -156,8 +157,11 @@ def _seen(build: Build, library: Library, facts: Facts) -> Clash | None:
     if one is None:
         return None
     wheel = next((pin for pin in sorted(table(build.copy.facts, "pins")) if pin.startswith(library.wheel)), None)
-    own, version = own_version(build, one, library, facts), one.version or one.named
-    by_path = one.step == LD_LIBRARY_PATH
+    own, version, by_path = (
+        own_version(build, one, library, facts),
+        one.version or one.named,
+        one.step == LD_LIBRARY_PATH,
+    )
     if not version or not own or not (wheel or by_path):
         return None
     found, wanted = numbers(version)[:UP_TO_PATCH], numbers(own)[:UP_TO_PATCH]
@@ -165,7 +169,6 @@ def _seen(build: Build, library: Library, facts: Facts) -> Clash | None:
     if not size or found[:size] == wanted[:size]:
         return None
     verify, folder = fixes.verify_loaded(build), one.path.rpartition("/")[0]
-    reinstall = "{python} -m pip install --force-reinstall --no-deps {wanted}"
     return Clash(
         library=library,
         who=build.name,
@@ -177,6 +180,7 @@ def _seen(build: Build, library: Library, facts: Facts) -> Clash | None:
         one=one,
         because=(
             evidence(build, library.file, one),
+            *((because_of(facts, library.component, one.copy, "version"),) if one.copy else ()),
             Because(
                 component=build.component,
                 fact=f"pins.{wheel}" if wheel else f"search.{library.file}",
@@ -188,7 +192,7 @@ def _seen(build: Build, library: Library, facts: Facts) -> Clash | None:
         if by_path
         else Fix(
             text="Reinstall the version that it requires.",
-            commands=(sh(reinstall, python=build.python, wanted=requirement(wheel, f"=={own}")),),
+            commands=(sh(REINSTALL, python=build.python, wanted=requirement(wheel, f"=={own}")),),
             verify=verify,
         ),
     )
@@ -261,12 +265,6 @@ def pinned(build: Build, wheel: str) -> str | None:
     """Return the version that a framework was built and released with, by the requirement on this wheel."""
     pins = table(build.copy.facts, "pins")
     return next((text(pins, pin) for pin in pins if pin.startswith(wheel)), None)
-
-
-def owner(copy: Instance) -> str:
-    """Return who brought a copy, in words."""
-    name = text(copy.facts, "owner", "name")
-    return f"{text(copy.facts, 'owner', 'kind')} {name}" if name else ", ".join(texts(copy.facts, "found_by"))
 
 
 def evidence(build: Build, library: str, one: Used) -> Because:

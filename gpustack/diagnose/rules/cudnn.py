@@ -17,7 +17,7 @@ from gpustack.diagnose.machine.lacking import (
     place,
 )
 from gpustack.diagnose.machine.libraries import CUDNN as LIBRARY
-from gpustack.diagnose.machine.libraries import clashes, evidence, owner, used
+from gpustack.diagnose.machine.libraries import clashes, evidence, used
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
@@ -79,7 +79,7 @@ def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             detail=f"In use: {one.path}. Passed over: {'; '.join(map(_line, differing))}.",
             because=(
                 evidence(build, "libcudnn", one),
-                *(Because(component="cudnn", fact="path", value=copy.path, source=owner(copy)) for copy in differing),
+                *(Because(component="cudnn", fact="path", value=copy.path, source=_owner(copy)) for copy in differing),
             ),
         )
 
@@ -90,12 +90,18 @@ def reachable(build: Build, facts: Facts) -> tuple[Instance, ...]:
     return tuple(copy for copy in copies(facts, "cudnn") if copy.environment in places and not flag(copy.facts, "stub"))
 
 
+def _owner(copy: Instance) -> str:
+    """Return who brought a copy, in words."""
+    name = text(copy.facts, "owner", "name")
+    return f"{text(copy.facts, 'owner', 'kind')} {name}" if name else ", ".join(texts(copy.facts, "found_by"))
+
+
 def _versions(found: list[Instance]) -> list[str]:
     return sorted({copy.version for copy in found if copy.version})
 
 
 def _line(copy: Instance) -> str:
-    return f"{copy.version} at {copy.path} ({owner(copy)})"
+    return f"{copy.version} at {copy.path} ({_owner(copy)})"
 
 
 @rule("cudnn-missing", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)

@@ -286,7 +286,7 @@ def _short(pci: str) -> str:
     return pci.partition(":")[2] or pci
 
 
-@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING, explained_by=("gpu-fell-off-bus", "gsp-timeout"))
+@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING)
 def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
@@ -297,15 +297,15 @@ def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     events = list(xids(facts, LINK))
     if not events:
         return
-    row, gpus_ = matrix.xids.get(LINK), [event.pci for event in events if event.pci]
+    row, places = matrix.xids.get(LINK), [event.pci for event in events if event.pci]
     switches = f", and switches wrote {events[0].links} SXids" if events[0].links else ""
     yield nvlink_error.finding(
-        title=f"NVLink failed at {', '.join(gpus_)}{switches}",
+        title=f"NVLink failed at {', '.join(places) or 'a GPU'}{switches}",
         because=tuple(event.because for event in events),
         row=row.row if row else None,
         fix=fixes.advice(
             f"{fixes.place(facts)}Stop the programs on these GPUs and reset them together.",
-            sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(gpus_))),
+            *([sh("sudo nvidia-smi --gpu-reset -i {gpus}", gpus=GPU(",".join(places)))] if places else []),
             verify=sh("nvidia-smi nvlink --status"),
         ),
     )
@@ -386,13 +386,7 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     )
 
 
-@rule(
-    "fabric-manager-not-running",
-    Layer.DRIVER,
-    MANAGER,
-    Severity.ERROR,
-    explained_by=("driver-library-mismatch", "fabric-manager-version-mismatch"),
-)
+@rule("fabric-manager-not-running", Layer.DRIVER, MANAGER, Severity.ERROR)
 def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
 
