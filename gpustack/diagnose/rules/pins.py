@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import fixes
 from gpustack.diagnose.change_sets import FAMILY, fitting, place
 from gpustack.diagnose.machine.extensions import SERVING
-from gpustack.diagnose.machine.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
+from gpustack.diagnose.machine.frameworks import (
+    because_package,
+    because_torch,
+    dotted,
+    installed,
+    platform,
+    torch,
+    torch_cuda,
+)
 from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
 from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
-from gpustack.matrix.subjects import ranges, training
+from gpustack.matrix.subjects import generated, ranges, training
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
     DISTRIBUTION,
@@ -35,7 +43,7 @@ from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from packaging.version import Version
 
@@ -65,8 +73,15 @@ class Pin:
         return f"{self.required} {self.versions}"
 
 
-@rule("pin-violated", Layer.FRAMEWORK, "python", Severity.WARNING, in_one_python=True)
-def pin_violated(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+@rule(
+    "pin-violated",
+    Layer.FRAMEWORK,
+    "python",
+    Severity.WARNING,
+    in_one_python=True,
+    explained_by=("extension-abi-mismatch",),
+)
+def pin_violated(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An installed package asks for another version of a package of the GPU stack than the one beside it.
 
     Each wheel states which versions it was made and tested with; pip checks that when it installs, and the next
@@ -75,14 +90,33 @@ def pin_violated(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     lists every such conflict.
     """
     for listed in copies(facts, "packages"):
-        for name in table(listed.facts, "pins"):
-            broken = tuple(_broken(name, listed, fits=_fits(name, listed, facts)))
+        for name, pins in _pins(listed, facts, matrix).items():
+            broken = tuple(_broken(name, pins, listed, fits=_fits(name, listed, facts)))
             if broken:
                 yield _pin_finding(name, broken, listed)
 
 
-def _broken(name: str, listed: Instance, *, fits: bool) -> Iterator[Pin]:
-    for other, versions in table(listed.facts, "pins", name).items():
+def _pins(listed: Instance, facts: Facts, matrix: Matrix) -> Mapping[str, Mapping[str, object]]:
+    """Return what the packages here require of each other: as they say, or as the index does of a mere list of them.
+
+    What extensions and servers in such a list require of torch is a requirement of their own.
+    """
+    if "pins" in listed.facts or not from_text(facts):
+        return {name: table(listed.facts, "pins", name) for name in table(listed.facts, "pins")}
+    here = table(listed.facts, "distributions")
+    python = next((one.version for one in copies(facts, "python") if one.environment == listed.environment), None)
+    found: dict[str, dict[str, object]] = {}
+    for name, version in here.items():
+        known = generated.release_of(matrix, name, str(version))
+        for other in sorted(set(known.names) & set(here) - {TORCH}) if known else ():
+            span = known.pin(other, platform(facts) or "", python) if known else None
+            if span is not None and span.text:
+                found.setdefault(name, {})[other] = span.text
+    return found
+
+
+def _broken(name: str, pins: Mapping[str, object], listed: Instance, *, fits: bool) -> Iterator[Pin]:
+    for other, versions in pins.items():
         found = text(listed.facts, "distributions", other)
         if found and isinstance(versions, str) and (name, other) not in ELSEWHERE and _concerns(name, other, versions):
             version = ranges.version_of(found)
@@ -108,8 +142,11 @@ def _pin_near(versions: str, version: Version) -> bool:
 
 
 def _concerns(name: str, other: str, versions: str) -> bool:
-    """Return whether a pin is one that breaks things: NumPy's only below 2, that of transformers in servers alone."""
-    if other == "numpy":
+    """Return whether a pin is one that breaks things: NumPy's only below 2, that of transformers in servers alone.
+
+    Numba holds NumPy to its range itself: it raises ImportError.
+    """
+    if other == "numpy" and name != "numba":
         return not ranges.is_specifier(versions) or not ranges.specifiers(versions).contains("2.0", prereleases=True)
     return other != BOUND_TO_SERVERS or name in SERVING or name == "text-generation-server"
 
