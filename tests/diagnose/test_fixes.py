@@ -16,7 +16,7 @@ from gpustack.diagnose.machine.values import copies, table
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import frameworks, generated, torch
 from gpustack.matrix.subjects.messages import patterns
-from gpustack.model.command import Command, blanks
+from gpustack.model.command import REBOOT, Command, blanks
 from gpustack.model.facts import Facts, Host, Message
 from gpustack.model.report import Purpose
 from tests.build import PYTHON, kernel, merged, report
@@ -96,11 +96,11 @@ def what_harms_is_not_to_be_typed_unread(_: Facts, finding: Finding, typed: Sequ
     for command in typed:
         bare = command
         assert not HARM.search(bare.replace("--rm", "").replace("wsl.exe --shutdown", "")), (finding.id, command)
-        assert "reboot" not in bare or bare == fixes.REBOOT, (finding.id, command)
+        assert "reboot" not in bare or bare == REBOOT, (finding.id, command)
         assert not re.search("purge.*'[^']*[*]", command), (finding.id, command)
         assert "--gpureset" not in bare or "--gpu " in bare, (finding.id, command)
         assert "export LD_LIBRARY_PATH=" not in bare or "$LD_LIBRARY_PATH" in bare, (finding.id, command)
-    assert fixes.REBOOT not in typed[:-1], finding.id
+    assert REBOOT not in typed[:-1], finding.id
 
 
 def every_command_is_one_and_no_comment(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
@@ -155,9 +155,13 @@ def known_pin(name: str, facts: Facts, environment: str | None) -> bool:
     if plain.startswith("nvidia-"):
         torch_ = generated.release_of(MATRIX, "torch", here.release) if here.release else None
         return torch_ is not None and torch_.pin(plain, python=here.python) is not None
-    rows = {"torch": torch.releases, "jax": frameworks.jax_releases, "tensorflow": frameworks.tensorflow_releases}
-    rows["onnxruntime-gpu"] = frameworks.onnxruntime_releases
-    return plain in rows and any(here.python in one.pythons for one in rows[plain](MATRIX))
+    known = {
+        "torch": [one.pythons for one in torch.releases(MATRIX)],
+        "jax": [one.pythons for one in frameworks.jax_releases(MATRIX)],
+        "tensorflow": [one.pythons for one in frameworks.tensorflow_releases(MATRIX)],
+        "onnxruntime-gpu": [one.pythons for one in frameworks.onnxruntime_releases(MATRIX)],
+    }
+    return any(here.python in pythons for pythons in known.get(plain, ()))
 
 
 def what_the_matrix_can_pin_is_pinned(facts: Facts, finding: Finding, typed: Sequence[str]) -> None:

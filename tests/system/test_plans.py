@@ -18,6 +18,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -151,7 +152,9 @@ def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
         return [f"not resolved beside the others: {(after if ok else before)[:300]}"], []
     was, now, own = (releases(one) for one in (before, after, answer))
     moves = [name for name in was if was[name] != now.get(name, was[name]) and name not in own]
-    kept = {name: resolved((*plan.wanted, *BESIDE, f"{name}=={was[name]}"), plan.python)[0] for name in moves}
+    named = {re.split(r"[\[=<>!~]", one)[0] for one in plan.wanted}
+    taken = tuple(f"{name}=={now[name]}" for name in sorted(named & {*now}))
+    kept = {name: resolved((*taken, *BESIDE, f"{name}=={was[name]}"), plan.python)[0] for name in moves}
     said = {name: f"{name} {was[name]} to {now[name]}" for name in moves}
     return [said[name] for name in moves if kept[name]], [said[name] for name in moves if not kept[name]]
 
@@ -234,3 +237,45 @@ def test_the_grid_is_that_of_its_seed_and_names_what_it_asks() -> None:
 
 def _fields(plan: Plan) -> dict[str, str]:
     return {name: getattr(plan, name) for name in ("subject", "driver", "gpu", "python", "command")}
+
+
+# Of the packages that our commands name, those of Debian's main archive; the others are Ubuntu's and the vendors'.
+OF_DEBIAN = ("gcc-12 g++-12", "linux-headers-amd64", "libze1", "dkms")
+# Releases of the matrix whose wheels bring no CUDA of 3 GB with them: one environment each, really installed.
+SMALL = (
+    *("onnxruntime-gpu==1.18.*", "onnxruntime-gpu==1.20.*", "onnxruntime-gpu==1.22.*", "onnxruntime-gpu==1.23.*"),
+    *("jax==0.4.35", "jax==0.5.0", "jax==0.6.2", "jax==0.7.2"),
+    *("bitsandbytes==0.49.2", "torchvision==0.24.0", "torchaudio==2.9.0", "torchaudio==2.8.0"),
+)
+ALONE = ("bitsandbytes", "torchvision", "torchaudio")  # by --no-deps: their torch would bring all of CUDA
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("packages", OF_DEBIAN)
+def test_what_debian_has_of_our_packages_can_be_installed_there(packages: str) -> None:
+    asked = ["apt-get", "-s", "install", *packages.split()]
+    debian = Path("/etc/os-release").is_file() and "ID=debian" in Path("/etc/os-release").read_text("utf-8")
+    if not debian or not shutil.which("apt-get"):
+        leave_out("this is no Debian")
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    if "Unable to locate" in done.stderr and not any(Path("/var/lib/apt/lists").glob("*Packages*")):
+        leave_out("apt-get has no lists here")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("wanted", SMALL)
+def test_a_plan_without_cuda_in_it_is_really_installed_and_imported(wanted: str, tmp_path: Path) -> None:
+    name, python, uv = wanted.partition("==")[0], tmp_path / "env" / "bin" / "python", [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "-q", "--python", sys.executable, str(tmp_path / "env")], check=True)
+    options = ["--no-deps"] if name in ALONE else []
+    install = [*uv, "pip", "install", "-q", "--only-binary", ":all:", "--python", str(python), wanted, *options]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode and OFFLINE.search(done.stderr):
+        leave_out("no package index answers here")
+    assert done.returncode == 0, done.stderr
+    shown = f"import importlib.metadata as it; print(it.version('{name}'))"
+    shown += "" if name in ALONE else f"; import {name.removesuffix('-gpu')}"
+    said = subprocess.run([str(python), "-c", shown], capture_output=True, text=True, check=True).stdout.strip()
+    assert said.startswith(wanted.partition("==")[2].rstrip("*"))
