@@ -44,7 +44,6 @@ from gpustack.redaction import (  # noqa: E402
     redact,
     tokens,
 )
-from gpustack.snapshots import saved  # noqa: E402
 from tests.bench import lines  # noqa: E402
 from tests.faults.tree import FILES as KERNEL  # noqa: E402
 from tests.told import ToldHost, load  # noqa: E402
@@ -114,7 +113,7 @@ def eat_snapshot(dice: random.Random) -> object:
     """Read a snapshot, and where it is one, judge and write it."""
     said = swapped(dice, dice.choice(SNAPSHOTS), dice.choice((0.0002, 0.001, 0.01)))
     facts = snapshots.take(said, "x") if isinstance(said, dict) else snapshots.read(json.dumps(said))
-    again = saved.render(*redact((facts, saved.unknown(said, facts))))
+    again = snapshots.render(*redact((facts, snapshots.unknown(said, facts))))
     if dice.random() > 0.8:  # noqa: PLR2004
         return plain.render(compare(judge(facts, MATRIX), judge(snapshots.read(again), MATRIX)))
     return again
@@ -153,7 +152,7 @@ def eat_figures(dice: random.Random) -> object:
     path.write_text(json.dumps(swapped(dice, FIGURES, dice.choice((0.0001, 0.001, 0.01)))))
     with suppress(GpustackError):
         comparing.load(path)
-    return plain.render(saved.read(path))
+    return plain.render(comparing.read(path))
 
 
 def eat_line(dice: random.Random) -> object:

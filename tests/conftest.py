@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Machines that run tests beside other work draw slowly; slowness of the drawing is no property of ours. The same is
 # drawn each time, so that a change is judged by what it changed; nox -s wide draws anew, and much more.
 SLOW = [HealthCheck.too_slow]
-settings.register_profile("same", deadline=None, max_examples=30, derandomize=True, suppress_health_check=SLOW)
+settings.register_profile("same", deadline=None, max_examples=20, derandomize=True, suppress_health_check=SLOW)
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
 
@@ -68,7 +68,7 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Count the first cases of a test."""
-    with nullcontext() if counting.counted(item) else counting.uncounted():
+    with counting.counted(item):
         return (yield)
 
 

@@ -55,6 +55,7 @@ def test_the_commands_of_a_document_do_their_work(document: str, tmp_path: Path)
     for name in ("opt", "etc/slurm", "etc/systemd/system", "var/lib"):
         (root / name).mkdir(parents=True)
     kept = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_", "HTTP"))}
+    kept["PIP_NO_COMPILE"] = "1"  # what is imported is compiled then
     environ = {**kept, "PATH": f"{folder}:{checkout}/.venv/bin:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
     asked = [block for block in blocks(document) if block not in ELSEWHERE]
     assert asked

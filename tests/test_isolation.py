@@ -19,7 +19,7 @@ import pytest
 
 from gpustack.collect import isolation, targets
 from gpustack.errors import UsageError
-from tests.wide import one_of, wide
+from tests.wide import WIDE, one_of, wide
 
 REPO = Path(__file__).resolve().parent.parent
 SNAPSHOT = str(REPO / "examples" / "driver-too-old.json")
@@ -72,13 +72,18 @@ COMMANDS = {
 }
 
 
+DEEPEST = "doctor --deep"
 LOOKING = ("doctor", "doctor --all-envs", "stack", "snapshot", "check")  # as doctor --deep does, and no more
+TRAPS = ("folder", "PYTHONPATH")
 
 
 def commands(why: str) -> list[str]:
-    """Return the commands that are tried: of those that look as the deepest does one, or all with GPUSTACK_WIDE=1."""
-    chosen = one_of(LOOKING, why)
-    return [one for one in COMMANDS if one not in LOOKING or one in chosen]
+    """Return the commands that are tried in this trap: in CI every second, the deepest and one that looks as it does.
+
+    The others are tried in the other trap; GPUSTACK_WIDE=1 tries all of them in both.
+    """
+    others = [one for one in COMMANDS if one not in {DEEPEST, *LOOKING}]
+    return [DEEPEST, *one_of(LOOKING, why), *(others if WIDE else others[TRAPS.index(why) :: len(TRAPS)])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

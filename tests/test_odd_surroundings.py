@@ -33,7 +33,13 @@ COMMANDS = {
     "explain Xid 79": (0,),
     "selftest": (0,),
 }
-LOOKING = ("doctor --all-envs --timeout 20", "stack", "snapshot", "check")  # as the doctor does
+# Those that do much the same: look as the doctor does, read a machine and write it, answer out of the tables, measure.
+ALIKE = (
+    ("doctor --all-envs --timeout 20", "stack", "snapshot", "check"),
+    (f"doctor --from {SNAPSHOT}", f"doctor --from {SNAPSHOT} --format sarif"),
+    ("matrix show pytorch", "explain Xid 79"),
+    ("bench --quick", "trace --cpu", "selftest"),
+)
 NOWHERE = {  # commands that want a file of a folder that is not there
     "doctor --from machine.json": 2,
     "doctor --python ./python3": 2,
@@ -46,9 +52,9 @@ NOWHERE = {  # commands that want a file of a folder that is not there
 
 
 def commands(why: str, *more: str) -> list[str]:
-    """Return the commands that are tried: of those that look as the doctor does one, or all with GPUSTACK_WIDE=1."""
-    chosen = {*more, *one_of(LOOKING, why)}
-    return [one for one in COMMANDS if one not in LOOKING or one in chosen]
+    """Return the commands that are tried: the doctor and one of each kind, or all with GPUSTACK_WIDE=1."""
+    chosen = {"doctor", *more, *(one for kind in ALIKE for one in one_of(kind, why))}
+    return [one for one in COMMANDS if one in chosen]
 
 
 def run(command: str, *, before: str = "", **environ: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+Built = tuple[Path, Path, Path]  # a checkout, its wheel and its source distribution
 REPO = Path(__file__).resolve().parent.parent
 FOLDERS = ("gpustack", "probes", "microbench", "compat-matrix", "examples")
 OTHERS = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
@@ -74,16 +75,29 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def copied(folder: Path) -> Path:
     """Return a copy of what is packed, as it lies in a checkout."""
-    copy = tmp_path / "checkout"
+    copy = folder / "checkout"
     copy.mkdir()
     for name in OTHERS:
         shutil.copy(REPO / name, copy)
     for name in FOLDERS:
         shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     return copy
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return such a copy for a test that adds to it."""
+    return copied(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Return such a copy that nothing was added to, with its wheel and its source distribution."""
+    folder = tmp_path_factory.mktemp("clean")
+    checkout = copied(folder)
+    return checkout, *build(checkout, folder / "out")
 
 
 def plant(checkout: Path, names: Iterable[str]) -> None:
@@ -141,17 +155,17 @@ def test_of_what_could_be_ours_only_what_git_tracks_is_packed(checkout: Path, tm
     assert in_sdist == {*meant, *OTHERS, "PKG-INFO"}
 
 
-def test_what_git_tracks_of_these_folders_is_packed(checkout: Path, tmp_path: Path) -> None:
+def test_what_git_tracks_of_these_folders_is_packed(clean: Built) -> None:
     if not (REPO / ".git").exists():
         pytest.skip("this is no checkout")
     tracked = set(git(REPO, "-c", "safe.directory=*", "ls-files", "-z", "--", *FOLDERS).split("\0")) - {""}
-    in_wheel, in_sdist = packed(*build(checkout, tmp_path / "out"))
+    in_wheel, in_sdist = packed(*clean[1:])
     assert tracked <= in_wheel
     assert tracked <= in_sdist
 
 
-def test_without_git_a_source_distribution_builds_the_same_wheel(checkout: Path, tmp_path: Path) -> None:
-    wheel, sdist = build(checkout, tmp_path / "first")
+def test_without_git_a_source_distribution_builds_the_same_wheel(clean: Built, tmp_path: Path) -> None:
+    _, wheel, sdist = clean
     with tarfile.open(sdist) as held:
         held.extractall(tmp_path / "unpacked", filter="data")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
@@ -160,13 +174,14 @@ def test_without_git_a_source_distribution_builds_the_same_wheel(checkout: Path,
     assert packed(wheel, sdist) == packed(again, sdist_again)
 
 
-def test_two_builds_of_one_tree_are_the_same_bytes(checkout: Path, tmp_path: Path) -> None:
-    first, second = build(checkout, tmp_path / "first"), build(checkout, tmp_path / "second")
+def test_two_builds_of_one_tree_are_the_same_bytes(clean: Built, tmp_path: Path) -> None:
+    checkout, *first = clean
+    second = build(checkout, tmp_path / "second")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_the_wheel_says_what_it_is_made_of(checkout: Path, tmp_path: Path) -> None:
-    wheel, _ = build(checkout, tmp_path / "out")
+def test_the_wheel_says_what_it_is_made_of(clean: Built) -> None:
+    wheel = clean[1]
     held = zipfile.ZipFile(wheel)
     (name,) = [name for name in held.namelist() if "/sboms/" in name]
     text = held.read(name).decode()

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 COVERAGE = "COVERAGE_PROCESS_CONFIG"
 SERVER = """
 import gc, json, os, pkgutil, socket, sys
+from contextlib import suppress
 from importlib import import_module
 sys.argv = ["gpustack"]
 import gpustack.__main__
-rooms = "ask cli collect compare diagnose explain imports matrix model policy report"
+rooms = "ask cli collect compare diagnose explain imports matrix model policy report trace"
 for room in rooms.split():
     package = import_module("gpustack." + room)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        import_module(module.name)
+        with suppress(ImportError):  # what an extra brings
+            import_module(module.name)
 gc.freeze()
 door = socket.socket(fileno=int(sys.stdin.readline()))
 while True:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import apply, is_given, newest, put, where
 from gpustack.ask.installed import install
-from gpustack.ask.plan import Search, alternatives, as_it_is
+from gpustack.ask.plan import alternatives, as_it_is
+from gpustack.ask.search import Search
 from gpustack.ask.subjects import parse, resolve
+from gpustack.ask.weighing import not_taken, weighed
 from gpustack.ask.why import judge
 from gpustack.ask.words import understood
 from gpustack.diagnose.machine.completing import complete
@@ -84,7 +86,8 @@ def _answer(search: Search, given: Given, found: tuple[Alternative, ...]) -> Mat
         given=(*given.words, *others, *here),
         verdict=search.at.verdict,
         reasons=search.at.reasons,
-        alternatives=found,
+        alternatives=weighed(found),
+        not_taken=tuple(not_taken(search, found)),
     )
 
 

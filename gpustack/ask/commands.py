@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import where
 from gpustack.diagnose import driver_packages, fixes, installing
+from gpustack.diagnose.change_sets import place, with_torch
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
@@ -16,6 +17,7 @@ from gpustack.model.command import (
     NAME,
     NOTHING,
     PYTHON,
+    REBOOT,
     VERSION,
     Command,
     Word,
@@ -72,6 +74,9 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
     if subject.component not in DISTRIBUTIONS:
         return ()
     name = DISTRIBUTIONS[subject.component]
+    beside = _beside(subject, spec, facts, matrix)
+    if beside:
+        return beside
     if subject.component == "onnxruntime":
         name = subject.name if subject.name in {"onnxruntime", "onnxruntime-gpu"} else name
     if subject.component in {"cudnn", "nccl"} and subject.tag:
@@ -94,6 +99,16 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
     )
 
 
+def _beside(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
+    """Return the commands for a PyTorch and all that is bound to it in its Python; none where it is alone there."""
+    if subject.component != "pytorch" or not BUILD_TAG.holds(subject.tag) or not spec.startswith("=="):
+        return ()
+    environment = where(facts)
+    bound = [name for name in place(facts, environment).held if name != "torch"]
+    change = with_torch(facts, matrix, environment, subject.version or "", subject.tag or "") if bound else None
+    return installing.commands(change, facts, environment) if change else ()
+
+
 PIP = {
     "python -m pip": "{python} -m pip install {wanted} {index}",
     "uv pip": "uv pip install {wanted} {index}",
@@ -105,11 +120,15 @@ def _by_uv(facts: Facts) -> bool:
 
 
 def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
-    """Return the commands that install a driver as new as this release: the oldest branch that is still supported."""
+    """Return the commands that install a driver as new as this release: the oldest branch that is still supported.
+
+    The new module is loaded by a restart.
+    """
     least = numbers(release)[0]
     branch = driver_packages.supported(least, fixes.last_branch(facts, matrix), matrix)
     old = step("branch {branch} is the oldest of these that NVIDIA still supports", branch=BRANCH(branch))
-    return (*fixes.driver(facts, matrix, branch=branch), *((old,) if branch != least else ()))
+    commands = (*fixes.driver(facts, matrix, branch=branch), *((old,) if branch != least else ()))
+    return (*commands, REBOOT) if any(one.startswith("sudo ") for one in commands) else commands
 
 
 def compat(package: str) -> tuple[Command, ...]:

@@ -2,74 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.ask import commands
-from gpustack.ask.given import made, put
+from gpustack.ask.given import made, put, where
 from gpustack.ask.releases import Candidate, candidates
-from gpustack.ask.why import PSEUDO, judge
-from gpustack.diagnose.machine.frameworks import platform
+from gpustack.ask.search import Search, builds_of, may_forward, rank, wanted_cuda
+from gpustack.ask.why import judge
+from gpustack.diagnose.change_sets import change_set, place
 from gpustack.diagnose.machine.inventory import capabilities, driver_release, on_windows
-from gpustack.diagnose.machine.values import copies, text, told
+from gpustack.diagnose.machine.values import text, told
 from gpustack.diagnose.requirements.versions import draw
-from gpustack.matrix.subjects import amd_intel, drivers, frameworks, gpus, toolkits, torch
+from gpustack.matrix.subjects import amd_intel, drivers, toolkits, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.command import DOTTED, sh
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
 from gpustack.model.report import Kept
-from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpustack.ask.subjects import Subject
     from gpustack.ask.why import Judged
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.versions import DriverRelease
-
-RANK = {Compatibility.COMPATIBLE: 2, Compatibility.LIMITED: 1}
-UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under a name of theirs
-FORWARD = frozenset({"datacenter", "embedded"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer."""
-
-    subject: Subject
-    at: Judged
-    others: tuple[Subject, ...]
-    facts: Facts
-    matrix: Matrix
-    versions: int = 1
-
-    def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
-        """Return how a changed question is answered, where that is better than the question as it stands.
-
-        What was wrong must be judged again: that no row speaks of it any more makes nothing better.
-        """
-        found = judge(subject, facts or self.facts, self.matrix)
-        broken = (one for one in self.at.contracts if one.status is not Kept.OK)
-        wrong = {end for one in broken for end in (one.from_, one.to)} - PSEUDO
-        judged = {end for one in found.contracts for end in (one.from_, one.to)}
-        if (subject.component, found.subject.tag) in UNSERVED:
-            return None
-        return found if _rank(found) > _rank(self.at) and wrong <= judged else None
 
 
 def alternatives(search: Search) -> tuple[Alternative, ...]:
     """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
-    finders = (_wheels, _overrides, _versions, _compats, _drivers, _gpus)
-    return tuple(one for find in finders for one in find(search)) or tuple(_with_driver(search))
+    finders = (_together, _wheels, _overrides, _versions, _compats, _drivers, _gpus)
+    found: dict[str, Alternative] = {}
+    for one in (one for find in finders for one in find(search)):
+        found.setdefault(one.subject, one)
+    return tuple(found.values()) or tuple(_with_driver(search))
 
 
 def as_it_is(search: Search) -> tuple[Alternative, ...]:
     """Return the subject itself as the smallest of all changes, where it works."""
-    if not _rank(search.at):
+    if not rank(search.at):
         return ()
     subject = search.at.subject
     spec = next((one.spec for one in _rows(search) if one.version == subject.version), f"=={subject.version}")
@@ -86,31 +59,27 @@ def _made(kind: Change, change: str, judged: Judged, spec: str, search: Search) 
     )
 
 
-def _rank(judged: Judged) -> int:
-    return RANK.get(judged.verdict, 0)
+def _together(search: Search) -> Iterator[Alternative]:
+    """Return what the doctor advises where something bound to torch is installed beside it: all of it in one set."""
+    subject, environment = search.at.subject, where(search.facts)
+    if subject.component != "pytorch" or not {*place(search.facts, environment).held} - {"torch"}:
+        return
+    change = change_set(search.at.facts, search.matrix, environment, besides=(subject.version or "", subject.tag or ""))
+    found = search.better(replace(subject, version=change.torch, tag=change.tag)) if change else None
+    if found:
+        same = found.subject.version == subject.version
+        words = f"another {'build of the same release' if same else f'release: {found.subject.version}, build'}"
+        kind = Change.WHEEL if same else Change.VERSION
+        yield _made(kind, f"{words} {found.subject.tag}", found, f"=={found.subject.version}", search)
 
 
 def _wheels(search: Search) -> Iterator[Alternative]:
     """Give other builds of the same release: those without limits first, the newest of them; with limits the oldest."""
-    newest_first = [one for build in _builds(search.at.subject, search) if (one := search.better(build))]
+    newest_first = [one for build in builds_of(search.at.subject, search) if (one := search.better(build))]
     native = [one for one in newest_first if one.verdict is Compatibility.COMPATIBLE]
     for one in (*native, *(one for one in reversed(newest_first) if one not in native)):
         change = f"another build of the same release: {one.subject.tag}"
         yield _made(Change.WHEEL, change, one, f"=={one.subject.version}", search)
-
-
-def _builds(subject: Subject, search: Search) -> tuple[Subject, ...]:
-    """Return the builds of a release for the maker of the GPU, the newest CUDA or ROCm first."""
-    if subject.component == "jax" and subject.version:
-        release = frameworks.jax_of(search.matrix, subject.version)
-        tags = [f"cuda{major}" for major in release.cuda] if release else []
-    elif subject.component == "pytorch" and subject.version:
-        maker = "rocm" if copies(search.facts, "amd-gpu") and not capabilities(search.facts) else "cuda"
-        builds = torch.builds_of(search.matrix, subject.version, platform(search.facts) or "")
-        tags = [one.tag for one in builds if one.accelerator == maker]
-    else:
-        tags = []
-    return tuple(replace(subject, tag=tag) for tag in reversed(dict.fromkeys(tags)) if tag != subject.tag)
 
 
 def _versions(search: Search) -> Iterator[Alternative]:
@@ -159,12 +128,12 @@ def _release(search: Search, one: Candidate) -> Judged | None:
     if subject.component == "pytorch":
         usual = torch.default_build(search.matrix, one.version)
         subject = replace(subject, tag=usual.tag if usual else None)
-        tries = (subject, *_builds(subject, search))
+        tries = (subject, *builds_of(subject, search))
     else:
         tries = (subject,)
     found = [judged for build in tries if (judged := search.better(build))]
-    best = max(map(_rank, found), default=0)
-    fitting = [judged for judged in found if _rank(judged) == best]
+    best = max(map(rank, found), default=0)
+    fitting = [judged for judged in found if rank(judged) == best]
     if not fitting:
         return None
     usual_or_native = fitting[0].subject == subject or fitting[0].verdict is Compatibility.COMPATIBLE
@@ -173,8 +142,8 @@ def _release(search: Search, one: Candidate) -> Judged | None:
 
 def _compats(search: Search) -> Iterator[Alternative]:
     """Return the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
-    cuda, release = _wanted_cuda(search), driver_release(search.facts)
-    if cuda is None or release is None or on_windows(search.facts) or not _may_forward(search):
+    cuda, release = wanted_cuda(search), driver_release(search.facts)
+    if cuda is None or release is None or on_windows(search.facts) or not may_forward(search):
         return
     for package in toolkits.compats_for(search.matrix, cuda, release.branch)[:1]:
         carried = made("libcuda", None, driver_cuda=package.cuda.major * 1000 + package.cuda.minor * 10)
@@ -187,23 +156,6 @@ def _compats(search: Search) -> Iterator[Alternative]:
                 verdict=found.verdict,
                 commands=commands.compat(package.name),
             )
-
-
-def _may_forward(search: Search) -> bool:
-    """Return whether a compat package may run here: the GPU is of a class that it is made for, or nobody named one."""
-    kind = gpus.class_of(search.matrix, text(told(search.facts, "gpu"), "name") or "")
-    if kind:
-        return kind in FORWARD
-    made_for = {one.capability for one in gpus.product_lines(search.matrix) if one.kind in FORWARD}
-    return all(gpu in made_for for gpu in capabilities(search.facts))
-
-
-def _wanted_cuda(search: Search) -> CudaVersion | None:
-    """Return the CUDA version that the subject needs of a driver, where that is what does not fit."""
-    for one in search.at.contracts:
-        if one.kind == "cuda" and one.to == "nvidia-driver" and one.status in {Kept.BROKEN, Kept.LIMITED}:
-            return CudaVersion.parse(one.needs.partition("CUDA ")[2])
-    return None
 
 
 def _drivers(search: Search) -> Iterator[Alternative]:
@@ -228,7 +180,7 @@ def _drivers(search: Search) -> Iterator[Alternative]:
 
 def _upgrades(search: Search) -> list[DriverRelease]:
     """Give the newer drivers to try: the floors of CUDA's families, that of the wanted minor, the last of branches."""
-    above, cuda = driver_release(search.facts), _wanted_cuda(search)
+    above, cuda = driver_release(search.facts), wanted_cuda(search)
     native = search.matrix.native(cuda) if cuda else None
     tries = {one.last for one in drivers.branches(search.matrix) if one.last}
     tries |= {one.linux for one in search.matrix.families.values()} | ({native.driver} if native else set())

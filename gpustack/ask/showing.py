@@ -25,6 +25,7 @@ PLAIN = frozenset({"schema", "subjects"})
 NEAR = 3
 # One screen of 80 columns: its lines, what each part takes of them beside its rows, and the most rows of one part.
 SCREEN, COLUMNS, HEAD_LINES, MOST = 20, 70, 4, 6
+WIDEST = 45  # of a value on that screen: a column of longer ones is left to --all
 # Parts of tables about several components that are named otherwise than the component that they are about.
 PARTS = {"flash_attention": "flash-attention", "megatron_core": "megatron-lm", "containers": "triton-inference-server"}
 
@@ -67,15 +68,29 @@ def brief(tables: MatrixTables) -> MatrixTables:
 
 def _newest(part: MatrixPart, room: int) -> tuple[MatrixPart, int]:
     """Return a part with its newest rows that fit into so many lines, and how many lines they take."""
+    part = _narrow(part)
     taken = lines = 0
+    newest = (part.columns, *part.rows[-MOST:])
+    as_columns = sum(max(map(len, column)) + 2 for column in zip(*newest, strict=True)) < COLUMNS
     for row in reversed(part.rows):
-        more = 1 + len("  ".join(map(str, (*part.columns, *row)))) // COLUMNS
+        more = 1 if as_columns else 1 + len("  ".join((*part.columns, *row))) // COLUMNS
         if taken == MOST or lines + more > room:
             break
         taken, lines = taken + 1, lines + more
     last = slice(None, -taken - 1, -1)
     short = replace(part, about="", rows=part.rows[last], sources=part.sources[last], checked=part.checked[last])
     return replace(short, left=len(part.rows) - taken), lines
+
+
+def _narrow(part: MatrixPart) -> MatrixPart:
+    """Return a part without the columns whose newest values are too long for a screen, or empty, unless all are."""
+    newest = part.rows[-MOST:]
+    widths = [max(map(len, column)) for column in zip(*newest, strict=True)]
+    short = [at for at, width in enumerate(widths) if 0 < width <= WIDEST]
+    if len(short) <= 1:
+        return part
+    rows = tuple(tuple(row[at] for at in short) for row in part.rows)
+    return replace(part, columns=tuple(part.columns[at] for at in short), rows=rows)
 
 
 def names(matrix: Matrix) -> tuple[str, ...]:

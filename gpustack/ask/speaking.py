@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import GPUS, is_given
 from gpustack.ask.installed import CPU_BUILDS
+from gpustack.ask.words import nearest
 from gpustack.diagnose.machine.inventory import capabilities, gpus, on_windows
 from gpustack.diagnose.machine.values import copies, text
 from gpustack.matrix.subjects import frameworks
@@ -129,11 +130,17 @@ def _unsaid(subject: Subject, component: str, facts: Facts) -> Reason:
     if on_cpu(subject) and component in UNTOUCHED:
         said = f"{subject.words} computes on the CPU and has no use of {named(component, facts)}."
         return Reason(text=said, verdict=Compatibility.COMPATIBLE)
-    return _unknown(subject, named(component, facts))
+    return _unknown(subject, named(component, facts), meant(component))
 
 
-def _unknown(subject: Subject, what: str) -> Reason:
-    said = f"No row of the matrix says whether {subject.words} goes with {what}."
+def meant(name: str) -> str:
+    """Return the question whether the nearest name was meant, for one that is none."""
+    near = nearest(name)
+    return f" Did you mean {near}?" if near else ""
+
+
+def _unknown(subject: Subject, what: str, more: str = "") -> Reason:
+    said = f"No row of the matrix says whether {subject.words} goes with {what}.{more}"
     return Reason(text=said, verdict=Compatibility.UNKNOWN)
 
 

@@ -9,8 +9,7 @@ from gpustack.ask.given import GPUS, is_given, put, where
 from gpustack.ask.installed import BROUGHT, brought, install, offered
 from gpustack.ask.pairs import FRAMEWORKS, ON_TORCH, gaps, undecided
 from gpustack.ask.releases import known
-from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, named, on_cpu, spoken, unspoken
-from gpustack.ask.words import nearest
+from gpustack.ask.speaking import NAMES, WITHOUT_GPU, ends, meant, named, on_cpu, spoken, unspoken
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import nvidia_here
@@ -18,7 +17,7 @@ from gpustack.diagnose.machine.values import copies, version
 from gpustack.diagnose.requirements.python import COMPILED
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import frameworks, generated
-from gpustack.matrix.subjects.ranges import numbers
+from gpustack.matrix.subjects.ranges import numbers, version_of
 from gpustack.model.matrix_answer import Compatibility, Reason
 from gpustack.model.report import Kept
 
@@ -163,9 +162,11 @@ def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
     """Return why nothing can be said of a subject; None where the matrix knows it."""
     if not subject.version:
         span = f" in {subject.span}" if subject.span else ""
-        text = f"The matrix knows no release of {subject.name}{span}.{_meant(subject)}"
+        text = f"The matrix knows no release of {subject.name}{span}.{meant(subject.name)}"
     elif not known(matrix, subject.component, subject.version):
-        text = f"The matrix has no row for {subject.name} {subject.version}.{_meant(subject)}"
+        text = (
+            f"The matrix has no row for {subject.name} {subject.version}.{_read(subject, matrix)}{meant(subject.name)}"
+        )
     elif not offered(subject, platform(facts) or "", matrix):
         text = f"The matrix knows no build {subject.tag} of {subject.name} {subject.version} for this system."
     else:
@@ -173,9 +174,15 @@ def _unknown(subject: Subject, facts: Facts, matrix: Matrix) -> Reason | None:
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 
-def _meant(subject: Subject) -> str:
-    near = nearest(subject.name)
-    return f" Did you mean {near}?" if near else ""
+def _read(subject: Subject, matrix: Matrix) -> str:
+    """Return how far the releases of a distribution were read, where that is why one has no row."""
+    if not generated.missing(matrix, subject.component, subject.version or ""):
+        return ""
+    last = generated.releases(matrix, _distribution(subject))[-1]
+    asked, newest = version_of(subject.version or ""), version_of(last.version)
+    if asked and newest and asked > newest:
+        return f" The newest that was read, on {last.checked}, is {last.version}."
+    return " The package index has no such release."
 
 
 def _reason(contract: Contract, subject: Subject, facts: Facts) -> Reason:

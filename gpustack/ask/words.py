@@ -47,7 +47,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     words = [word for one in parts for word in ([one] if _whole(one, matrix) else one.split())]
     plain = [word.strip("?!,;\"'") for word in words]
     found = tuple(_subjects([word for word in plain if word.lower() not in FILLING | MINE], matrix))
-    if not any(canonicalize_name(re.split("[=<>!~ ]", one)[0]) in _names() or is_gpu(one, matrix) for one in found):
+    if not any(_like(re.split("[=<>!~ ]", one)[0]) or is_gpu(one, matrix) for one in found):
         return Asked(subjects=tuple(parts))  # none of it is known: it is refused as it was typed
     return Asked(subjects=found, here=any(word.lower() in MINE for word in plain))
 
@@ -57,6 +57,11 @@ def nearest(name: str) -> str | None:
     known = _names()
     plain = canonicalize_name(name) if name else ""
     return None if plain in known else next(iter(get_close_matches(plain, sorted(known), 1, 0.7)), None)
+
+
+def _like(word: str) -> bool:
+    """Return whether a word is a name, or near enough to one to be a misspelt one."""
+    return canonicalize_name(word) in _names() or nearest(word) is not None
 
 
 def _names() -> frozenset[str]:
@@ -85,6 +90,9 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
         elif card:
             yield " ".join(words[at : at + card])
             at += card
+        elif version and _like(word):
+            yield f"{word}=={version[1]}"
+            at += 2
         else:
             if canonicalize_name(word) not in OF_A_MACHINE or not at:
                 yield word

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from gpustack.collect import isolation
 from gpustack.collect.subprocesses import Door, death, ended, last_line, state
+from gpustack.errors import NothingSeenError
 
 if TYPE_CHECKING:
     import subprocess
@@ -163,19 +164,28 @@ def start(
     deadline: float,
     *,
     main: str = "gpustack.bench.child",
+    what: str = "the benchmarks",
 ) -> Ear:
-    """Start a child, whose work is the ``main`` of a module; raises OSError where it cannot be started."""
+    """Start a child, whose work is the ``main`` of a module; raises NothingSeenError where it cannot be started."""
     own = {"main": main, "bound": os.getpid(), "path": isolation.path()}
+    try:
+        child, orders = _started([sys.executable, "-I", "-c", PROGRAM, json.dumps({**asked, **own})], environ, door)
+    except OSError as error:
+        raise NothingSeenError(f"{what} could not be started: {error.strerror or error}") from error
+    return Ear(door, child, patience, deadline, orders)
+
+
+def _started(argv: list[str], environ: Mapping[str, str], door: Door) -> tuple[subprocess.Popen[bytes], int]:
+    """Return the child, and where orders for it are written to."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
-        child = door.start([sys.executable, "-I", "-c", PROGRAM, json.dumps({**asked, **own})], environ, reader)
+        return door.start(argv, environ, reader), writer
     except BaseException:
         os.close(writer)
         raise
     finally:
         os.close(reader)
-    return Ear(door, child, patience, deadline, writer)
 
 
 def abreast(ears: Mapping[int, Ear]) -> list[tuple[int, Line]]:

@@ -151,12 +151,8 @@ class Session:
         """Start a child for what is left on a GPU."""
         given = {"names": None} if unnamed else self._list(worker)
         worker.seen, worker.began, worker.answered = None, False, False
-        try:
-            worker.ear = start(
-                {**self.asked, "gpu": worker.gpu, **given}, self.environ, self.door, self.patience, self.deadline
-            )
-        except OSError as error:
-            raise NothingSeenError(f"the benchmarks could not be started: {error.strerror or error}") from error
+        asked = {**self.asked, "gpu": worker.gpu, **given}
+        worker.ear = start(asked, self.environ, self.door, self.patience, self.deadline)
 
     def _hear(self) -> None:
         ears = {gpu: worker.ear for gpu, worker in self._workers.items() if worker.ear}

@@ -16,7 +16,6 @@ from gpustack.bench.progress import Ticker
 from gpustack.bench.siblings import found
 from gpustack.bench.suite import listed
 from gpustack.collect.subprocesses import Door
-from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
 from gpustack.model.bench import BenchReport, Mark, Stress
 from gpustack.model.report import Tool
@@ -171,7 +170,8 @@ def stress(
     until = begun + seconds + ALLOWANCE
 
     def begin(gpu: int, names: tuple[str, ...] | None = ()) -> Ear:
-        return _begun({**asked, "gpu": gpu, "names": names}, environ, door, until)
+        wanted = {**asked, "gpu": gpu, "names": names}
+        return start(wanted, setting.variables(environ), door, PATIENCE, until, what="the load")
 
     ward = Ward(ticker=ticker or Ticker(None, seconds), begin=begin)
     interrupted = ward.run({gpu: begin(gpu) for gpu in dict.fromkeys(gpus)} if gpus else {0: begin(0, None)})
@@ -227,13 +227,6 @@ class Ward:
             self.ticker.told(patient.gpu, line.what)
         elif line.kind in {"nothing", "skipped", "failed", "died"}:
             patient.trouble = patient.trouble or line
-
-
-def _begun(asked: Mapping[str, object], environ: Mapping[str, str], door: Door, until: float) -> Ear:
-    try:
-        return start(asked, setting.variables(environ), door, PATIENCE, until)
-    except OSError as error:
-        raise NothingSeenError(f"the load could not be started: {error.strerror or error}") from error
 
 
 def _result(patient: Patient, seconds: float, matrix: Matrix) -> Result:

@@ -49,9 +49,7 @@ class Telemetry:
         self._driver = str(_told(pynvml.nvmlSystemGetDriverVersion))
         self._asked = time.time()
         self._readings: list[Reading] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read_on, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._read_on, daemon=True).start()
 
     def window(self, begun: float, ended: float) -> list[Reading]:
         """Return the readings between two times of the monotonic clock; where none fell between them, one of now."""
@@ -104,15 +102,10 @@ class Telemetry:
             "nvlinks": _nvlinks(handle),
         }
 
-    def stop(self) -> None:
-        """End the readings, without waiting for one that hangs."""
-        self._stop.set()
-        self._thread.join(1.0)
-
     def _read_on(self) -> None:
-        while not self._stop.is_set():
+        while True:
             self._readings.append(self._reading())
-            self._stop.wait(PERIOD)
+            time.sleep(PERIOD)
 
     def _reading(self) -> Reading:
         handle = self._handle

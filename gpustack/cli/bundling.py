@@ -51,9 +51,9 @@ def report(
     timeout: Timeout = None,
 ) -> None:
     """Pack a redacted snapshot, the report, and the lines of the log that matter into one file for support."""
+    from gpustack.bench.comparing import read as saved
     from gpustack.diagnose.engine import judge
     from gpustack.matrix import Matrix
-    from gpustack.snapshots.saved import read as saved
 
     if str(output) == "-":
         raise UsageError("a bundle is a zip file: name one, such as -o bundle.zip")

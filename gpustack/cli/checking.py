@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from gpustack.cli import options
 from gpustack.cli.examining import DOCTOR_SECONDS, read, taken, without_secrets
-from gpustack.cli.options import (
-    Deep,
-    Detail,
-    Fail,
-    Origins,
-    Outputs,
-    Pythons,
-    Quiet,
-    RedactedBy,
-    Shapes,
-    Timeout,
-    writable,
-)
 from gpustack.cli.results import INTERRUPTED, OTHERS_UNKNOWN, How, deliver, places
 from gpustack.collect import isolation
 from gpustack.errors import InputError, NothingSeenError, UsageError
@@ -102,23 +90,23 @@ def check(
             show_default="what the policy says, else one or more",
         ),
     ] = None,
-    origins: Origins = None,
-    deep: Deep = False,
-    pythons: Pythons = None,
+    origins: options.Origins = None,
+    deep: options.Deep = False,
+    pythons: options.Pythons = None,
     purpose: Annotated[
         Literal["train", "infer", "build", "any"] | None,
         typer.Option("--for", help="What the machine is for.", show_default="what the policy says, else any"),
     ] = None,
-    written: Shapes = None,
-    outputs: Outputs = None,
-    redacted: RedactedBy = None,
-    fail_on: Fail = "error",
+    written: options.Shapes = None,
+    outputs: options.Outputs = None,
+    redacted: options.RedactedBy = None,
+    fail_on: options.Fail = "error",
     exit_style: Annotated[
         Style, typer.Option("--exit-style", help="Whose exit codes: Nagios, the node problem detector, or ours.")
     ] = "gpustack",
-    timeout: Timeout = None,
-    verbose: Detail = 0,
-    quiet: Quiet = False,
+    timeout: options.Timeout = None,
+    verbose: options.Detail = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say whether this machine may be used, and if not, whose fault it is: doctor and quick bench against a policy."""
     asked = Asked(
@@ -204,7 +192,7 @@ def _measured(
     from gpustack.policy.checking import Unmeasured, asks_of_each_link, unmeasurable
 
     if asked.saved:
-        from gpustack.snapshots.saved import read as read_bench
+        from gpustack.bench.comparing import read as read_bench
 
         return read_bench(asked.saved), None
     if not asked.bench:
@@ -282,7 +270,7 @@ def _draft(path: Path, asked: Asked, *, force: bool) -> None:
         raise UsageError("--init writes a file of its own, such as gpustack.toml; its tables may be moved by hand")
     if path.exists() and not force:
         raise UsageError(f"{path} is there already: --force writes over it")
-    writable(path)
+    options.writable(path)
     matrix = Matrix()
     report = _judged(asked, matrix, asked.purpose or "any")
     bench, _ = _measured(asked, report, matrix)

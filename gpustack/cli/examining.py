@@ -11,25 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from gpustack.cli.options import (
-    Deep,
-    Detail,
-    Drawings,
-    Everywhere,
-    Fail,
-    Image,
-    Origins,
-    Output,
-    Outputs,
-    Pythons,
-    Quiet,
-    Redacted,
-    RedactedBy,
-    Shapes,
-    Timeout,
-    Variables,
-    Verbose,
-)
+from gpustack.cli import options
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
 from gpustack.errors import GpustackError, InputError, UsageError
@@ -66,12 +48,12 @@ def _list_checks(*, wanted: bool) -> None:
 def doctor(
     context: typer.Context,
     *,
-    origins: Origins = None,
-    deep: Deep = False,
-    pythons: Pythons = None,
-    everywhere: Everywhere = False,
-    image: Image = None,
-    variables: Variables = None,
+    origins: options.Origins = None,
+    deep: options.Deep = False,
+    pythons: options.Pythons = None,
+    everywhere: options.Everywhere = False,
+    image: options.Image = None,
+    variables: options.Variables = None,
     purpose: Annotated[
         Literal["train", "infer", "build", "any"], typer.Option("--for", help="What the machine is for.")
     ] = "any",
@@ -82,13 +64,13 @@ def doctor(
     _checks: Annotated[
         bool, typer.Option("--list-checks", callback=_list_checks, is_eager=True, help="List all checks and exit.")
     ] = False,
-    written: Shapes = None,
-    outputs: Outputs = None,
-    redacted: RedactedBy = None,
-    fail_on: Fail = "error",
-    timeout: Timeout = None,
-    verbose: Detail = 0,
-    quiet: Quiet = False,
+    written: options.Shapes = None,
+    outputs: options.Outputs = None,
+    redacted: options.RedactedBy = None,
+    fail_on: options.Fail = "error",
+    timeout: options.Timeout = None,
+    verbose: options.Detail = 0,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what is wrong with this machine's GPU stack and how to fix it, the root cause first."""
     wanted = places(context, written, outputs)
@@ -144,19 +126,19 @@ def doctor(
 
 def snapshot(
     *,
-    origins: Origins = None,
-    output: Output = None,
-    deep: Deep = False,
-    pythons: Pythons = None,
-    everywhere: Everywhere = False,
-    redacted: Redacted = True,
+    origins: options.Origins = None,
+    output: options.Output = None,
+    deep: options.Deep = False,
+    pythons: options.Pythons = None,
+    everywhere: options.Everywhere = False,
+    redacted: options.Redacted = True,
     pseudonyms: Annotated[
         Path | None,
         typer.Option(
             "--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."
         ),
     ] = None,
-    timeout: Timeout = None,
+    timeout: options.Timeout = None,
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
 
@@ -189,14 +171,14 @@ def _key(path: Path) -> bytes:
 
 def stack(
     *,
-    origins: Origins = None,
-    pythons: Pythons = None,
-    everywhere: Everywhere = False,
-    written: Drawings = "text",
-    output: Output = None,
-    redacted: RedactedBy = None,
-    timeout: Timeout = None,
-    verbose: Verbose = False,
+    origins: options.Origins = None,
+    pythons: options.Pythons = None,
+    everywhere: options.Everywhere = False,
+    written: options.Drawings = "text",
+    output: options.Output = None,
+    redacted: options.RedactedBy = None,
+    timeout: options.Timeout = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Draw the whole GPU stack, layer by layer, with what is here, which version, and what needs what."""
     from gpustack.diagnose.stack_map import chart
@@ -223,14 +205,14 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
     """Return a snapshot of what these files hold; what a newer gpustack wrote into one stays in it."""
+    from gpustack import snapshots
     from gpustack.imports import whole
     from gpustack.imports.deadline import to_read
     from gpustack.matrix import Matrix
-    from gpustack.snapshots import saved
 
     facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
-    more = saved.unknown(said, facts)
-    return saved.render(*without_secrets((facts, more), wanted=redacted, here=False, key=key))
+    more = snapshots.unknown(said, facts)
+    return snapshots.render(*without_secrets((facts, more), wanted=redacted, here=False, key=key))
 
 
 def taken(

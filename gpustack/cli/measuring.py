@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpustack.cli import options
 from gpustack.cli.examining import without_secrets
-from gpustack.cli.options import (
-    Fail,
-    Formats,
-    Output,
-    Outputs,
-    Pythons,
-    Redacted,
-    RedactedBy,
-    Shapes,
-    Timeout,
-    Verbose,
-    finite,
-    writable,
-)
 from gpustack.cli.results import INTERRUPTED, How, counts, deliver, places, shown, write
 from gpustack.cli.terminal import benchmarks
 from gpustack.errors import UsageError
@@ -121,7 +108,7 @@ def bench(
             max=3600,
             metavar="SECONDS",
             help="Go on with each product without rest.",
-            callback=finite,
+            callback=options.finite,
         ),
     ] = 0.0,
     data: Annotated[
@@ -141,7 +128,7 @@ def bench(
             "--save",
             metavar="FILE",
             help="Write the report as JSON too, to compare with later.",
-            callback=writable,
+            callback=options.writable,
         ),
     ] = None,
     compare: Annotated[
@@ -158,7 +145,7 @@ def bench(
             max=100,
             metavar="PERCENT",
             help="By how much figures may be worse.",
-            callback=finite,
+            callback=options.finite,
         ),
     ] = 3.0,
     plot: Annotated[
@@ -167,23 +154,23 @@ def bench(
             "--plot",
             metavar="FILE",
             help="Draw the figures under their limits: FILE.svg, .html or .png.",
-            callback=writable,
+            callback=options.writable,
         ),
     ] = None,
-    pythons: Pythons = None,
-    written: Shapes = None,
-    outputs: Outputs = None,
-    redacted: RedactedBy = None,
-    fail_on: Fail = "error",
-    timeout: Timeout = None,
-    verbose: Verbose = False,
+    pythons: options.Pythons = None,
+    written: options.Shapes = None,
+    outputs: options.Outputs = None,
+    redacted: options.RedactedBy = None,
+    fail_on: options.Fail = "error",
+    timeout: options.Timeout = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Measure all GPUs against the limits that follow from what they report, and say why a figure is low."""
     from gpustack.bench import measure, shown_on
 
     results, asked = places(context, written, outputs), wanted(save, compare, tolerance, plot)
     for place in results:
-        writable(place.output)
+        options.writable(place.output)
     measured = measure(
         names or (),
         quick=quick,
@@ -210,7 +197,9 @@ def stress(
     *,
     seconds: Annotated[
         float,
-        typer.Option("--seconds", min=1, max=604800, metavar="N", help="How long the load lasts.", callback=finite),
+        typer.Option(
+            "--seconds", min=1, max=604800, metavar="N", help="How long the load lasts.", callback=options.finite
+        ),
     ] = 60.0,
     gpus: Annotated[
         list[int] | None,
@@ -222,18 +211,18 @@ def stress(
             show_default="all on which nobody else computes",
         ),
     ] = None,
-    pythons: Pythons = None,
-    written: Formats = "text",
-    output: Output = None,
-    redacted: Redacted = False,
-    fail_on: Fail = "error",
-    verbose: Verbose = False,
+    pythons: options.Pythons = None,
+    written: options.Formats = "text",
+    output: options.Output = None,
+    redacted: options.Redacted = False,
+    fail_on: options.Fail = "error",
+    verbose: options.Verbose = False,
 ) -> None:
     """Load all GPUs over most of their free memory and compare every result bit by bit: a wrong bit is a failure."""
     from gpustack.bench import Ticker
     from gpustack.bench import stress as burn
 
-    writable(output)
+    options.writable(output)
     report = burn(
         seconds,
         gpus=gpus or None,

@@ -18,7 +18,7 @@ from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers
 from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -119,6 +119,20 @@ def change_set(
     return best if best and (best.moves or besides) else None
 
 
+def with_torch(facts: Facts, matrix: Matrix, environment: str | None, release: str, tag: str) -> ChangeSet | None:
+    """Return the set that goes with one build of torch, whatever runs here; None where something here fits no release.
+
+    It has torch alone where nothing that is bound to it is here.
+    """
+    here = place(facts, environment)
+    pins = _pins(here, release, matrix)
+    usual = torch.default_build(matrix, release, here.system)
+    if pins is None:
+        return None
+    moves = tuple(name for name, wanted in pins.items() if here.held.get(name) != wanted)
+    return ChangeSet(pins=pins, moves=moves, tag=tag, usual=usual is not None and usual.tag == tag, fit=Kept.UNKNOWN)
+
+
 def _sets(here: Place, facts: Facts, matrix: Matrix) -> Iterator[ChangeSet]:
     """Yield every release and build of torch that runs here, each with the releases that go with it."""
     server = any(name in here.held for name in SERVERS)
@@ -146,30 +160,32 @@ def _pins(here: Place, release: str, matrix: Matrix) -> Mapping[str, str] | None
     """Return the release of each package here that goes with a torch; None where one of them has none that is known."""
     pins = {TORCH: release}
     for name in (name for name in FAMILY if name in here.held):
-        fitting = _fitting(name, here, release, matrix)
-        if fitting is None:
+        found = release_for(name, here, release, matrix)
+        if found is None:
             return None
-        pins[name] = fitting
+        pins[name] = found
     return pins
 
 
-def fitting(name: str, facts: Facts, matrix: Matrix, environment: str | None, release: str) -> str | None:
-    """Return the release of a package that goes with this torch; None where the matrix knows none."""
-    here = place(facts, environment)
-    return _fitting(name, here, release, matrix) if name in FAMILY and name in here.held else None
+def fitting(known: Iterable[Bound], here: Place, release: str) -> list[Bound]:
+    """Return the releases of a package that go with a torch on the Python that is here."""
+    return [one for one in known if one.torch.holds(release) and (here.python is None or one.python.holds(here.python))]
 
 
-def _fitting(name: str, here: Place, release: str, matrix: Matrix) -> str | None:
-    """Return the release of a package for this torch: that which is here if it fits, else the nearest to it."""
-    found = here.held[name]
+def release_for(name: str, here: Place, release: str, matrix: Matrix) -> str | None:
+    """Return the release of a package for this torch: that which is here if it fits, else the nearest to it.
+
+    Of a package that is not here it is the newest; None where the matrix knows none that goes with this torch.
+    """
+    found = here.held.get(name, "")
     known = FAMILY[name](matrix)
     own = next((one for one in known if one.version == found), None)
     asked = own.torch if own else VersionRange.parse(here.asks[name]) if name in here.asks else None
-    if asked.holds(release) if asked else release == here.release:
+    if found and (asked.holds(release) if asked else release == here.release):
         return found
-    fits = [one for one in known if one.torch.holds(release) and (here.python is None or one.python.holds(here.python))]
+    fits = fitting(known, here, release)
     order = {one.version: number for number, one in enumerate(known)}
-    at = sum(numbers(one.version) < numbers(found) for one in known)
+    at = sum(numbers(one.version) < numbers(found) for one in known) if found else len(known)
     nearest = min(fits, key=lambda one: (abs(order[one.version] - at), -order[one.version]), default=None)
     return nearest.version if nearest else None
 

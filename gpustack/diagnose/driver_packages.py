@@ -9,7 +9,7 @@ from gpustack.diagnose.machine.values import text, told
 from gpustack.matrix.subjects import drivers
 from gpustack.matrix.subjects import gpus as products
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import ADDRESS, BRANCH, DOTTED, NAME, NOTHING, Command, sh, step
+from gpustack.model.command import ADDRESS, BRANCH, DOTTED, NAME, NOTHING, Command, Word, sh, step
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
@@ -87,7 +87,7 @@ def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     wanted, family = BRANCH(branch), manager(facts)
     kind = flavour(facts, matrix, branch)
     if on_windows(facts):
-        return (step("on Windows, install branch {wanted} of NVIDIA's driver from nvidia.com", wanted=wanted),)
+        return by_windows(facts, wanted)
     if ubuntu(facts):
         return (sh("sudo apt-get update"), *_apt(branch, kind, facts, matrix))
     if family is None and distribution(facts) is None:
@@ -96,6 +96,14 @@ def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
         where = ADDRESS(GUIDE)
         return (step("install branch {wanted} of NVIDIA's driver as it says in {page}", wanted=wanted, page=where),)
     return _from_nvidia(branch, kind or "open", facts)
+
+
+def by_windows(facts: Facts, branch: Word = NOTHING) -> tuple[Command, ...]:
+    """Return what has to be done on Windows, which has the driver: in WSL none is installed."""
+    which = sh("branch {branch} of NVIDIA's driver", branch=branch) if branch else sh("NVIDIA's newest driver")
+    install = step("on Windows, install {which} from https://www.nvidia.com/drivers, as an administrator", which=which)
+    restart = step("then type `wsl.exe --shutdown` in PowerShell on Windows, and open WSL again")
+    return (install, restart) if facts.host.wsl else (install,)
 
 
 def _apt(branch: int, kind: str | None, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:

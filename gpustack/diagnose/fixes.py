@@ -16,6 +16,7 @@ from gpustack.model.command import (
     NAME,
     PATH,
     PYTHON,
+    REBOOT,
     Command,
     Word,
     requirement,
@@ -78,7 +79,6 @@ USES_GPU = {
     "jax": '{python} -c "import jax; print(jax.devices())"',
     "onnxruntime": '{python} -c "import onnxruntime; print(onnxruntime.get_available_providers())"',
 }
-REBOOT = sh("sudo reboot")
 DOCTOR = sh("gpustack doctor")
 DOCTOR_DEEP = sh("gpustack doctor --deep")
 
@@ -123,7 +123,7 @@ def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int
     if number is not None:
         return driver_packages.commands(number, facts, matrix)
     if on_windows(facts):
-        return (step("on Windows, install the newest driver from nvidia.com"),)
+        return driver_packages.by_windows(facts)
     if ubuntu(facts):
         return sh("sudo apt-get update"), sh("sudo ubuntu-drivers install")
     name = driver_packages.distribution(facts) or ""

@@ -28,7 +28,6 @@ ON_INDEX = ("torch", "torchvision", "torchaudio", "xformers")  # what PyTorch's 
 # Packages that the index has as source, or as wheels of no torch in particular: without --no-build-isolation their
 # build does not find the torch that is here ("No module named 'torch'").
 FROM_SOURCE = frozenset({"flash-attn", "mamba-ssm", "causal-conv1d", "deepspeed", "natten", "gsplat"})
-BUILT = "--force-reinstall --no-deps --no-build-isolation"
 INDEX = sh("--index-url")
 # By a part of the path of its Python: who manages an environment.
 MANAGERS = (("/.pixi/envs/", "pixi"), ("/pypoetry/virtualenvs/", "poetry"))
@@ -55,6 +54,12 @@ def install(facts: Facts, environment: str | None, wanted: Sequence[Word], *more
     return sh("{python} -m pip install {wanted} {more}", python=python, wanted=wanted, more=more)
 
 
+def build(facts: Facts, environment: str | None, wanted: Word) -> Command:
+    """Return the command that builds a package from source against the torch that is here, though it is installed."""
+    there = install(facts, environment, (wanted,))
+    return sh("{install} --force-reinstall --no-deps --no-build-isolation", install=there)
+
+
 def commands(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[Command, ...]:
     """Return the commands that make a set of changes: all its wheels in one, then what is built against them."""
     wheels = {name: version for name, version in change.pins.items() if name not in FROM_SOURCE}
@@ -67,11 +72,7 @@ def commands(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[
     kind = sh("--extra-index-url") if other else INDEX
     page = (index(change.tag, kind),) if local else ()
     built = tuple(
-        sh(
-            "{install} {options}",
-            install=install(facts, environment, (requirement(name, f"=={change.pins[name]}"),)),
-            options=sh(BUILT),
-        )
+        build(facts, environment, requirement(name, f"=={change.pins[name]}"))
         for name in change.pins
         if name in FROM_SOURCE
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, installing
-from gpustack.diagnose.change_sets import change_set, fitting, place
+from gpustack.diagnose.change_sets import FAMILY, change_set, place
 from gpustack.diagnose.machine.extensions import SOURCES, distribution_of
 from gpustack.diagnose.machine.frameworks import torch, torch_cuda, torch_version
+from gpustack.diagnose.pinning import clause, pinned
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.matrix.subjects.torch import companions
 from gpustack.model.command import (
@@ -53,7 +54,9 @@ def _jax(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
     for one in matrix.jax_extras:
         if _runs(one.cuda, facts, matrix):
             command = sh(
-                "{python} -m pip install --upgrade {jax}", python=build.python, jax=requirement(f"jax[{one.extra}]")
+                "{python} -m pip install --upgrade {jax}",
+                python=build.python,
+                jax=pinned(f"jax[{one.extra}]", facts, matrix, build.copy.environment),
             )
             return f"Install JAX with the plugin for CUDA {one.cuda}.", (command,)
     return None
@@ -62,7 +65,8 @@ def _jax(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
 def _onnxruntime(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
     for one in reversed(matrix.onnxruntime):
         if _runs(one.cuda, facts, matrix):
-            wanted = requirement("onnxruntime-gpu", f"<{_after(one.last)}" if one.last else "")
+            known = clause("onnxruntime-gpu", facts, matrix, build.copy.environment)
+            wanted = requirement("onnxruntime-gpu", known or (f"<{_after(one.last)}" if one.last else ""))
             commands = (
                 sh("{python} -m pip uninstall -y onnxruntime onnxruntime-gpu", python=build.python),
                 sh("{python} -m pip install {wanted}", python=build.python, wanted=wanted),
@@ -140,12 +144,11 @@ def extension_fix(
     wanted = built or (extension.torch or "").lstrip("=")
     plain = wanted.partition("+")[0]
     exact = plain.replace(".", "").isdecimal() and plain.count(".") == len("..")
-    fit = fitting(name, facts, matrix, environment, (release or "").partition("+")[0])
     return Fix(
         text=f"Install the build of {name} for torch {release or 'here'} (same minor release, CUDA and C++ ABI)"
         + (f", or torch {wanted}, for which this one was built." if wanted else ", or build it from source here."),
         commands=either(
-            *_again(extension, release, distribution_of(name, facts), fit, python),
+            *_again(extension, release, distribution_of(name, facts), clause(name, facts, matrix, environment), python),
             *((sh(BUILT_FOR, python=python, torch=requirement("torch", f"=={plain}")),) if exact else ()),
         ),
         verify=shown,
@@ -157,7 +160,7 @@ def _imports(module: str) -> Word:
 
 
 def _again(
-    extension: Extension, release: str | None, wanted: str | None, fit: str | None, python: Word
+    extension: Extension, release: str | None, wanted: str | None, pin: str, python: Word
 ) -> tuple[Command, ...]:
     """Return how it is reinstalled in its release that fits, or built here; in words where pip may not have it."""
     torch_ = VERSION(release) if release else HERE
@@ -166,7 +169,15 @@ def _again(
         if source is None:
             return (step("build {name} for torch {torch} from where it came", name=name, torch=torch_),)
         return (step("build {name} for torch {torch} ({source})", name=name, torch=torch_, source=ADDRESS(source)),)
-    wheel = requirement(wanted, f"=={fit}" if fit else "")
+    if wanted in FAMILY and wanted not in installing.FROM_SOURCE and not pin:
+        return (
+            step(
+                "install the release of {name} that is made for torch {torch}: its newest is for another",
+                name=DISTRIBUTION(wanted),
+                torch=torch_,
+            ),
+        )
+    wheel = requirement(wanted, pin)
     if wanted in installing.FROM_SOURCE:
         return (sh(BUILT_HERE, python=python, wheel=wheel),)
     again = sh("{python} -m pip install --force-reinstall --no-deps", python=python)

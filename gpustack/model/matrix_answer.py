@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gpustack.model.command import Command, apart
+from gpustack.model.command import REBOOT, Command, apart
 from gpustack.model.facts import Component, Environment, Host, Layer, Unseen
 from gpustack.model.report import Contract, Row, Tool
 
@@ -155,7 +155,8 @@ class Reason:
 class Alternative:
     """Something that would work instead: what changes, in words and in kind, what it is then, and what to type.
 
-    ``steps`` says in sentences what has to be done by hand, and what would do as well as the commands.
+    ``steps`` says in sentences what has to be done by hand, and what would do as well as the commands; ``keeps`` what
+    stays as it is, ``not_first`` why a smaller change comes before it.
     """
 
     change: str
@@ -164,17 +165,34 @@ class Alternative:
     verdict: Compatibility
     commands: tuple[Command, ...] = ()
     steps: str = ""
+    keeps: str = ""
+    not_first: str = ""
+    needs_root: bool = False
+    needs_reboot: bool = False
 
     def __post_init__(self) -> None:
-        """Keep what is to be done by hand out of the commands."""
+        """Keep what is to be done by hand out of the commands, and say what these need."""
         typed, by_hand = apart(self.commands)
+        object.__setattr__(self, "needs_root", any("sudo " in one for one in typed))
+        object.__setattr__(self, "needs_reboot", REBOOT in typed)
         object.__setattr__(self, "steps", " ".join(filter(None, (self.steps, by_hand))))
         object.__setattr__(self, "commands", typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotTaken:
+    """A kind of change that was tried and would not help, with why."""
+
+    kind: Change
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixAnswer:
-    """The answer to one question: ``subject`` as it was typed, ``meant`` as it was understood, what was ``given``."""
+    """The answer to one question: ``subject`` as it was typed, ``meant`` as it was understood, what was ``given``.
+
+    ``alternatives`` has what would work, the smallest change first; ``not_taken`` what would not help.
+    """
 
     subject: str
     meant: str
@@ -182,6 +200,7 @@ class MatrixAnswer:
     verdict: Compatibility
     reasons: tuple[Reason, ...]
     alternatives: tuple[Alternative, ...] = ()
+    not_taken: tuple[NotTaken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gpustack.model.command import Command, apart, blanks
+from gpustack.model.command import REBOOT, Command, apart, blanks
 from gpustack.model.facts import Component, Host, JsonValue, Layer, Strength, Unseen
 
 
@@ -87,8 +87,13 @@ class Fix:
     verify: Command | None = None
 
     def __post_init__(self) -> None:
-        """Say in the text what is to be done by hand, what would do as well, and what each blank is for."""
+        """Say in the text what is to be done by hand, what would do as well, and what each blank is for.
+
+        What needs a restart ends with it.
+        """
         typed, by_hand = apart(self.commands)
+        if self.needs_reboot and REBOOT not in typed and any(one.startswith("sudo ") for one in typed):
+            typed = (*typed, REBOOT)
         filled = [one for one in blanks(self.commands) if one not in self.text]
         said = (self.text, by_hand, f"Here {', '.join(filled)}." if filled else "")
         object.__setattr__(self, "text", " ".join(filter(None, said)))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpustack.model.bench import Device
+from gpustack.model.difference import BatchTime, Check, Crossover, Launching, Overlap
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Tool
-from gpustack.model.trace_figures import BatchTime, Check, Crossover, Launching, Overlap
 
 WARP = 32  # threads; so on every GPU of NVIDIA (CUDA C++ Programming Guide, "Hardware Multithreading")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Mark, Span
 from gpustack.model.difference import Outcome
-from gpustack.report.bench_many import DIGITS, TOLD_BELOW, number, own
+from gpustack.report.bench_many import DIGITS, TOLD_BELOW, number, own, skipped
 from gpustack.report.page import safe, table, tag
 from gpustack.report.parts import numbered
 
@@ -107,12 +107,7 @@ def _card(device: Device) -> str:
 def _table(results: Sequence[Result]) -> str:
     """Return the figures one below another; those that were skipped for one reason are one row."""
     rows = [_row(one) for one in results if one.verdict is not Mark.SKIPPED]
-    skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
-    for one in results:
-        if one.verdict is Mark.SKIPPED:
-            skipped.setdefault((one.why, one.remedy), []).append(one.name())
-    for (why, remedy), names in skipped.items():
-        said = f"skipped: {', '.join(names)}" + "".join(f"; {reason}" for reason in why)
+    for said, remedy in skipped(results):
         rows.append(tag("div", safe(said) + (tag("pre", safe(remedy)) if remedy else ""), "skipped"))
     return tag("div", "".join(rows), "card figures") if rows else ""
 

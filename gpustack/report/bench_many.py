@@ -47,6 +47,16 @@ def own(report: BenchReport) -> dict[Device, list[Result]]:
     return {device: results for device, results in mine.items() if results}
 
 
+def skipped(results: Sequence[Result]) -> Iterator[tuple[str, str | None]]:
+    """Yield what was skipped, those of one reason in one line, and the command that would bring them."""
+    groups: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
+    for one in results:
+        if one.verdict is Mark.SKIPPED:
+            groups.setdefault((one.why, one.remedy), []).append(one.name())
+    for (why, remedy), names in groups.items():
+        yield f"skipped: {', '.join(names)}" + "".join(f"; {reason}" for reason in why), remedy
+
+
 def gathered(findings: Sequence[Finding], results: Sequence[Result]) -> Iterator[Finding]:
     """Yield the findings, those of several figures of one GPU as one."""
     place = {f"{one.id}{one.place()}": one for one in results}

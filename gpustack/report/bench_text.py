@@ -22,6 +22,7 @@ from gpustack.report.bench_many import (
     many,
     number,
     own,
+    skipped,
 )
 from gpustack.report.lines import Line, block, indent, renderer, write
 from gpustack.report.parts import figures, worst
@@ -145,12 +146,7 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
             yield _bench_text_row(result, page)
             yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _remarks(result, page)))
             yield from _remedy(result.remedy, page)
-    skipped: dict[tuple[tuple[str, ...], str | None], list[str]] = {}
-    for result in results:
-        if result.verdict is Mark.SKIPPED:
-            skipped.setdefault((result.why, result.remedy), []).append(result.name())
-    for (why, remedy), names in skipped.items():
-        said = f"skipped: {', '.join(names)}" + "".join(f"; {reason}" for reason in why)
+    for said, remedy in skipped(results):
         yield Line(lead=write(page, f"{page.mark('none')} "), body=write(page, (said, "dim")))
         yield from _remedy(remedy, page)
 

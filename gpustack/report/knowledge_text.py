@@ -179,10 +179,17 @@ def _answer(answer: MatrixAnswer, page: Page) -> Iterator[Line]:
         planned = answer.alternatives[0].kind is Change.NONE
         head = "What to do:" if planned else "What would work instead, the smallest change first:"
         yield from (Line(), Line(body=write(page, (head, "head"))))
+        above = ""
         for number, one in enumerate(answer.alternatives, 1):
-            yield from _alternative(number, one, page)
+            place = one.not_first or one.keeps
+            yield from _alternative(number, one, page, "" if place == above else place)
+            above = place
     elif answer.verdict is Compatibility.INCOMPATIBLE:
         yield from (Line(), Line(body=write(page, ("No change is known that would make it work.", "dim"))))
+    if answer.not_taken:
+        yield from (Line(), Line(body=write(page, ("Not taken:", "head"))))
+        for out in answer.not_taken:
+            yield Line(lead=Text("- "), body=write(page, (out.because, "dim")), hang=Text("  "))
 
 
 def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
@@ -196,15 +203,17 @@ def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
         yield Line(lead=Text("  "), body=write(page, (f"{row.text} ({row.source}{checked})", "dim")))
 
 
-def _alternative(number: int, one: Alternative, page: Page) -> Iterator[Line]:
+def _alternative(number: int, one: Alternative, page: Page, place: str) -> Iterator[Line]:
     limits = " (with limits)" if one.verdict is Compatibility.LIMITED else ""
     lead = f"{number:>2}. "
     body = write(page, (one.subject, "head"), f": {one.change}", (limits, "warning"))
     yield Line(lead=write(page, lead), body=body)
     for command in one.commands:
         yield Line(lead=Text(" " * (len(lead) + GAP)), body=write(page, (command, "command")), whole=True)
-    if one.steps:
-        yield Line(lead=Text(" " * len(lead)), body=write(page, (one.steps, "dim")))
+    needs = "Needs root and a restart." if one.needs_reboot else "Needs root." if one.needs_root else ""
+    more = " ".join(filter(None, (place, needs, one.steps)))
+    if more:
+        yield Line(lead=Text(" " * len(lead)), body=write(page, (more, "dim")))
 
 
 def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:

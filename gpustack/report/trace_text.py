@@ -12,8 +12,8 @@ from gpustack.report import trace_words as words
 from gpustack.report.lines import Line, block, indent, renderer, write
 
 if TYPE_CHECKING:
+    from gpustack.model.difference import BatchTime
     from gpustack.model.trace import Figure, KernelLaunch, Step, Stop, TensorLayer, Trace
-    from gpustack.model.trace_figures import BatchTime
     from gpustack.report.page import Page
 
 LAYER = ("layer", "time", "FLOP/byte", "reached", "of limit", "bound by")

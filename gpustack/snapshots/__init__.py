@@ -1,4 +1,4 @@
-"""Recorded facts as text, and back to facts: the one place where a ``gpustack.snapshot/1`` is read."""
+"""Recorded facts as text, and back to facts: the one place where a ``gpustack.snapshot/1`` is read, and rewritten."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack.errors import InputError
+from gpustack.model import plain
 from gpustack.model.facts import Facts
 from gpustack.model.plain import measure
-from gpustack.model.reading import made
+from gpustack.model.reading import frozen, made
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -112,3 +113,37 @@ def why(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return " ".join(str(error).split())[:200]
+
+
+def unknown(said: Mapping[str, object], facts: Facts) -> JsonValue:
+    """Return what a decoded snapshot says beyond the facts that were read from it, by the same names; None for nothing.
+
+    Of a list there is one value for each of its members. Raises InputError where it is nested too deeply to be kept.
+    """
+    try:
+        return _beyond(said, plain.plain(facts))
+    except RecursionError as error:
+        raise InputError("what a newer gpustack wrote into the snapshot is nested too deeply") from error
+
+
+def render(facts: Facts, more: JsonValue) -> str:
+    """Return the facts as a snapshot, with what was unknown put back."""
+    return plain.render(_joined(plain.plain(facts), more))
+
+
+def _beyond(said: object, known: object) -> JsonValue:
+    if isinstance(said, Mapping) and isinstance(known, Mapping):
+        left = {name: _beyond(held, known[name]) if name in known else frozen(held) for name, held in said.items()}
+        return {name: held for name, held in left.items() if held is not None or name not in known} or None
+    if isinstance(said, list) and isinstance(known, list):
+        each = tuple(_beyond(one, other) for one, other in zip(said, known, strict=False))  # texts may have added more
+        return each if any(one is not None for one in each) else None
+    return None
+
+
+def _joined(known: object, more: JsonValue) -> object:
+    if isinstance(known, dict) and isinstance(more, Mapping):
+        return {**known, **{name: _joined(known[name], held) if name in known else held for name, held in more.items()}}
+    if isinstance(known, list) and isinstance(more, tuple):
+        return [*(_joined(one, held) for one, held in zip(known, more, strict=False)), *known[len(more) :]]
+    return known

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpustack.errors import NothingSeenError
+from gpustack.model.difference import BatchTime, Crossover
 from gpustack.model.trace import State
-from gpustack.model.trace_figures import BatchTime, Crossover
 from gpustack.trace import following
 
 if TYPE_CHECKING:
@@ -62,20 +62,13 @@ def crossover(points: Sequence[BatchTime], unit: str = "inputs", weights_seconds
     the crossing is where the line through the two ratios meets one, both on logarithmic scales. ``weights_seconds`` is
     what it takes to copy the weights there, once.
     """
-    both = sorted((_Both(one.batch, cpu, gpu, one) for one in points for cpu, gpu in _known(one)), key=_batch)
+    ordered = sorted(points, key=lambda one: one.batch)
+    both = [_Both(one.batch, cpu, gpu, one) for one in ordered if (cpu := one.cpu_seconds) and (gpu := one.gpu_seconds)]
     if not both:
         return Crossover(at=None, points=tuple(points), says="no batch was timed on both the CPU and the GPU")
     at = _crossing(both)
     why = [*_small(both[0]), *_large(both), *_once(both, weights_seconds)]
     return Crossover(at=at, points=tuple(points), says=_says(at, both, unit), why=tuple(why))
-
-
-def _known(one: BatchTime) -> list[tuple[float, float]]:
-    return [(one.cpu_seconds, one.gpu_seconds)] if one.cpu_seconds and one.gpu_seconds else []
-
-
-def _batch(one: _Both) -> int:
-    return one.batch
 
 
 def _crossing(both: Sequence[_Both]) -> float | None:

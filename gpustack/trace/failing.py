@@ -12,10 +12,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from gpustack.model.command import sh
+from gpustack.model.difference import Check
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Finding, Fix, Health, Severity
 from gpustack.model.trace import Ground, State, Step, Stop, Trace
-from gpustack.model.trace_figures import Check
 from gpustack.trace.steps import NAMES, left_out, needing
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from gpustack import __version__
 from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
+from gpustack.model.difference import BatchTime
 from gpustack.model.facts import Layer
 from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
-from gpustack.model.trace_figures import BatchTime
 from gpustack.trace import failing, reference
 from gpustack.trace.counting import Roof, layer, place, subject, total
 from gpustack.trace.failing import wrong
@@ -28,7 +28,7 @@ from gpustack.trace.steps import NAMES, left_out, needing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpustack.model.trace_figures import Check
+    from gpustack.model.difference import Check
     from gpustack.trace.reference import Array
     from gpustack.trace.steps import Asked, Progress
 

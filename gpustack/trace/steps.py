@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpustack.bench.child import Outlet
     from gpustack.bench.listening import Ear, Line
     from gpustack.matrix import Matrix
+    from gpustack.model.difference import Launching
     from gpustack.model.trace import Ground, Loaded, Subject
-    from gpustack.model.trace_figures import Launching
     from gpustack.trace.models import Model
 
 NAMES = {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gpustack.diagnose import fixes
+from gpustack.model.command import apart
+from gpustack.model.facts import Facts, Host
 from gpustack.model.matrix_answer import Change, Compatibility
-from tests.ask.questions import MATRIX, command, plan, why
+from tests.ask.questions import MATRIX, command, plan, why, written
 from tests.wide import one_of, wide
 
 
@@ -14,7 +17,8 @@ from tests.wide import one_of, wide
 def test_blackwell_gets_the_open_flavour_of_the_driver(ask: type, gpu: str) -> None:
     """With the proprietary flavour the GPU is not detected."""
     (answer,) = [one for one in ask("torch==2.9", driver="550", gpu=gpu).alternatives if one.kind is Change.DRIVER]
-    assert answer.commands == ("sudo apt-get update", "sudo apt-get install nvidia-driver-580-open")
+    assert answer.commands == ("sudo apt-get update", "sudo apt-get install nvidia-driver-580-open", "sudo reboot")
+    assert (answer.needs_root, answer.needs_reboot) == (True, True)
     assert "nvidia-driver:580-open" in answer.steps
     assert "Ubuntu" in answer.steps
 
@@ -30,7 +34,7 @@ def test_a_pascal_gpu_gets_the_proprietary_flavour() -> None:
     (one,) = [
         one for one in answer.alternatives if one.kind is Change.DRIVER and one.verdict is Compatibility.COMPATIBLE
     ]
-    assert one.commands[-1] == "sudo apt-get install nvidia-driver-580"
+    assert one.commands[-2:] == ("sudo apt-get install nvidia-driver-580", "sudo reboot")
 
 
 @pytest.mark.parametrize("gpu", ["B200", "RTX 5090", "H100", "T4", "V100"])
@@ -84,3 +88,33 @@ def test_the_steps_are_shown() -> None:
     done = command("why", "torch", "2.9", "driver", "550", "rtx", "5090")
     assert "nvidia-driver-580-open" in done.stdout
     assert "Red Hat Enterprise Linux" in " ".join(done.stdout.split())
+
+
+def test_a_plan_says_what_it_keeps_and_why_the_next_is_not_the_first() -> None:
+    answer = plan("torch==2.13.0", driver="535", gpu="RTX 4090")
+    first, *others = answer.alternatives
+    assert first.kind is Change.WHEEL
+    assert first.keeps == "The release, the Python, the driver and the GPU stay as they are."
+    assert first.not_first == ""
+    assert not first.needs_root
+    driver = next(one for one in others if one.kind is Change.DRIVER)
+    assert "root and a restart" in driver.not_first
+    assert (driver.needs_root, driver.needs_reboot) == (True, True)
+    assert [one.kind for one in answer.not_taken] == [Change.COMPAT]
+    assert "data-centre GPUs alone" in answer.not_taken[0].because
+    written(answer, "matrix")
+
+
+def test_what_would_not_help_is_said_with_its_reason() -> None:
+    out = {one.kind: one.because for one in why("torch==2.9", driver="550", gpu="RTX 5090").not_taken}
+    assert "cu130" in out[Change.WHEEL]
+    assert "driver branch from 570" in out[Change.WHEEL]
+    assert "data-centre GPUs alone" in out[Change.COMPAT]
+
+
+def test_on_wsl_the_driver_is_installed_on_windows() -> None:
+    facts = Facts(taken="", host=Host(os="Linux", wsl=True))
+    typed, by_hand = apart(fixes.driver(facts, MATRIX, branch=580))
+    assert typed == ()
+    assert "On Windows, install branch 580 of NVIDIA's driver" in by_hand
+    assert "`wsl.exe --shutdown` in PowerShell" in by_hand

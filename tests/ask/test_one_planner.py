@@ -16,7 +16,7 @@ from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cud
 from gpustack.matrix.subjects import torch as rows
 from gpustack.model.matrix_answer import Change
 from tests.ask.test_agreement import BUILDS, RELEASES
-from tests.build import MATRIX, on, torch
+from tests.build import MATRIX, merged, on, seen, torch
 from tests.diagnose.test_rules import recorded
 from tests.recorded import facts_of
 from tests.wide import WIDE, sample, wide
@@ -33,12 +33,17 @@ CARDS = ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
 
 def of_the_doctor(facts: Facts) -> str | None:
-    """Return the PyTorch that the doctor advises to install, where its build is what is wrong."""
+    """Return the requirements that the doctor advises to install, where the build of PyTorch is what is wrong."""
     for one in judge(facts, MATRIX).findings:
-        found = re.search(r"torch==[\w.]+\+\w+", " ".join(one.fix.commands)) if one.fix and one.id in IDS else None
-        if found:
-            return found[0]
+        typed = " ".join(one.fix.commands) if one.fix and one.id in IDS else ""
+        if re.search(r"torch==[\w.]+\+\w+", typed):
+            return pins(typed)
     return None
+
+
+def pins(command: str) -> str:
+    """Return all that a command pins, in its order."""
+    return " ".join(re.findall(r"[\w-]+==[\w.+]+", command))
 
 
 def of_the_matrix(name: str, facts: Facts) -> str | None:
@@ -47,7 +52,7 @@ def of_the_matrix(name: str, facts: Facts) -> str | None:
     version = (build.copy.version or "").partition("+")[0]
     answer = getattr(answering, name)([f"torch=={version}+{build.copy.build}"], Given(), facts, MATRIX)
     kinds = {Change.WHEEL, Change.VERSION}
-    return next((one.subject for one in answer.alternatives if one.kind in kinds), None)
+    return next((pins(" ".join(one.commands)) for one in answer.alternatives if one.kind in kinds), None)
 
 
 def plain(facts: Facts) -> bool:
@@ -70,7 +75,13 @@ def drawn() -> Iterator[tuple[str, Facts]]:
         build, branch, card = luck.choice(linux), luck.choice(RELEASES), luck.choice(CARDS)
         highest = branch.cuda.major * 1000 + branch.cuda.minor * 10
         installed = torch(build.version, build.tag, str(build.cuda), archs=[str(one) for one in build.archs])
-        yield f"{build.version}+{build.tag} {branch.last} {card}", on(str(branch.last), highest, installed, cc=card)
+        facts = on(str(branch.last), highest, installed, cc=card)
+        yield f"{build.version}+{build.tag} {branch.last} {card}", facts
+        beside = rows.companions(MATRIX, build.version)
+        if beside and beside.torchaudio:
+            held = {"torch": build.version, "torchvision": beside.torchvision, "torchaudio": beside.torchaudio}
+            listed = seen("packages", {"distributions": held})
+            yield f"{build.version}+{build.tag} {branch.last} {card} and companions", merged(facts, listed)
 
 
 def everywhere() -> Iterator[tuple[str, Facts]]:
@@ -84,14 +95,16 @@ def everywhere() -> Iterator[tuple[str, Facts]]:
 @pytest.mark.timeout(0 if WIDE else 240)
 def test_the_doctor_and_the_matrix_advise_the_same_first() -> None:
     """On 30 drawn machines and one case of nine in CI, on 400 and on all with GPUSTACK_WIDE=1."""
-    asked = 0
+    asked = with_companions = 0
     other = []
     for name, facts in everywhere():
         doctor = of_the_doctor(facts)
         if doctor is not None:
             asked += 1
+            with_companions += "torchvision==" in doctor and "torchaudio==" in doctor
             matrix = {of_the_matrix("why", facts), of_the_matrix("plan", facts)}
             if matrix != {doctor}:
                 other.append(f"{name}: {doctor}, {matrix}")
     assert asked >= DRAWN // 4
+    assert with_companions >= DRAWN // 6  # all pins at once
     assert not other, "\n".join(other)

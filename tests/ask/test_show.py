@@ -49,6 +49,16 @@ def test_names_as_people_type_them_lead_to_the_component(typed: str, component: 
     assert part in {f"{one.table}.{one.part}" for one in tables.parts}
 
 
+def test_a_short_answer_is_one_screen_with_the_current_line_first() -> None:
+    """Of PyTorch it was one row with all that its wheels require."""
+    short = brief(show("torch", MATRIX))
+    newest = show("torch", MATRIX).parts[0].rows[-1][0]
+    assert short.parts[0].rows[0][0] == newest
+    assert len(short.parts[0].rows) > 3
+    assert {"torch.releases", "torch.builds"} & {f"{one.table}.{one.part}" for one in short.parts}
+    assert len(render_matrix(short).splitlines()) <= 24
+
+
 def test_parts_about_a_neighbour_are_left_out() -> None:
     assert {one.part for one in show("xformers", MATRIX).parts if one.table == "training"} == {"floors"}
     floors = next(one for one in show("xformers", MATRIX).parts if one.part == "floors")
@@ -125,5 +135,5 @@ def test_the_short_answer_is_one_screen_with_the_newest_first(subject: str) -> N
 
 def test_all_of_it_is_shown_to_who_asks_for_all() -> None:
     short, whole = command("show", "torch"), command("show", "torch", "--all")
-    assert "2.15" in short.stdout.splitlines()[1]
+    assert "2.15" in short.stdout.splitlines()[2]  # after the name of the table and its columns
     assert len(whole.stdout.splitlines()) > 3 * len(short.stdout.splitlines())

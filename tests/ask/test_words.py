@@ -41,5 +41,21 @@ def test_a_misspelt_name_is_answered_with_the_nearest(typed: str, meant: str) ->
     assert f"Did you mean {meant}?" in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize(
+    ("typed", "subjects", "meant"),
+    [
+        (("torhc", "2.9", "driver", "550"), ("torhc==2.9", "driver==550"), "torch"),
+        (("torch", "2.9", "drivr", "550"), ("torch==2.9", "drivr==550"), "driver"),
+        (("does vlm 0.11 run on an h100",), ("vlm==0.11", "h100"), "vllm"),
+    ],
+)
+def test_the_version_behind_a_misspelt_name_is_its_own(
+    typed: tuple[str, ...], subjects: tuple[str, ...], meant: str
+) -> None:
+    """It was taken for a GPU: torhc 2.9 became a GPU of compute capability 2.9."""
+    assert understood(typed, MATRIX).subjects == subjects
+    assert f"Did you mean {meant}?" in " ".join(one.text for one in why(*typed).reasons)
+
+
 def test_words_of_which_none_is_known_are_refused() -> None:
     assert command("why", "a b c", "--driver", "550.54.15").returncode == 2

@@ -150,7 +150,7 @@ def test_pairs_are_held_against_the_pairs_of_the_same_rank_whatever_their_number
         ("[]", "its schema is missing"),
         ('{"schema": "gpustack.report/1"}', "its schema is gpustack.report/1, not gpustack.bench/1"),
         ('{"schema": "gpustack.bench/2"}', "its schema is gpustack.bench/2"),
-        ('{"schema": "gpustack.bench/1"}', "is damaged: KeyError: 'results'"),
+        ('{"schema": "gpustack.bench/1"}', "is damaged: tool is missing"),
         ('{"schema": "gpustack.bench/1", "results": [3]}', "is damaged"),
     ],
 )

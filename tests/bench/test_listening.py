@@ -13,6 +13,7 @@ import pytest
 
 from gpustack.bench.listening import Line, start
 from gpustack.collect.subprocesses import Door
+from gpustack.errors import NothingSeenError
 from tests.patience import in_time
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def test_a_child_that_cannot_be_ended_is_left_behind() -> None:
 
 def test_a_child_that_cannot_be_started_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(NothingSeenError, match="the benchmarks could not be started: No such file"):
         start({}, {}, Door(), 1.0, 1.0)
 
 

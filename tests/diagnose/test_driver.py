@@ -227,13 +227,24 @@ def bare(container: str = "docker") -> Facts:
 
 
 @pytest.mark.parametrize(
-    ("container", "word"), [("docker", "--gpus all"), ("podman", "nvidia.com/gpu=all"), ("unknown", "--gpus")]
+    ("container", "words"),
+    [
+        ("docker", ["docker run --rm --gpus all ubuntu nvidia-smi", "options: --gpus all", "[runners.docker]"]),
+        ("podman", ["podman run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi", "nvidia-ctk cdi generate"]),
+        ("kubernetes", ["kubectl run gpu", '"nvidia.com/gpu":1', "device plugin"]),
+        ("containerd", ["kubectl run gpu", '"nvidia.com/gpu":1']),
+        ("apptainer", ["apptainer exec --nv docker://ubuntu nvidia-smi"]),
+        ("singularity", ["apptainer exec --nv docker://ubuntu nvidia-smi"]),
+        ("unknown", ["docker run --rm --gpus all ubuntu nvidia-smi"]),
+    ],
 )
-def test_a_container_without_the_gpu_of_its_machine(container: str, word: str) -> None:
+def test_a_container_without_the_gpu_of_its_machine(container: str, words: list[str]) -> None:
+    """How GPUs get into it, for what runs it: a command that shows it on the machine, and a CI job's own option."""
     finding = found(bare(container), "container-no-gpus-flag")
     assert finding is not None
     assert finding.fix is not None
-    assert word in finding.fix.commands[0]
+    said = f"{finding.fix.text} {finding.fix.commands[0]}"
+    assert [one for one in words if one not in said] == []
     assert roots(bare(container)) == ("container-no-gpus-flag",)
 
 

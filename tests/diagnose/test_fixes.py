@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.change_sets import FAMILY, place
 from gpustack.diagnose.machine.values import copies, table
 from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import frameworks, generated, torch
 from gpustack.matrix.subjects.messages import patterns
+from gpustack.model.command import Command, blanks
 from gpustack.model.facts import Facts, Host, Message
 from gpustack.model.report import Purpose
 from tests.build import PYTHON, kernel, merged, report
@@ -119,6 +122,52 @@ def a_package_of_nvidia_alone_is_said_to_be_in_its_repository(
             assert fixes.ubuntu(facts) or (fixes.manager(facts) is None and said), (finding.id, command)
 
 
+def it_can_be_typed_as_it_stands(_: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    """No blank for a person to fill in, and no question to the matrix in the place of a change."""
+    assert finding.fix is not None
+    for command in filter(None, (*typed, finding.fix.verify)):
+        assert not re.search(r"…|\.\.\.|<[a-z]+>", command), (finding.id, command)
+        assert not list(blanks([Command(command)])), (finding.id, command)
+    assert not [one for one in typed if re.match("gpustack (matrix|explain)", one)], (finding.id, typed)
+
+
+def unpinned(command: str) -> Iterator[str]:
+    """Yield what a command installs in whatever release is the newest on that day."""
+    asked = False
+    before = ""
+    for word in words(command):
+        asked = asked and word not in {"&&", "||", ";", "|"}
+        if asked and not word.startswith("-") and before not in VALUED and not re.search("[=<>~]", word):
+            yield word
+        asked = asked or (word in {"install", "add"} and before in {"pip", "poetry", "--pypi", "conda"})
+        before = word
+
+
+def known_pin(name: str, facts: Facts, environment: str | None) -> bool:
+    """Return whether the matrix knows a release of a distribution that fits what is here."""
+    plain = name.partition("[")[0]
+    here = place(facts, environment)
+    if plain in FAMILY:
+        return here.release is not None and any(
+            one.torch.holds(here.release) and (here.python is None or one.python.holds(here.python))
+            for one in FAMILY[plain](MATRIX)
+        )
+    if plain.startswith("nvidia-"):
+        torch_ = generated.release_of(MATRIX, "torch", here.release) if here.release else None
+        return torch_ is not None and torch_.pin(plain, python=here.python) is not None
+    rows = {"torch": torch.releases, "jax": frameworks.jax_releases, "tensorflow": frameworks.tensorflow_releases}
+    rows["onnxruntime-gpu"] = frameworks.onnxruntime_releases
+    return plain in rows and any(here.python in one.pythons for one in rows[plain](MATRIX))
+
+
+def what_the_matrix_can_pin_is_pinned(facts: Facts, finding: Finding, typed: Sequence[str]) -> None:
+    for command in typed:
+        python = next(iter(words(command)), "")
+        at = python if any(one.python == python for one in facts.environments) else None
+        loose = [one for one in unpinned(command) if known_pin(one, facts, at)]
+        assert not loose or "wsl.exe" in command, (finding.id, command)
+
+
 def hold(facts: Facts, made: Report) -> None:
     """Raise AssertionError where a fix of the report does not keep to this."""
     for finding in fixes_of(made):
@@ -127,6 +176,8 @@ def hold(facts: Facts, made: Report) -> None:
         what_harms_is_not_to_be_typed_unread(facts, finding, typed)
         every_command_is_one_and_no_comment(facts, finding, typed)
         a_package_of_nvidia_alone_is_said_to_be_in_its_repository(facts, finding, typed)
+        it_can_be_typed_as_it_stands(facts, finding, typed)
+        what_the_matrix_can_pin_is_pinned(facts, finding, typed)
 
 
 @wide

@@ -210,3 +210,21 @@ def test_tensorflow_on_native_windows() -> None:
 def test_jax_and_its_plugin_of_other_releases_are_named(text: str, mentions: tuple[str, ...]) -> None:
     assert roots(text) == ("jax-plugin-mismatch",)
     assert all(one in told(text) for one in mentions)
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ("numba==0.61.0\nnumpy==2.2.0", "numba 0.61.0 asks for numpy <2.2,>=1.24, and numpy 2.2.0 is here"),
+        ("vllm==0.9.2\ntorch==2.6.0", "vllm 0.9.2 needs torch ==2.7.0; found torch 2.6.0"),
+        ("torch==2.7.1\nnvidia-cudnn-cu12==9.1.0.70", "torch 2.7.1 asks for nvidia-cudnn-cu12 ==9.5.1.17"),
+        ("numba==0.61.0\nnumpy==2.1.3", None),
+        ("vllm==0.9.2\ntorch==2.7.0", None),
+        ("vllm==0.2.7\ntorch==2.1.0", None),  # the last number alone: whether it hurts, a list does not tell
+        ("bitsandbytes==0.46.0\ntorch==1.0.0", None),  # nobody read what that release requires
+        ("numba==99.0\nnumpy==2.2.0", None),
+    ],
+)
+def test_a_mere_list_of_packages_is_held_against_what_the_index_says_of_them(listed: str, said: str | None) -> None:
+    found = [one.title for one in report(listed).findings if one.id == "pin-violated" and one.severity.value != "info"]
+    assert [one.startswith(said or "") for one in found] == [True] * (said is not None)

@@ -113,7 +113,7 @@ def test_in_wsl_the_driver_is_purged_and_the_container_toolkit_stays(tmp_path: P
 
 def test_the_compat_folder_leaves_the_loaders_configuration_and_the_c_librarys_own_stays(tmp_path: Path) -> None:
     said = "CUDA error 803: system has unsupported display driver / cuda driver combination"
-    (command,) = re.findall(r"Or: `(.*ld\.so\.conf\.d.*?)`\.", fix(said, "compat-libs-803").text)
+    (command,) = fix(said, "compat-libs-803").commands
     own = "# Legacy biarch compatibility support\n/lib32\n/usr/lib32\n"
     (tmp_path / "zz_i386-biarch-compat.conf").write_text(own, "utf-8")
     (tmp_path / "cuda-compat.conf").write_text("/usr/local/cuda-12.8/compat\n/opt/lib\n", "utf-8")
@@ -165,14 +165,21 @@ def test_the_commands_for_a_v100_on_rocky_name_its_last_branch() -> None:
         "newer version, or use an earlier cuda container: unknown.\n"
     )
     advice = fix(said, "container-requires-newer-driver")
-    assert advice.commands == ("sudo dnf module enable nvidia-driver:580-dkms", "sudo dnf install cuda-drivers")
+    assert advice.commands == (
+        "sudo dnf module enable nvidia-driver:580-dkms",
+        "sudo dnf install cuda-drivers",
+        "sudo reboot",
+    )
     assert "NVIDIA's repository" in advice.text
 
 
 def test_no_driver_for_linux_is_installed_inside_wsl() -> None:
     facts = healthy()
     typed = fixes.driver(dataclasses.replace(facts, host=dataclasses.replace(facts.host, wsl=True)), MATRIX)
-    assert apart(typed) == ((), "On Windows, install the newest driver from nvidia.com.")
+    commands, by_hand = apart(typed)
+    assert commands == ()
+    assert by_hand.startswith("On Windows, install NVIDIA's newest driver from https://www.nvidia.com/drivers")
+    assert "`wsl.exe --shutdown` in PowerShell on Windows" in by_hand
 
 
 def test_mig_is_divided_or_switched_off_and_not_both() -> None:

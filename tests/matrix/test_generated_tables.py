@@ -251,6 +251,7 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("tensorflow==2.16.0",), {"python": "3.12"}, UNKNOWN),  # the index has 2.16.1 and 2.16.2, and no 2.16.0
         (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
         (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
+        (("torch==2.11.0", "cuda==13.1"), {}, WORKS),  # a toolkit beside it, and not the wheel cuda-toolkit
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
     ],
 )
@@ -259,6 +260,17 @@ def test_what_the_index_says_is_what_the_matrix_answers(
 ) -> None:
     answer = why(*texts, **given)
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("vllm==99.0", "The newest that was read, on 20"),
+        ("tensorflow==2.16.0", "The package index has no such release."),
+    ],
+)
+def test_why_a_release_has_no_row_is_said(asked: str, said: str) -> None:
+    assert said in why(asked, python="3.12").reasons[0].text
 
 
 SPOTS = spot.read(Path(__file__).with_name("spots.csv"))

@@ -9,13 +9,13 @@ from datetime import date
 
 import pytest
 
+from gpustack.bench.comparing import read as read_bench
 from gpustack.diagnose import engine
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass
 from gpustack.model.report import Health, Report, Severity
 from gpustack.policy import FINDINGS, evaluate, read
 from gpustack.policy.checking import check
-from gpustack.snapshots.saved import read as read_bench
 from tests.build import PYTHON, healthy, merged, pci, report, seen, torch
 from tests.build import machine as machine_of
 

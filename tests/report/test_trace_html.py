@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.model.difference import BatchTime, Crossover
 from gpustack.model.trace import Figure
-from gpustack.model.trace_figures import BatchTime, Crossover
 from gpustack.report import trace_charts, trace_picture
 from gpustack.report.trace_html import render
 from gpustack.trace.steps import NAMES

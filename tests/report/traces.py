@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gpustack.model.bench import Device
 from gpustack.model.command import sh
+from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Fix, Severity, Tool
 from gpustack.model.trace import (
@@ -20,7 +21,6 @@ from gpustack.model.trace import (
     Stop,
     Trace,
 )
-from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.trace.beside import crossover
 from gpustack.trace.counting import Roof, layers, place, subject
 from gpustack.trace.failing import wrong

@@ -4,6 +4,10 @@ A grid of frameworks, drivers, GPUs and Pythons is drawn by a seed that stands b
 handed to uv's resolver (``uv pip compile``, wheels alone) for that Python on Linux; what only PyTorch's own index
 offers, a build with a tag, is resolved by its release, and its build is checked against the recorded listing of that
 index in the matrix. ``GPUSTACK_PLANS=FILE`` writes what was asked and answered, as evidence.
+
+Whether a plan moves anything outside its change set is compared: an environment of other packages is resolved, then
+the same environment with the plan, which keeps what it can as pip does; what moved has to be of the plan, or something
+that the plan's own packages require.
 """
 
 from __future__ import annotations
@@ -49,6 +53,8 @@ DRIVERS = ("470.256.02", "525.147.05", "535.183.01", "550.54.15", "560.35.05", "
 GPUS = ("V100", "T4", "A100", "RTX 3090", "L40S", "RTX 4090", "H100", "H200", "B200", "RTX 5090")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 OFFLINE = re.compile(r"error sending request|dns error|Failed to fetch|Could not connect|timed out", re.IGNORECASE)
+# What lies in the environment beside the plan's packages, and must stay as it is.
+BESIDE = ("numpy<2.3", "pandas", "pyyaml", "requests", "safetensors", "tqdm", "scikit-learn<1.6")
 # Not of any plan, and asked for in a release that is newer than the index which was asked (2026-11-22): any will do.
 BEHIND = ("certifi>=2025",)
 
@@ -98,31 +104,62 @@ def planned(subject: str, driver: str, gpu: str, python: str) -> Iterator[Plan]:
 
 
 @lru_cache(None)
-def resolved(wanted: tuple[str, ...], python: str) -> tuple[bool, str]:
-    """Return whether the resolver has an answer, and its words; a build's tag is not on this index."""
+def resolved(wanted: tuple[str, ...], python: str, before: str = "") -> tuple[bool, str]:
+    """Return whether the resolver has an answer, and its words; a build's tag is not on this index.
+
+    ``before`` is an earlier answer, of which it keeps the releases that it can.
+    """
     asked = [re.sub(r"\+[\w.]+$", "", one) for one in wanted]
     built = any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in asked)
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as overrides:
-        overrides.write("\n".join(BEHIND))
-        overrides.flush()
+    with tempfile.TemporaryDirectory() as folder:
+        overrides, kept = Path(folder, "overrides.txt"), Path(folder, "kept.txt")
+        overrides.write_text("\n".join(BEHIND), "utf-8")
+        kept.write_text(before, "utf-8")
         command = [
             *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-header", "--no-annotate"),
             *("--python-version", python, "--python-platform", "x86_64-manylinux_2_35"),
-            *(("--no-deps",) if built else ("--only-binary", ":all:", "--override", overrides.name)),
+            *(("--no-deps",) if built else ("--only-binary", ":all:", "--override", str(overrides))),
+            *(("--output-file", str(kept)) if before else ()),
         ]
         done = subprocess.run(
             command, input="\n".join(asked), capture_output=True, text=True, check=False, timeout=SECONDS
         )
+        found = kept.read_text("utf-8") if before else done.stdout
     if done.returncode and OFFLINE.search(done.stderr):
         leave_out("no package index answers here")
-    return done.returncode == 0, (done.stdout if done.returncode == 0 else done.stderr).strip()
+    return done.returncode == 0, (found if done.returncode == 0 else done.stderr).strip()
 
 
 def moved(plan: Plan, answer: str) -> list[str]:
     """Return the packages of the change set that the resolver would take in another release than the plan names."""
-    got = dict(line.split("==", 1) for line in answer.splitlines() if "==" in line)
+    got = releases(answer)
     pins = [one.partition("==") for one in plan.wanted if "==" in one and "*" not in one]
     return [name for name, _, version in pins if got.get(name.partition("[")[0]) != version.partition("+")[0]]
+
+
+def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
+    """Return what moves in an environment of other packages: for nothing, and because the plan's own cannot bear it.
+
+    What the plan's packages require themselves is of the plan. A move is forced where nothing resolves with the release
+    that was there, such as a pandas that needs NumPy 2 beside a TensorFlow that needs NumPy 1.
+    """
+    if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in plan.wanted):
+        return [], []  # installed by --no-deps: it moves nothing
+    ok, before = resolved(BESIDE, plan.python)
+    there, after = resolved((*plan.wanted, *BESIDE), plan.python, before)
+    if not (ok and there):
+        return [f"not resolved beside the others: {(after if ok else before)[:300]}"], []
+    was, now, own = (releases(one) for one in (before, after, answer))
+    moves = [name for name in was if was[name] != now.get(name, was[name]) and name not in own]
+    kept = {name: resolved((*plan.wanted, *BESIDE, f"{name}=={was[name]}"), plan.python)[0] for name in moves}
+    said = {name: f"{name} {was[name]} to {now[name]}" for name in moves}
+    return [said[name] for name in moves if kept[name]], [said[name] for name in moves if not kept[name]]
+
+
+def releases(answer: str) -> dict[str, str]:
+    """Return the release of each package of the resolver's answer."""
+    lines = (line.partition(";")[0].strip() for line in answer.splitlines())
+    return dict(line.split("==", 1) for line in lines if "==" in line and not line.startswith("#"))
 
 
 def listed(plan: Plan) -> bool:
@@ -136,6 +173,10 @@ def held(plans: list[Plan]) -> list[dict[str, object]]:
     asked = list(dict.fromkeys((plan.wanted, plan.python) for plan in plans))
     with ThreadPoolExecutor(WORKERS) as pool:
         answers = dict(zip(asked, pool.map(lambda one: resolved(*one), asked), strict=True))
+        once = {(plan.wanted, plan.python): plan for plan in plans}
+        firsts = [plan for at, plan in once.items() if answers[at][0]]
+        others = list(pool.map(lambda plan: outside(plan, answers[plan.wanted, plan.python][1]), firsts))
+        beside = {(plan.wanted, plan.python): moves for plan, moves in zip(firsts, others, strict=True)}
     return [
         {
             "subject": plan.subject,
@@ -147,6 +188,8 @@ def held(plans: list[Plan]) -> list[dict[str, object]]:
             "build": None if plan.tag is None else f"{plan.tag}: by the recorded listing of PyTorch's own index",
             "listed": listed(plan),
             "moved": moved(plan, said) if ok else [],
+            "outside": beside[plan.wanted, plan.python][0] if ok else [],
+            "forced": beside[plan.wanted, plan.python][1] if ok else [],
             "said": len(said.splitlines()) if ok else said[:600],
         }
         for plan in plans
@@ -155,7 +198,7 @@ def held(plans: list[Plan]) -> list[dict[str, object]]:
 
 
 def wrong(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    return [one for one in rows if not one["resolves"] or not one["listed"] or one["moved"]]
+    return [one for one in rows if not one["resolves"] or not one["listed"] or one["moved"] or one["outside"]]
 
 
 @pytest.mark.system

@@ -15,6 +15,7 @@ from gpustack.explain import explain
 from gpustack.matrix import Matrix
 from gpustack.model.matrix_answer import Kind
 from gpustack.report.trace_words import TERMS
+from tests import warm
 from tools import cases
 
 pytest.importorskip("numpy")
@@ -25,9 +26,12 @@ HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}  # so that a machine with a GPU answers li
 
 
 def gpustack(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    argv, environ = ["trace", *map(str, arguments)], {**os.environ, **HIDDEN, **more}
+    if not more:
+        return warm.run(argv, cwd=REPO, environ=environ, timeout=90)
     return subprocess.run(
-        [sys.executable, "-m", "gpustack", "trace", *map(str, arguments)],
-        env={**os.environ, **HIDDEN, **more},
+        [sys.executable, "-m", "gpustack", *argv],
+        env=environ,
         cwd=REPO,
         capture_output=True,
         text=True,

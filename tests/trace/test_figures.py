@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.trace import Bound, Figure, KernelLaunch, TensorLayer
-from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.trace import failing
 from gpustack.trace.beside import batches, crossover, joined
 from gpustack.trace.counting import Roof, layers, place

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpustack.errors import NothingSeenError
+from gpustack.model.difference import BatchTime
 from gpustack.model.trace import Figure, Ground, State
-from gpustack.model.trace_figures import BatchTime
 from gpustack.trace import beside, following, reference
 from gpustack.trace.models import MODELS
 from gpustack.trace.steps import Asked, Live, Silent

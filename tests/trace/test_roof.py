@@ -12,8 +12,8 @@ import pytest
 
 from gpustack.collect.subprocesses import Door
 from gpustack.matrix import Matrix
+from gpustack.model.difference import Launching
 from gpustack.model.trace import Bound, Figure
-from gpustack.model.trace_figures import Launching
 from gpustack.trace.counting import layers
 from gpustack.trace.frameworks import Limits, limits
 from gpustack.trace.frameworks.chain import units

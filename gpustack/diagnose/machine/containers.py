@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.messages import heard, said
 from gpustack.diagnose.machine.values import flag
-from gpustack.model.command import sh, step
+from gpustack.model.command import sh
 from gpustack.model.facts import Unseen
 
 if TYPE_CHECKING:
@@ -36,11 +36,18 @@ ENGINES = {
     "--nv": "apptainer",
     "nvidia.com/gpu": "kubernetes",
 }
-AMD = "{engine} run --device /dev/kfd --device /dev/dri --group-add video …"
+# What starts a container that only shows that the GPU gets in, on the machine that runs containers.
+SHOWN = "The command starts a container that only shows that this works on the machine."
+AMD = "{engine} run --rm --device /dev/kfd --device /dev/dri --group-add video rocm/rocm-terminal rocminfo"
 COMMANDS = {
-    "podman": sh("podman run --device nvidia.com/gpu=all …"),
-    "kubernetes": step("ask for the GPU in the container of the pod: `resources: {limits: {nvidia.com/gpu: 1}}`"),
-    "apptainer": sh("apptainer exec --nv …"),
+    "docker": sh("docker run --rm --gpus all ubuntu nvidia-smi"),
+    "podman": sh("podman run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),
+    "kubernetes": sh(
+        "kubectl run gpu --rm -i --restart=Never --image=ubuntu --overrides="
+        '\'{"spec":{"containers":[{"name":"gpu","image":"ubuntu","command":["nvidia-smi"],'
+        '"resources":{"limits":{"nvidia.com/gpu":1}}}]}}\''
+    ),
+    "apptainer": sh("apptainer exec --nv docker://ubuntu nvidia-smi"),
 }
 
 

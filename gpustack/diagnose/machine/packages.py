@@ -12,9 +12,10 @@ from gpustack.diagnose.machine.linking import cuda_majors, cuda_named, soname_li
 from gpustack.diagnose.machine.messages import because_said, heard, holding, said
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits as toolkits_here
 from gpustack.diagnose.machine.values import because_of, copies, table, text, version
+from gpustack.diagnose.pinning import pinned
 from gpustack.matrix.subjects import frameworks, libraries, toolkits, torch
 from gpustack.matrix.subjects.ranges import is_version, minor
-from gpustack.model.command import DISTRIBUTION, LIBRARY, either, sh, step
+from gpustack.model.command import LIBRARY, either, sh, step
 from gpustack.model.report import Because, Fix
 from gpustack.model.versions import CudaVersion
 
@@ -140,7 +141,8 @@ def cudnn_here(facts: Facts) -> tuple[tuple[str, Because], ...]:
 def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> Fix:
     """Return how to get the libraries of a CUDA major, and how the loader finds them."""
     wheels = [wheel for name in sonames for wheel in libraries.wheel_of_soname(matrix, name, major)]
-    names = tuple(map(DISTRIBUTION, dict.fromkeys(wheels)))
+    names = tuple(pinned(one, facts, matrix) for one in dict.fromkeys(wheels))
+    library = sonames[0].partition(".so")[0] if sonames else ""
     pip = (sh("python -m pip install {names}", names=names),) if names else ()
     release = _release(facts, matrix, major) if major else None
     package = f"cuda-libraries-{release.replace('.', '-')}" if release else ""
@@ -152,9 +154,7 @@ def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> F
         "run; it brings none of these libraries.",
         commands=(*system[:-1], *either(*system[-1:], *pip)) or (TOOLKIT,),
         needs_root=any("sudo " in one for one in system),
-        verify=sh("ldconfig -p | grep {library}", library=LIBRARY(sonames[0].partition(".so")[0]))
-        if sonames
-        else sh("ldconfig -p | grep libcudart"),
+        verify=sh("ldconfig -p | grep {library}", library=LIBRARY(library if LIBRARY.holds(library) else "libcudart")),
     )
 
 

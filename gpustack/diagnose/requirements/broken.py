@@ -12,7 +12,7 @@ from gpustack.diagnose.machine.values import because, version
 from gpustack.diagnose.requirements.of_versions import OTHER, PAIRS, SPOKEN, Pair
 from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import NAME, Command, sh
+from gpustack.model.command import NAME, Command, sh, step
 from gpustack.model.report import Because, Confidence, Contract, Finding, Fix, Kept, Purpose, Severity
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tu
     if change:
         return installing.commands(change, facts, contract.environment)
     return (
-        how.commands(facts) if how.commands else (sh("gpustack matrix plan {subject}", subject=NAME(contract.from_)),)
+        how.commands(facts)
+        if how.commands
+        else (step("`gpustack matrix plan {subject}` lists the releases", subject=NAME(contract.from_)),)
     )
 
 

@@ -10,7 +10,7 @@ from gpustack.diagnose.machine.values import copies, table
 from gpustack.diagnose.requirements.edges import asked, edge, floor_fit
 from gpustack.diagnose.requirements.fits import Fit, driver_fit
 from gpustack.diagnose.rules.coverage import GRAVE, versions_of
-from gpustack.matrix.subjects import known_bad, ranges, serving, torch, training
+from gpustack.matrix.subjects import generated, known_bad, ranges, serving, torch, training
 from gpustack.matrix.subjects.ranges import is_version
 from gpustack.model.report import Kept
 
@@ -114,6 +114,10 @@ def _xformers(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
 
 
 def _bitsandbytes(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
+    listed = generated.release_of(matrix, "bitsandbytes", copy.version)
+    if listed and (span := listed.pin("torch")):
+        yield span, listed.requiring("torch", span), Kept.BROKEN
+        return
     known = training.bitsandbytes_of(matrix, copy.version)
     if known and known.torch.text:
         yield known.torch, known.row, Kept.BROKEN

@@ -89,7 +89,10 @@ def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return what the METADATA of each release that is asked about requires of the distributions beside it."""
+    """Return what the METADATA of each release that is asked about requires of the distributions beside it.
+
+    A toolkit beside it is not the distribution cuda-toolkit, whose wheels come with the release.
+    """
     here, found = platform(facts) or "", [(one, copy) for one in facts.components for copy in one.instances]
     for one, copy in found:
         python = next((other.version for it, other in found if it.id == "python"), None)
@@ -97,7 +100,9 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             tuple(generated.of_component(matrix, one.id, copy.version or "")) if asked(copy) and copy.version else ()
         )
         for mine, (beside, other) in product(known, found):
-            version_ = other.version if beside.id != one.id and other.environment == copy.environment else None
+            version_ = (
+                other.version if beside.id not in {one.id, TOOLKIT} and other.environment == copy.environment else None
+            )
             version_ = None if one.id in MAKERS_OF_BUILDS and beside.id in LIBRARIES else version_
             for name in generated.DISTRIBUTIONS.get(beside.id, (beside.id,)) if version_ else ():
                 span = mine.pin(name, here, python)

@@ -69,7 +69,13 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-@rule("device-nodes-not-accessible", layer=Layer.ENVIRONMENT, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "device-nodes-not-accessible",
+    layer=Layer.ENVIRONMENT,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=("container-cgroup-lost-devices",),
+)
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes.
 
@@ -255,7 +261,10 @@ def _fix(facts: Facts) -> Fix:
             text="Start the container with both nodes and the number of the group that owns them on the machine "
             "(ls -ln /dev/kfd /dev/dri).",
             commands=(
-                sh("docker run --device=/dev/kfd --device=/dev/dri --group-add $(getent group render | cut -d: -f3) …"),
+                sh(
+                    "docker run --rm --device=/dev/kfd --device=/dev/dri"
+                    " --group-add $(getent group render | cut -d: -f3) rocm/rocm-terminal rocminfo"
+                ),
             ),
             verify=sh("rocminfo"),
         )

@@ -6,8 +6,13 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from packaging.requirements import Requirement
+
+from gpustack.diagnose import fixes, installing
+from gpustack.diagnose.change_sets import FAMILY
+from gpustack.diagnose.driver_packages import supported
 from gpustack.diagnose.machine.inventory import (
+    DRIVER,
     FRAMEWORKS,
     MAKERS,
     any_gpu,
@@ -22,12 +27,12 @@ from gpustack.diagnose.machine.inventory import (
     unasked,
     user_release,
 )
-from gpustack.diagnose.machine.values import because, because_of, copies, items, status, table, text, told
+from gpustack.diagnose.machine.values import because, because_of, copies, items, status, table, text, told, version
 from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import NAME, PATH, VARIABLE, Command, sh, step
+from gpustack.model.command import PATH, VARIABLE, Command, requirement, sh, step
 from gpustack.model.facts import Layer, Status, once
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
@@ -160,7 +165,7 @@ def _found(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     count = len(gpus(facts)) or len(gfx)
     here = capabilities(facts)
     for one in known_bad.matching(matrix, versions, here, gfx, count, architecture=facts.host.machine):
-        yield _bad_finding(one, versions, facts)
+        yield _bad_finding(one, versions, facts, matrix)
 
 
 @once
@@ -172,11 +177,28 @@ def versions_of(facts: Facts) -> Mapping[str, str]:
     return {**named, **{name: held for name, held in used.items() if isinstance(held, str)}}
 
 
-def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts) -> Finding:
+def _installing(wanted: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
+    """Return the commands for one requirement of a row; beside what is bound to torch, the torch that is here stays."""
+    named = Requirement(wanted)
+    if named.name == DRIVER:
+        least = numbers(next(iter(named.specifier)).version)[0]
+        return fixes.driver(facts, matrix, branch=supported(least, fixes.last_branch(facts, matrix), matrix))
+    asked = requirement(named.name, str(named.specifier))
+    python = facts.environments[0].python if facts.environments else None
+    release = (version(facts, "pytorch") or "").partition("+")[0]
+    if named.name in installing.FROM_SOURCE:
+        return (installing.build(facts, python, asked),)
+    stays = (requirement("torch", f"=={release}"),) if named.name in FAMILY and release else ()
+    return (installing.install(facts, python, (asked, *stays)),)
+
+
+def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matrix: Matrix) -> Finding:
     proven = one.proof is known_bad.Proof.PROJECT
     certain = not one.when and one.effect.value in GRAVE and proven and not from_text(facts)
     seen = facts.find(one.component)
     pair = " with ".join(f"{name} {versions[name]}" for name in (one.component, *one.partners))
+    commands = tuple(line for text_ in one.install for line in _installing(text_, facts, matrix))
+    by_driver = any(text_.startswith(DRIVER) for text_ in one.install)
     return known_bad_combination.finding(
         instance=one.id,
         severity=Severity.WARNING if certain else Severity.INFO,
@@ -189,8 +211,12 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts) -> Fi
             for name in (one.component, *one.partners)
         ),
         row=one.row,
-        fix=fixes.advice(
-            one.advice, sh("gpustack matrix show {subject}", subject=NAME(one.component)), verify=sh("gpustack doctor")
+        fix=Fix(
+            text=f"{fixes.place(facts) if by_driver else ''}{one.advice}",
+            commands=commands,
+            needs_root=by_driver,
+            needs_reboot=by_driver,
+            verify=sh("gpustack doctor"),
         ),
         confidence=Confidence.LIKELY if proven else Confidence.POSSIBLE,
     )
@@ -201,9 +227,9 @@ def _source(name: str, facts: Facts) -> str:
     return seen.source if seen else ""
 
 
-FIX = fixes.advice(
-    "Bring gpustack up to date, from where this one was installed; this shows what the matrix lacks.",
-    sh("gpustack matrix update"),
+FIX = Fix(
+    text="Bring gpustack up to date, from where this one was installed; `gpustack matrix update` shows what the matrix "
+    "lacks.",
     verify=sh("gpustack --version"),
 )
 
@@ -291,7 +317,13 @@ DIED = re.compile(
 UNTOLD = "no reason was given"
 
 
-@rule("component-not-seen", Layer.ENVIRONMENT, "gpustack", Severity.UNKNOWN)
+@rule(
+    "component-not-seen",
+    Layer.ENVIRONMENT,
+    "gpustack",
+    Severity.UNKNOWN,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout"),
+)
 def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Something that a verdict rests on could not be looked at.
 

@@ -25,9 +25,10 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.packages import on_cpu
 from gpustack.diagnose.machine.toolchain import called
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told, version
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
-from gpustack.model.command import ADDRESS, BUILD_TAG, sh
+from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, Command, sh
 from gpustack.model.facts import Layer, Strength
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, Message
-    from gpustack.model.report import Because, Fix
+    from gpustack.model.report import Because
 
 
 TF_GPU = ("tensorflow-gpu", "tensorflow-rocm", "tensorflow-directml", "tensorflow-directml-plugin")
@@ -59,24 +60,25 @@ SAID = {
     "onnxruntime": ("ort-provider-unavailable", "ort-cuda-absent-said", "ort-installed"),
     PADDLE: ("gpu-unused-said",),
 }
-# How a framework for NVIDIA's GPUs is installed, where the driver does not say which of its builds.
-INSTALLED: Mapping[str, Fix] = {
-    "jax": fixes.advice(
+# Of a framework for NVIDIA's GPUs: what is removed, what is installed, and the check.
+INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
+    "jax": (
         "Install JAX with its CUDA plugin.",
-        sh('python -m pip install --upgrade "jax[cuda12]"'),
-        verify=sh('python -c "import jax; print(jax.devices())"'),
+        (),
+        "jax[cuda12]",
+        sh('python -c "import jax; print(jax.devices())"'),
     ),
-    "tensorflow": fixes.advice(
+    "tensorflow": (
         "Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
-        sh("python -m pip uninstall -y tensorflow-cpu"),
-        sh('python -m pip install "tensorflow[and-cuda]"'),
-        verify=sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
+        ("tensorflow-cpu",),
+        "tensorflow[and-cuda]",
+        sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
     ),
-    "onnxruntime": fixes.advice(
+    "onnxruntime": (
         "Install onnxruntime-gpu in the place of onnxruntime.",
-        sh("python -m pip uninstall -y onnxruntime"),
-        sh("python -m pip install onnxruntime-gpu"),
-        verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
+        ("onnxruntime",),
+        "onnxruntime-gpu",
+        sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
     ),
 }
 NIX = fixes.advice(
@@ -89,11 +91,11 @@ NIX = fixes.advice(
 def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return each framework of which messages and the list of packages together say that it has no GPU code."""
     if _jax(facts):
-        yield _plain(facts, "jax", "JAX", INSTALLED["jax"])
+        yield _plain(facts, "jax", "JAX", _for_gpu("jax", facts, matrix))
     if installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU) and nvidia_here(facts):
-        yield _plain(facts, "tensorflow", "TensorFlow", INSTALLED["tensorflow"])
+        yield _plain(facts, "tensorflow", "TensorFlow", _for_gpu("tensorflow", facts, matrix))
     if _onnxruntime(facts):
-        yield _plain(facts, "onnxruntime", "onnxruntime", INSTALLED["onnxruntime"])
+        yield _plain(facts, "onnxruntime", "onnxruntime", _for_gpu("onnxruntime", facts, matrix))
     if installed(facts, PADDLE) and not installed(facts, f"{PADDLE}-gpu") and nvidia_here(facts):
         yield from (
             _plain(facts, PADDLE, "PaddlePaddle", _paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
@@ -101,6 +103,14 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     for one in said(facts, "not-built-for-gpu")[:1]:
         program = called(one.values.get("program", ""))
         yield _plain(facts, program.name.lower(), program.name, program.fix(), "not-built-for-gpu")
+
+
+def _for_gpu(component: str, facts: Facts, matrix: Matrix) -> Fix:
+    """Return how the build of a framework with GPU code is installed in the place of the one without."""
+    text_, without, wanted, verify = INSTALLED[component]
+    removed = tuple(sh("python -m pip uninstall -y {name}", name=DISTRIBUTION(one)) for one in without)
+    added = sh("python -m pip install {wanted}", wanted=pinned(wanted, facts, matrix))
+    return fixes.advice(text_, *removed, added, verify=verify)
 
 
 def _jax(facts: Facts) -> bool:
@@ -293,7 +303,14 @@ FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
-@rule("cpu-only-build", Layer.FRAMEWORK, "pytorch", Severity.ERROR, in_one_python=True)
+@rule(
+    "cpu-only-build",
+    Layer.FRAMEWORK,
+    "pytorch",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("ort-cpu-and-gpu-installed",),
+)
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
 
@@ -411,11 +428,12 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
         return fixes.any_torch(build, facts, matrix, maker)
     wheel = wheel_for_driver(build, facts, matrix) if build.component != "tensorflow" else None
     if wheel is None and (from_text(facts) or build.component == "tensorflow"):
-        return INSTALLED.get(build.component) or fixes.any_torch(build, facts, matrix)
-    return fixes.advice(
-        wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
-        *(wheel[1] if wheel else fixes.driver(facts, matrix)),
-        root=not wheel,
-        reboot=not wheel,
+        known = build.component in INSTALLED
+        return _for_gpu(build.component, facts, matrix) if known else fixes.any_torch(build, facts, matrix)
+    return Fix(
+        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
+        commands=wheel[1] if wheel else fixes.driver(facts, matrix),
+        needs_root=not wheel,
+        needs_reboot=not wheel,
         verify=fixes.verify(build),
     )

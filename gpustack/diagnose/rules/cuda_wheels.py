@@ -34,6 +34,7 @@ from gpustack.diagnose.machine.packages import missing
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import text, version
 from gpustack.diagnose.machine.wheels import ASK, fix, other_cuda, shows, torches
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, MODULE, sh
 from gpustack.model.facts import Layer
@@ -119,7 +120,7 @@ def _built_for(message: Message, facts: Facts, matrix: Matrix) -> Finding:
             f"Take the build of {wheel.name} for the CUDA of torch {have}.",
             sh(
                 "python -m pip install --force-reinstall --no-deps {wheel} --index-url {index}/{tag}",
-                wheel=DISTRIBUTION(wheel.name),
+                wheel=pinned(wheel.name, facts, matrix),
                 index=ADDRESS(TORCH_INDEX),
                 tag=BUILD_TAG(have.partition("+")[2]),
             ),

@@ -21,6 +21,7 @@ from gpustack.diagnose.machine.libraries import clashes, evidence, owner, used
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding
 from gpustack.diagnose.machine.packages import CUDNN, cuda_here, cudnn_here, majors, missing
 from gpustack.diagnose.machine.values import because_of, copies, flag, items, table, text, texts, told, version
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import requirement, sh
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
-@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR)
+@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
@@ -139,7 +140,14 @@ FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
 SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 
 
-@rule("cudnn-shadowed-by-ld-library-path", Layer.LIBRARY, "cudnn", Severity.ERROR, in_one_python=True)
+@rule(
+    "cudnn-shadowed-by-ld-library-path",
+    Layer.LIBRARY,
+    "cudnn",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("cudnn-two-copies",),
+)
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
@@ -207,11 +215,11 @@ def _of_the_path(facts: Facts) -> Iterator[Lacking]:
 
 
 TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
-TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps")
+TWO_VERIFY = sh("grep -ho '/.*libcudnn.*' /proc/[0-9]*/maps | sort -u")
 
 
-@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR)
-def cudnn_two_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 
     cuDNN is several libraries that must be of one version (libcudnn, _ops, _cnn, _graph …). Here they are not: one
@@ -220,7 +228,7 @@ def cudnn_two_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     names. cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the
     path, or reinstall the right one.
     """
-    found = list(_two_seen(facts))
+    found = list(_two_seen(facts, matrix))
     yield from found or _two_said(facts)
 
 
@@ -273,14 +281,14 @@ def _and(names: Iterable[str]) -> str:
     return " and ".join(names)
 
 
-def _two_seen(facts: Facts) -> Iterator[Finding]:
+def _two_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     for build in builds(facts):
         one = used(build, "libcudnn", "cudnn", facts)
         loaded = {path.rpartition("/")[0] for path in texts(build.exercise, "loaded", "libcudnn")}
         folders = loaded or _to_come(build, facts)
         mixed = bool(one and one.copy and flag(one.copy.facts, "mixed"))
         if one and (mixed or len(folders) > 1):
-            yield _two_finding(build, one, sorted(folders), facts)
+            yield _two_finding(build, one, sorted(folders), facts, matrix)
 
 
 def _to_come(build: Build, facts: Facts) -> set[str]:
@@ -304,7 +312,7 @@ def _folder(candidate: JsonValue) -> str:
     return (text(candidate, "real") or text(candidate, "path") or "").rpartition("/")[0]
 
 
-def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts) -> Finding:
+def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts, matrix: Matrix) -> Finding:
     where = " and ".join(folders) if len(folders) > 1 else one.path.rpartition("/")[0]
     parts = [because_of(facts, "cudnn", one.copy, "parts")] if one.copy else []
     fact = "exercise.loaded.libcudnn" if one.loaded else "search.libcudnn"
@@ -317,7 +325,9 @@ def _two_finding(build: Build, one: Used, folders: list[str], facts: Facts) -> F
         sh(
             "{python} -m pip install --force-reinstall --no-deps {wheel}",
             python=build.python,
-            wheel=requirement(name or "nvidia-cudnn-cu12", f"=={version}.*" if name and version else ""),
+            wheel=requirement(name, f"=={version}.*")
+            if name and version
+            else pinned("nvidia-cudnn-cu12", facts, matrix, build.copy.environment),
         ),
         verify=fixes.verify_loaded(build),
     )

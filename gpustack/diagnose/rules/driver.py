@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.machine import naming
+from gpustack.diagnose.machine import containers, naming
 from gpustack.diagnose.machine.inventory import (
     DRIVER,
     disk_release,
@@ -19,6 +19,7 @@ from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.nodes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import NO_CUDA, NO_GPU_FOR_NVML
 from gpustack.diagnose.rules.forward_compat import of_compat
 from gpustack.model.command import BRANCH, Command, sh
 from gpustack.model.facts import Layer, Status
@@ -58,9 +59,10 @@ def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 def _libcuda_fix(facts: Facts) -> Fix:
     if facts.host.container:
-        command = sh("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …")
+        command = sh("docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ubuntu ldconfig -p")
         return Fix(
-            text="Start the container with the driver's computing part.",
+            text="Start the container with the driver's computing part: docker run -e "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility. The command starts one that lists libcuda.so.1.",
             commands=(command,),
             verify=sh("gpustack doctor"),
         )
@@ -88,7 +90,7 @@ def _installed(facts: Facts) -> Fix:
     )
 
 
-@rule("nvml-init-failed", layer=Layer.DRIVER, component="nvml", severity=Severity.ERROR)
+@rule("nvml-init-failed", layer=Layer.DRIVER, component="nvml", severity=Severity.ERROR, explained_by=NO_GPU_FOR_NVML)
 def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """NVML, the driver's management library, does not start.
 
@@ -117,7 +119,7 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 WORDS = ("RmInitAdapter", "rm_init_adapter", "failed to initialize", "cannot be used", "BAR")
 
 
-@rule("gpu-not-listed", layer=Layer.DRIVER, component="nvml", severity=Severity.INFO)
+@rule("gpu-not-listed", layer=Layer.DRIVER, component="nvml", severity=Severity.INFO, explained_by=NO_GPU_FOR_NVML)
 def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver is loaded and lists no GPU, although one is on the bus.
 
@@ -280,8 +282,8 @@ def _mismatch_fix(facts: Facts) -> Fix:
     if facts.host.container and disk is None:
         return Fix(
             text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
-            "the container toolkit mounts those of the machine.",
-            commands=(sh("docker run --gpus all …"),),
+            f"the container toolkit mounts those of the machine. {containers.SHOWN}",
+            commands=(containers.COMMANDS["docker"],),
             verify=sh("nvidia-smi"),
         )
     if len(users) > 1 or (disk and (disk == loaded or disk not in users)):
@@ -305,7 +307,13 @@ def _name(release: DriverRelease | None) -> str:
     return str(release) if release else "of another release"
 
 
-@rule("cuda-init-failed", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule(
+    "cuda-init-failed",
+    layer=Layer.DRIVER,
+    component="libcuda",
+    severity=Severity.ERROR,
+    explained_by=(*NO_CUDA, "nvml-init-failed"),
+)
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
 

@@ -21,6 +21,7 @@ from gpustack.diagnose.machine.messages import because_said, grounds, heard, hol
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because, number, table, text, texts, told, version
 from gpustack.diagnose.machine.wheels import overwritten
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import DISTRIBUTION, SOME_PYTHON, requirement, sh
@@ -90,8 +91,8 @@ IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import
 BY_PATH = "A folder on LD_LIBRARY_PATH, mostly of an older CUDA toolkit, goes before the wheel's own."
 
 
-@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR)
-def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR, explained_by=("wheel-files-overwritten",))
+def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The libnvJitLink that is found first is older than the libcusparse that needs it.
 
     cuSPARSE and cuSOLVER call CUDA's linker by names that bear its version (__nvJitLinkComplete_12_4), and an older
@@ -100,7 +101,7 @@ def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     lack = lacking(facts, "nvjitlink")
     for mark in dict.fromkeys(one.build and one.build.mark for one in lack):
-        yield _linker([one for one in lack if mark == (one.build and one.build.mark)], facts)
+        yield _linker([one for one in lack if mark == (one.build and one.build.mark)], facts, matrix)
     found = None if lack else _loaded(facts)
     if found:
         title, grounds_, program = found
@@ -113,7 +114,7 @@ def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-def _linker(lack: Sequence[Lacking], facts: Facts) -> Finding:
+def _linker(lack: Sequence[Lacking], facts: Facts, matrix: Matrix) -> Finding:
     """Return what a library wants of a linker that lacks it: as both were read, or as the loader said."""
     first, build, path = lack[0], lack[0].build, path_grounds(facts)
     wanted = _newest([one.symbol for one in lack])
@@ -134,7 +135,7 @@ def _linker(lack: Sequence[Lacking], facts: Facts) -> Finding:
             *(() if build else path),
             *(one.because for one in toolchain_toolkits(facts) if not build and cuda and one.cuda < cuda),
         ),
-        fix=_fix(build, first.path, facts)
+        fix=_fix(build, first.path, facts, matrix)
         if build and first.path
         else off_path(facts, "libnvJitLink", IMPORTS["torch"]),
     )
@@ -165,14 +166,15 @@ def _newest(names: Iterable[str]) -> str:
     return ".".join(map(str, max(found))) if found else "a newer one"
 
 
-def _fix(build: Build, path: str, facts: Facts) -> Fix:
+def _fix(build: Build, path: str, facts: Facts, matrix: Matrix) -> Fix:
     verify, folder = fixes.verify_loaded(build), path.rpartition("/")[0]
     step, spelled = found_by(build, "libnvJitLink", path, facts)
     if step == LD_LIBRARY_PATH:
         return fixes.off_path([spelled or folder], folder, verify)
     pins = table(build.copy.facts, "pins")
     wheel = next((name for name in sorted(pins) if name.startswith("nvidia-nvjitlink")), None)
-    wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade nvidia-nvjitlink-cu12")
+    usual = pinned("nvidia-nvjitlink-cu12", facts, matrix, build.copy.environment)
+    wanted = requirement(wheel, f"=={text(pins, wheel)}") if wheel else sh("--upgrade {wheel}", wheel=usual)
     return fixes.advice(
         "Install the libnvJitLink that goes with the others.",
         sh("{python} -m pip install --force-reinstall --no-deps {wanted}", python=build.python, wanted=wanted),
@@ -189,7 +191,14 @@ STATUS = "cublas-status"
 BLAMED = "ld-library-path-blamed-said"
 
 
-@rule("cuda-lib-shadowed", Layer.LIBRARY, "cuda-runtime", Severity.ERROR, in_one_python=True)
+@rule(
+    "cuda-lib-shadowed",
+    Layer.LIBRARY,
+    "cuda-runtime",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("nvjitlink-clash", "wheel-files-overwritten"),
+)
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system in the place of its own.
 

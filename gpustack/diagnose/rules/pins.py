@@ -7,22 +7,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
+from gpustack.diagnose.change_sets import FAMILY, fitting, place
 from gpustack.diagnose.machine.extensions import SERVING
-from gpustack.diagnose.machine.frameworks import because_package, because_torch, dotted, installed, torch, torch_cuda
+from gpustack.diagnose.machine.frameworks import (
+    because_package,
+    because_torch,
+    dotted,
+    installed,
+    platform,
+    torch,
+    torch_cuda,
+)
 from gpustack.diagnose.machine.inventory import builds, from_text, nvidia_here
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
 from gpustack.diagnose.machine.values import because_of, copies, number, table, text, texts, told
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
-from gpustack.matrix.subjects import ranges, training
+from gpustack.matrix.subjects import generated, ranges, training
 from gpustack.matrix.subjects.ranges import numbers
-from gpustack.model.command import DISTRIBUTION, NUMBER, PYTHON, SOME_PYTHON, Command, Word, either, requirement, sh
+from gpustack.model.command import (
+    DISTRIBUTION,
+    NUMBER,
+    PYTHON,
+    SOME_PYTHON,
+    Command,
+    Word,
+    either,
+    requirement,
+    sh,
+    step,
+)
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from packaging.version import Version
 
@@ -52,8 +73,15 @@ class Pin:
         return f"{self.required} {self.versions}"
 
 
-@rule("pin-violated", Layer.FRAMEWORK, "python", Severity.WARNING, in_one_python=True)
-def pin_violated(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+@rule(
+    "pin-violated",
+    Layer.FRAMEWORK,
+    "python",
+    Severity.WARNING,
+    in_one_python=True,
+    explained_by=("extension-abi-mismatch",),
+)
+def pin_violated(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An installed package asks for another version of a package of the GPU stack than the one beside it.
 
     Each wheel states which versions it was made and tested with; pip checks that when it installs, and the next
@@ -62,14 +90,33 @@ def pin_violated(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     lists every such conflict.
     """
     for listed in copies(facts, "packages"):
-        for name in table(listed.facts, "pins"):
-            broken = tuple(_broken(name, listed, fits=_fits(name, listed, facts)))
+        for name, pins in _pins(listed, facts, matrix).items():
+            broken = tuple(_broken(name, pins, listed, fits=_fits(name, listed, facts)))
             if broken:
                 yield _pin_finding(name, broken, listed)
 
 
-def _broken(name: str, listed: Instance, *, fits: bool) -> Iterator[Pin]:
-    for other, versions in table(listed.facts, "pins", name).items():
+def _pins(listed: Instance, facts: Facts, matrix: Matrix) -> Mapping[str, Mapping[str, object]]:
+    """Return what the packages here require of each other: as they say, or as the index does of a mere list of them.
+
+    What extensions and servers in such a list require of torch is a requirement of their own.
+    """
+    if "pins" in listed.facts or not from_text(facts):
+        return {name: table(listed.facts, "pins", name) for name in table(listed.facts, "pins")}
+    here = table(listed.facts, "distributions")
+    python = next((one.version for one in copies(facts, "python") if one.environment == listed.environment), None)
+    found: dict[str, dict[str, object]] = {}
+    for name, version in here.items():
+        known = generated.release_of(matrix, name, str(version))
+        for other in sorted(set(known.names) & set(here) - {TORCH}) if known else ():
+            span = known.pin(other, platform(facts) or "", python) if known else None
+            if span is not None and span.text:
+                found.setdefault(name, {})[other] = span.text
+    return found
+
+
+def _broken(name: str, pins: Mapping[str, object], listed: Instance, *, fits: bool) -> Iterator[Pin]:
+    for other, versions in pins.items():
         found = text(listed.facts, "distributions", other)
         if found and isinstance(versions, str) and (name, other) not in ELSEWHERE and _concerns(name, other, versions):
             version = ranges.version_of(found)
@@ -95,8 +142,11 @@ def _pin_near(versions: str, version: Version) -> bool:
 
 
 def _concerns(name: str, other: str, versions: str) -> bool:
-    """Return whether a pin is one that breaks things: NumPy's only below 2, that of transformers in servers alone."""
-    if other == "numpy":
+    """Return whether a pin is one that breaks things: NumPy's only below 2, that of transformers in servers alone.
+
+    Numba holds NumPy to its range itself: it raises ImportError.
+    """
+    if other == "numpy" and name != "numba":
         return not ranges.is_specifier(versions) or not ranges.specifiers(versions).contains("2.0", prereleases=True)
     return other != BOUND_TO_SERVERS or name in SERVING or name == "text-generation-server"
 
@@ -258,9 +308,16 @@ def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
     wanted = CudaVersion.parse((_cuda(facts) or "").removeprefix("CUDA "))
     having = [one for one in training.bitsandbytes(matrix) if wanted and wanted in one.cudas]
     span = f" bitsandbytes {having[0].version} to {having[-1].version} have CUDA {wanted}." if having else ""
-    pinned = requirement("bitsandbytes", f"=={having[-1].version}") if having else sh("--upgrade bitsandbytes")
+    here = place(facts, None)
+    known = FAMILY["bitsandbytes"](matrix)
+    beside = {one.version for one in fitting(known, here, here.release)} if here.release else set()
+    newest = next((one.version for one in reversed(having) if one.version in beside or not here.release), None)
     near = _bnb_near(wanted, _release(facts, matrix) or (training.bitsandbytes(matrix) or (None,))[-1])
-    commands = [sh("python -m pip install {pinned}", pinned=pinned)]
+    commands = [
+        sh("python -m pip install {wanted}", wanted=requirement("bitsandbytes", f"=={newest}"))
+        if newest
+        else step("install a bitsandbytes with that binary that goes with the torch here, or build it")
+    ]
     if near:
         digits = NUMBER(f"{near.major}{near.minor}")
         commands.append(sh("export BNB_CUDA_VERSION={digits}", digits=digits))
@@ -285,23 +342,24 @@ KINDS = (
     "jax-plugin-interface",
 )
 VERIFY = sh('python -c "import jax; print(jax.devices())"')
+CUDA12 = "cuda12"
 
 
-@rule("jax-plugin-mismatch", Layer.FRAMEWORK, "jax", Severity.ERROR, in_one_python=True)
-def jax_plugin_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
+@rule("jax-plugin-mismatch", layer=Layer.FRAMEWORK, component="jax", severity=Severity.ERROR, in_one_python=True)
+def jax_plugin_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Jaxlib and the CUDA plugin of JAX are of different versions.
 
     The plugin brings the GPU to JAX and must be of jaxlib's version; its two parts (jax-cuda12-plugin, jax-cuda12-pjrt)
     require each other exactly. With another version JAX refuses it and falls back to the CPU, or fails ("Mismatched
     PJRT plugin PJRT API version", "Unexpected PJRT_… size"). Install all of them in one command.
     """
-    found = [one for build in builds(facts) if (one := _of(build, facts))]
+    found = [one for build in builds(facts) if (one := _of(build, facts, matrix))]
     yield from found
     if not found and heard(facts, *KINDS):
-        yield _heard(facts)
+        yield _heard(facts, matrix)
 
 
-def _of(build: Build, facts: Facts) -> Finding | None:
+def _of(build: Build, facts: Facts, matrix: Matrix) -> Finding | None:
     jaxlib = text(build.copy.facts, "jaxlib")
     plugins = table(build.copy.facts, "plugins")
     named = {name: text(plugins, name) for name in plugins if "cuda" in name}
@@ -309,6 +367,7 @@ def _of(build: Build, facts: Facts) -> Finding | None:
     if build.component != "jax" or not jaxlib or not wrong or build.ran_on_gpu:
         return None
     extra = re.search(r"cuda1\d", wrong[0])
+    plugin = build.copy.build or (extra[0] if extra else CUDA12)
     return jax_plugin_mismatch.finding(
         instance=build.mark,
         title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must be of one version",
@@ -318,11 +377,17 @@ def _of(build: Build, facts: Facts) -> Finding | None:
             because_of(facts, "jax", build.copy, "jaxlib"),
             because_of(facts, "jax", build.copy, "plugins"),
         ),
-        fix=_jax_fix(jaxlib, build.copy.build or (extra[0] if extra else None), build.python, fixes.verify(build)),
+        fix=_jax_fix(
+            jaxlib,
+            pinned(f"jax[{plugin}]", facts, matrix, build.copy.environment),
+            plugin,
+            build.python,
+            fixes.verify(build),
+        ),
     )
 
 
-def _heard(facts: Facts) -> Finding:
+def _heard(facts: Facts, matrix: Matrix) -> Finding:
     """Return what JAX says itself, where the versions of the packages do not say it."""
     jaxlib = text(told(facts, "jax"), "jaxlib") or installed(facts, "jaxlib") or ""
     needs, jax = value(facts, "jaxlib-version", "needs"), value(facts, "jaxlib-version", "jax")
@@ -339,7 +404,13 @@ def _heard(facts: Facts) -> Finding:
         title=next((title for known, title in titles if known), two),
         detail=_said(facts) if jax or needs else "",
         because=(*grounds(facts, *KINDS), *because_package(facts, "jaxlib"), *because_package(facts, "jax")),
-        fix=_jax_fix(None if jax or needs else jaxlib or None, None, SOME_PYTHON, VERIFY),
+        fix=_jax_fix(
+            None if jax or needs else jaxlib or None,
+            pinned(f"jax[{CUDA12}]", facts, matrix),
+            CUDA12,
+            SOME_PYTHON,
+            VERIFY,
+        ),
     )
 
 
@@ -355,11 +426,10 @@ def _said(facts: Facts) -> str:
     return ""
 
 
-def _jax_fix(jaxlib: str | None, extra: str | None, python: Word, verify: Command) -> Fix:
-    plugin = extra or "cuda12"
+def _jax_fix(jaxlib: str | None, jax: Word, plugin: str, python: Word, verify: Command) -> Fix:
     pins = [requirement(f"jax-{plugin}-{part}", f"=={jaxlib}") for part in ("plugin", "pjrt")]
     pinned = sh("{python} -m pip install {pins}", python=python, pins=pins)
-    together = sh("{python} -m pip install --upgrade {jax}", python=python, jax=requirement(f"jax[{plugin}]"))
+    together = sh("{python} -m pip install --upgrade {jax}", python=python, jax=jax)
     same = f"bring the plugin to {jaxlib}, the version of jaxlib" if jaxlib else "bring all to one version"
     return fixes.advice(
         f"Install JAX and its plugin together; or {same}.",

@@ -15,6 +15,7 @@ from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said
 from gpustack.diagnose.machine.packages import pythons_of, releases_for
 from gpustack.diagnose.machine.values import because, because_of, copies, text, told, version
+from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import ranges
 from gpustack.matrix.subjects.ranges import is_version, minor, numbers
@@ -260,18 +261,18 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
             "or with conda: `conda create -n gpu python={python} && conda activate gpu`",
             python=DOTTED(best or "3.11"),
         ),
-        _install(package, wanted, facts),
+        _install(package, wanted, best, facts, matrix),
         verify=sh("python --version"),
     )
 
 
-def _install(package: str, wanted: str, facts: Facts) -> Command:
+def _install(package: str, wanted: str, python: str | None, facts: Facts, matrix: Matrix) -> Command:
     """Return how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
     name = distribution_of(package.lower(), facts)
     if name is None:
         return step("install there what was asked for")
     tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
-    asked = requirement(name, f"=={wanted}" if wanted else "")
+    asked = requirement(name, f"=={wanted}") if wanted else pinned(name, facts, matrix, python=python)
     if tag and name.startswith("torch"):
         index = sh("--index-url {index}/{tag}", index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag[1]))
         return sh("python -m pip install {asked} {index}", asked=asked, index=index)

@@ -92,9 +92,9 @@ def mig_multiple_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         because=(*grounds(facts, *mig.BEYOND, *mig.MADE, most=6), *naming.of_driver(facts)),
         fix=fixes.advice(
-            "Start one process for each instance, each with one MIG UUID of nvidia-smi -L; or switch MIG off.",
-            sh("nvidia-smi -L"),
-            sh("CUDA_VISIBLE_DEVICES=MIG-<uuid> python …"),
+            "Start one process for each instance, each with one MIG UUID of nvidia-smi -L (the command takes the "
+            "first); or switch MIG off.",
+            sh("export CUDA_VISIBLE_DEVICES=$(nvidia-smi -L | grep -om1 'MIG-[0-9a-f/-]*')"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
         ),
     )
@@ -150,7 +150,13 @@ class Setting:
         ]
 
 
-@rule("cuda-visible-devices-invalid", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
+@rule(
+    "cuda-visible-devices-invalid",
+    Layer.ENVIRONMENT,
+    "libcuda",
+    Severity.ERROR,
+    explained_by=("mig-multiple-devices", "mig-enabled-no-instance"),
+)
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
 

@@ -138,13 +138,12 @@ def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Relea
 
 
 def missing(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether the index had no such release of a component, although its tables reach from before to after."""
+    """Return whether the index had no such release of a component when its tables were made, which begin before it."""
     wanted = version_of(version)
     tables = [releases(matrix, name) for name in DISTRIBUTIONS.get(component, (component,))]
     if wanted is None or wanted.is_prerelease or not all(tables) or any(of_component(matrix, component, version)):
         return False
-    spans = ((version_of(there[0].version), version_of(there[-1].version)) for there in tables)
-    return all(first and last and first < wanted < last for first, last in spans)
+    return all(first < wanted for there in tables if (first := version_of(there[0].version)))
 
 
 def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:

@@ -48,7 +48,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class KnownBad(Stated):
-    """One combination: versions that go wrong, with what and on what; ``when`` is what no version shows."""
+    """One combination: versions that go wrong, with what and on what; ``when`` is what no version shows.
+
+    ``install`` are the requirements, or the oldest driver, that ``advice`` names, where one command does it.
+    """
 
     id: str
     component: str
@@ -63,6 +66,7 @@ class KnownBad(Stated):
     gfx: tuple[str, ...] = ()
     gpus: VersionRange | None = None
     machines: tuple[str, ...] = ()
+    install: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         named = {self.component: self.versions, **self.partners}

@@ -149,7 +149,7 @@ def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: s
 def _opened(environ: Mapping[str, str], door: Door, deadline: float) -> Opened | None:
     try:
         ear = start(ASKED, setting.variables(environ), door, ROOF_PATIENCE, deadline)
-    except OSError:
+    except NothingSeenError:
         return None
     try:
         line = next(ear.lines())

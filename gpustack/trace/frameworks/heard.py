@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Device
+from gpustack.model.difference import Launching
 from gpustack.model.facts import Layer
 from gpustack.model.reading import made
 from gpustack.model.trace import (
@@ -23,7 +24,6 @@ from gpustack.model.trace import (
     TensorLayer,
     Trace,
 )
-from gpustack.model.trace_figures import Launching
 from gpustack.trace import failing, reference
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject
 from gpustack.trace.failing import refused, wrong
@@ -32,9 +32,9 @@ from gpustack.trace.ops import decode
 from gpustack.trace.steps import NAMES, Account, failed, needing, short
 
 if TYPE_CHECKING:
+    from gpustack.model.difference import Check
     from gpustack.model.report import Finding, Report
     from gpustack.model.trace import Stop
-    from gpustack.model.trace_figures import Check
     from gpustack.trace.frameworks import Limits
 
 NO_GPU = "no-gpu"

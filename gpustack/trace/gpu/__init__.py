@@ -31,7 +31,6 @@ from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Outlet, measure, opened
 from gpustack.bench.lab import SkipError
 from gpustack.bench.listening import start
 from gpustack.collect.subprocesses import Door
-from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
 from gpustack.trace.gpu.heard import Heard
 from gpustack.trace.models import build
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
-CHILD = __name__
 PATIENCE = 60.0  # seconds of silence: the answer in float64 and a large cuBLASLt from a slow disk take some
 USUAL = "bf16"
 BENCHES = ("pcie.h2d.pinned", "pcie.h2d.pageable", "pcie.d2h.pinned", "hbm.copy")
@@ -77,10 +75,8 @@ def follow(
         "benches": list(BENCHES),
         "library": cublaslt or setting.library(asked.pythons, environ),
     }
-    try:
-        ear = start(given, setting.variables(environ), door, PATIENCE, begun + asked.timeout, main=CHILD)
-    except OSError as error:
-        raise NothingSeenError(f"the trace could not be started: {error.strerror or error}") from error
+    until = begun + asked.timeout
+    ear = start(given, setting.variables(environ), door, PATIENCE, until, main=__name__, what="the trace")
     heard.hear(ear, progress)
     return heard.trace(door.now() - begun)
 

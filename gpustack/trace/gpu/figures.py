@@ -14,21 +14,19 @@ from gpustack.bench.child import OUT_OF_MEMORY, QUICK
 from gpustack.bench.cublaslt import CublasLtError
 from gpustack.bench.lab import SkipError
 from gpustack.bench.timing import fitting, sample
+from gpustack.model.difference import BatchTime, Launching
 from gpustack.model.trace import Figure
-from gpustack.model.trace_figures import BatchTime, Launching
 from gpustack.trace.counting import layers
-from gpustack.trace.gpu.device import Runner
 from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.overlap import chunks, overlap
-from gpustack.trace.gpu.story import checked, chosen, flow, timed
-from gpustack.trace.models import build
+from gpustack.trace.gpu.story import checked, flow, sized, timed
 from gpustack.trace.ops import encode, made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpustack.bench.card import Memory
-    from gpustack.trace.gpu.device import Run, Stage
+    from gpustack.trace.gpu.device import Run, Runner, Stage
     from gpustack.trace.models import Model
 
 PASSES, REST = 15, 0.03  # with rests as long as the bench takes between its products: the power limit has no time
@@ -150,26 +148,13 @@ def _overlap(stage: Stage) -> None:
 
 def _batch(stage: Stage, batch: int) -> None:
     """Say how long another batch takes from input in host memory to output in host memory."""
-    whole, runner, card = stage.model, stage.runner, stage.card
-    model = build(whole.name, whole.size, whole.precision, batch)
     with ExitStack() as stack:
-        size = model.input.count * model.width
-        held = stack.enter_context(card.pinned(size))
+        mine = sized(stage, batch, stage.runner.workspace, stack)
+        model = mine.model
+        held = stack.enter_context(stage.card.pinned(model.input.count * model.width))
         raw = encode(made(model, model.input), model.precision)
-        ctypes.memmove(held.address, raw.ctypes.data, size)
-        back = stack.enter_context(card.pinned(model.output.count * model.width))
-        into = card.allocate(size)
-        stack.callback(card.release, into)
-        shared = {name: runner.addresses[name] for name in (*(one.name for one in whole.weights), *runner.plan.kept)}
-        mine = Runner(
-            card=card,
-            model=model,
-            products=runner.products,
-            addresses={**shared, model.input.name: into},
-            workspace=runner.workspace,
-        )
-        mine.allocate(stack)
-        mine.prepare(lambda work, ways: chosen(stage, work, ways))
+        ctypes.memmove(held.address, raw.ctypes.data, held.size)
+        back = stack.enter_context(stage.card.pinned(model.output.count * model.width))
         stage.telling.say("batch", **asdict(_timed_batch(stage, mine, (held, back))))
 
 

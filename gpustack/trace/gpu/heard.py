@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from gpustack.bench import results, suite
 from gpustack.errors import NothingSeenError
 from gpustack.model.bench import Mark
+from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.reading import made
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
-from gpustack.model.trace_figures import BatchTime, Check, Launching, Overlap
 from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpustack.model.trace_figures import Overlap
-from gpustack.trace.gpu.device import Runner
-from gpustack.trace.gpu.story import chosen
-from gpustack.trace.models import build
+from gpustack.model.difference import Overlap
+from gpustack.trace.gpu.story import sized
 
 if TYPE_CHECKING:
     from cuda.core import Event, Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
 
     from gpustack.bench.card import Card, Memory
-    from gpustack.trace.gpu.device import Stage
+    from gpustack.trace.gpu.device import Runner, Stage
 
 CHUNKS = (8, 4, 2)  # the first that divides the batch
 STREAMS = 2
@@ -118,31 +116,18 @@ class Turns:
 
 
 def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
-    """Return a stream with a model for so many inputs; the weights are shared, all else is its own."""
-    card, whole, runner = stage.card, stage.model, stage.runner
-    model = build(whole.name, whole.size, whole.precision, batch)
-    each_in = model.input.count * model.width
-    into = card.allocate(each_in)
-    stack.callback(card.release, into)
-    shared = {name: runner.addresses[name] for name in (*(one.name for one in whole.weights), *runner.plan.kept)}
-    space = stack.enter_context(card.memory(runner.workspace.size))
-    mine = Runner(
-        card=card,
-        model=model,
-        products=runner.products,
-        addresses={**shared, model.input.name: into},
-        workspace=space,
-    )
-    mine.allocate(stack)
-    mine.prepare(lambda work, ways: chosen(stage, work, ways))  # on the card's own stream, where our timer stands
+    """Return a stream with a model for so many inputs, made ready on the card's own, where our timer stands."""
+    card = stage.card
+    mine = sized(stage, batch, stack.enter_context(card.memory(stage.runner.workspace.size)), stack)
     card.settle()
     mine.stream = stream = card.another()
     mine.prepare(lambda _work, _ways: 0)
+    model = mine.model
     return Lane(
         card=card,
         runner=mine,
         stream=stream,
-        into=into,
-        each_in=each_in,
+        into=mine.addresses[model.input.name],
+        each_in=model.input.count * model.width,
         each_out=model.output.count * model.width,
     )

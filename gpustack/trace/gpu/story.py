@@ -21,6 +21,7 @@ from gpustack.trace.frameworks.chain import mapped
 from gpustack.trace.gpu.device import Gate, Products, Run, Runner, Stage, fill, lay, workspace
 from gpustack.trace.gpu.launched import launched
 from gpustack.trace.gpu.plan import FILE, Launch, Multiply
+from gpustack.trace.models import build
 from gpustack.trace.ops import decode
 from gpustack.trace.steps import Telling
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gpustack.bench.card import Memory
     from gpustack.bench.child import Desk
     from gpustack.bench.cublaslt import Product
-    from gpustack.model.trace_figures import Check
+    from gpustack.model.difference import Check
     from gpustack.trace.models import Model
     from gpustack.trace.steps import Page
 
@@ -144,6 +145,20 @@ def chosen(stage: Stage, work: Multiply, ways: list[tuple[Product, Run]]) -> int
         times.append(stage.desk.timer.train(run, runs).seconds if (runs := fitting(TRIAL, each)) > 1 else each)
     stage.tries += len(ways)
     return times.index(min(times))
+
+
+def sized(stage: Stage, batch: int, workspace: Memory, stack: ExitStack) -> Runner:
+    """Return the model for another batch, made ready: the weights are shared, all else is its own."""
+    card, whole, runner = stage.card, stage.model, stage.runner
+    model = build(whole.name, whole.size, whole.precision, batch)
+    into = card.allocate(model.input.count * model.width)
+    stack.callback(card.release, into)
+    shared = {name: runner.addresses[name] for name in (*(one.name for one in whole.weights), *runner.plan.kept)}
+    addresses = {**shared, model.input.name: into}
+    mine = Runner(card=card, model=model, products=runner.products, addresses=addresses, workspace=workspace)
+    mine.allocate(stack)
+    mine.prepare(lambda work, ways: chosen(stage, work, ways))
+    return mine
 
 
 def _run(stage: Stage, page: Page) -> None:

@@ -121,7 +121,7 @@ class Run:
     def numbers(self) -> None:
         """Step 1."""
         begun = time.perf_counter()
-        np, draws = importlib.import_module("numpy"), self.sibling("traced_numbers")
+        np, draws = importlib.import_module("numpy"), self.sibling("traced_model")
         names = {"fp32": np.float32, "fp16": np.float16, "bf16": self.jax.numpy.bfloat16}
         kind = names[self.model["precision"]]
         for one in self.model["tensors"]:

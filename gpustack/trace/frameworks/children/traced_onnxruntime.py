@@ -244,7 +244,7 @@ def follow(asked: Dict[str, Any], teller: Any, sibling: Callable[[str], Any]) ->
         follow_file(run, teller)
         return
     begun = time.perf_counter()
-    np, draws, model = run.np, sibling("traced_numbers"), asked["model"]
+    np, draws, model = run.np, sibling("traced_model"), asked["model"]
     arrays = {
         one["name"]: draws.with_numpy(one, model["seed"], np)
         for one in model["tensors"]

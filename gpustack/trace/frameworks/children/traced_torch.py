@@ -56,7 +56,7 @@ class Run:
 
     def made(self, tensor: Dict[str, Any]) -> Any:
         """Return the numbers of a tensor, by NumPy where torch can take them from there."""
-        draws, seed = self.sibling("traced_numbers"), self.model["seed"]
+        draws, seed = self.sibling("traced_model"), self.model["seed"]
         try:
             return self.torch.from_numpy(draws.with_numpy(tensor, seed, importlib.import_module("numpy")))
         except (ImportError, RuntimeError):

@@ -1,0 +1,88 @@
+"""Why the plans stand in this order: what each leaves as it is, why it is not the first, and what would not help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.ask.search import builds_of, may_forward, wanted_cuda
+from gpustack.ask.why import judge
+from gpustack.diagnose.machine.inventory import driver_release, on_windows
+from gpustack.model.matrix_answer import Change, Compatibility, NotTaken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpustack.ask.search import Search
+    from gpustack.model.matrix_answer import Alternative
+
+KEEPS = {
+    Change.NONE: "Nothing changes.",
+    Change.WHEEL: "The release, the Python, the driver and the GPU stay as they are.",
+    Change.VERSION: "The Python, the driver and the GPU stay as they are.",
+    Change.COMPAT: "All packages, the driver and the GPU stay as they are.",
+    Change.DRIVER: "The Python and the GPU stay as they are.",
+    Change.GPU: "The software stays as it is.",
+}
+COSTS = {
+    Change.NONE: "nothing",
+    Change.WHEEL: "it changes the build",
+    Change.VERSION: "it changes the release, and with it perhaps what programs see",
+    Change.COMPAT: "it needs root, and a variable wherever the program is started",
+    Change.DRIVER: "it needs root and a restart, and every program on the machine gets another driver",
+    Change.GPU: "it needs other hardware",
+}
+
+
+def weighed(found: Sequence[Alternative]) -> tuple[Alternative, ...]:
+    """Return the plans with what each keeps and, for all but the first, why it is not the first."""
+    return tuple(
+        replace(one, keeps=KEEPS[one.kind], not_first=_later(one, found[0]) if number else "")
+        for number, one in enumerate(found)
+    )
+
+
+def _later(one: Alternative, first: Alternative) -> str:
+    if one.kind is not first.kind:
+        return f"Not the first: {COSTS[one.kind]}."
+    if one.verdict is Compatibility.LIMITED and first.verdict is Compatibility.COMPATIBLE:
+        return "Not the first: it works with limits."
+    return "Not the first: another of the same kind is nearer, or works as well with less."
+
+
+def not_taken(search: Search, found: Sequence[Alternative]) -> Iterator[NotTaken]:
+    """Yield the kinds of change that were tried where something is wrong and that would not help, each with why."""
+    if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
+        return
+    kinds = {one.kind for one in found}
+    for kind, why in ((Change.WHEEL, _wheel), (Change.COMPAT, _compat), (Change.DRIVER, _driver)):
+        because = why(search) if kind not in kinds else ""
+        if because:
+            yield NotTaken(kind=kind, because=because)
+
+
+def _wheel(search: Search) -> str:
+    others = builds_of(search.at.subject, search)
+    if not others:
+        return ""
+    reason = judge(others[0], search.facts, search.matrix).reasons[0].text
+    return f"Another build of the same release does not help: {', '.join(one.tag or '' for one in others)}. {reason}"
+
+
+def _compat(search: Search) -> str:
+    cuda, release = wanted_cuda(search), driver_release(search.facts)
+    if cuda is None or release is None:
+        return ""
+    if on_windows(search.facts):
+        return "A compat package does not help: there is none for Windows."
+    if not may_forward(search):
+        return "A compat package does not help: it works on data-centre GPUs alone."
+    return f"A compat package does not help: none brings CUDA {cuda} to driver branch {release.branch}."
+
+
+def _driver(search: Search) -> str:
+    if not any(one.to == "nvidia-driver" for one in search.at.contracts):
+        return ""
+    wrong = any(one.to == "nvidia-driver" and one.status.value != "ok" for one in search.at.contracts)
+    which = "none that runs this GPU is enough" if wrong else "the driver is not what fails"
+    return f"A newer driver alone does not help: {which}."
