@@ -12,7 +12,7 @@ from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import driver_release
 from gpustack.diagnose.machine.values import flag, number, text, texts
-from gpustack.diagnose.rules.forward_compat import winner
+from gpustack.diagnose.rules.cuda_start import winner
 from gpustack.matrix.subjects import gpus, torch
 
 if TYPE_CHECKING:

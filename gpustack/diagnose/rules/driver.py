@@ -20,7 +20,7 @@ from gpustack.diagnose.machine.nodes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import NO_CUDA, NO_GPU_FOR_NVML
-from gpustack.diagnose.rules.forward_compat import of_compat
+from gpustack.diagnose.rules.cuda_start import of_compat
 from gpustack.model.command import BRANCH, Command, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
