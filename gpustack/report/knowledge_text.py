@@ -219,9 +219,8 @@ def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
         yield Line(body=write(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim")))
         if part.about:
             yield Line(lead=Text("  "), body=write(page, (part.about, "dim")))
-        yield from (
-            _grid(part, page) if sum(_widths(part)) + GAP * len(part.columns) + GAP <= page.width else _list(part, page)
-        )
+        fits = sum(_widths(part)) + GAP * len(part.columns) + GAP <= page.width
+        yield from _grid(part, page) if fits else _list(part, page)
         yield from _sources(part, page)
     yield Line()
     end = "-v shows the source of every row; --format json has everything."
