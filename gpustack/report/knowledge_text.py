@@ -145,8 +145,7 @@ def render_csv(tables: MatrixTables) -> str:
     import csv  # noqa: PLC0415 - asked for seldom
     import io  # noqa: PLC0415
 
-    columns = tuple(dict.fromkeys(column for part in tables.parts for column in part.columns))
-    out = io.StringIO()
+    out, columns = io.StringIO(), tuple(dict.fromkeys(column for part in tables.parts for column in part.columns))
     writer = csv.DictWriter(out, ("table", *columns, *CITED), restval="", lineterminator="\n")
     writer.writeheader()
     for part in tables.parts:
@@ -176,20 +175,17 @@ def _answer(answer: MatrixAnswer, page: Page) -> Iterator[Line]:
     for reason in answer.reasons:
         yield from _reason(reason, told, page)
     if answer.alternatives:
-        planned = answer.alternatives[0].kind is Change.NONE
-        head = "What to do:" if planned else "What would work instead, the smallest change first:"
+        instead = answer.alternatives[0].kind is not Change.NONE
+        head = "What would work instead, the smallest change first:" if instead else "What to do:"
         yield from (Line(), Line(body=write(page, (head, "head"))))
-        above = ""
+        places = ["", *(one.not_first or one.keeps for one in answer.alternatives)]
         for number, one in enumerate(answer.alternatives, 1):
-            place = one.not_first or one.keeps
-            yield from _alternative(number, one, page, "" if place == above else place)
-            above = place
+            yield from _alternative(number, one, page, places[number] * (places[number] != places[number - 1]))
     elif answer.verdict is Compatibility.INCOMPATIBLE:
         yield from (Line(), Line(body=write(page, ("No change is known that would make it work.", "dim"))))
-    if answer.not_taken:
-        yield from (Line(), Line(body=write(page, ("Not taken:", "head"))))
-        for out in answer.not_taken:
-            yield Line(lead=Text("- "), body=write(page, (out.because, "dim")), hang=Text("  "))
+    yield from (Line(), Line(body=write(page, ("Not taken:", "head")))) if answer.not_taken else ()
+    for out in answer.not_taken:
+        yield Line(lead=Text("- "), body=write(page, (out.because, "dim")), hang=Text("  "))
 
 
 def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
@@ -204,15 +200,13 @@ def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
 
 
 def _alternative(number: int, one: Alternative, page: Page, place: str) -> Iterator[Line]:
-    limits = " (with limits)" if one.verdict is Compatibility.LIMITED else ""
-    lead = f"{number:>2}. "
+    limits, lead = " (with limits)" * (one.verdict is Compatibility.LIMITED), f"{number:>2}. "
     body = write(page, (one.subject, "head"), f": {one.change}", (limits, "warning"))
     yield Line(lead=write(page, lead), body=body)
     for command in one.commands:
         yield Line(lead=Text(" " * (len(lead) + GAP)), body=write(page, (command, "command")), whole=True)
-    needs = "Needs root and a restart." if one.needs_reboot else "Needs root." if one.needs_root else ""
-    more = " ".join(filter(None, (place, needs, one.steps)))
-    if more:
+    needs = f"Needs root{' and a restart' * one.needs_reboot}." * one.needs_root
+    if more := " ".join(filter(None, (place, needs, one.steps))):
         yield Line(lead=Text(" " * len(lead)), body=write(page, (more, "dim")))
 
 
@@ -221,25 +215,22 @@ def _tables(tables: MatrixTables, page: Page) -> Iterator[Line]:
         if number:
             yield Line()
         count = f"{len(part.rows) + part.left} row{'s' * (len(part.rows) + part.left != 1)}"
-        count += ", the newest first" if part.left else ""
+        count += ", the newest first" * bool(part.left)
         yield Line(body=write(page, (f"{part.table}.{part.part}", "head"), (f"  {count}", "dim")))
         if part.about:
             yield Line(lead=Text("  "), body=write(page, (part.about, "dim")))
-        yield from _grid(part, page) if _fits(part, page) else _list(part, page)
+        fits = sum(_widths(part)) + GAP * len(part.columns) + GAP <= page.width
+        yield from _grid(part, page) if fits else _list(part, page)
         yield from _sources(part, page)
     yield Line()
-    rest = f"--all shows the rest: {', '.join(tables.left)}." if tables.left else ""
-    rest = rest or ("--all shows every row." if any(part.left for part in tables.parts) else "")
-    end = rest or "-v shows the source of every row; --format json has everything."
+    end = "-v shows the source of every row; --format json has everything."
+    end = "--all shows every row." if any(part.left for part in tables.parts) else end
+    end = f"--all shows the rest: {', '.join(tables.left)}." if tables.left else end
     yield Line(body=write(page, (end, "dim")))
 
 
 def _widths(part: MatrixPart) -> list[int]:
     return [max(map(len, (name, *(row[place] for row in part.rows)))) for place, name in enumerate(part.columns)]
-
-
-def _fits(part: MatrixPart, page: Page) -> bool:
-    return sum(_widths(part)) + GAP * len(part.columns) + GAP <= page.width
 
 
 def _grid(part: MatrixPart, page: Page) -> Iterator[Line]:
