@@ -54,13 +54,6 @@ def test_a_machine_where_all_is_well_is_healthy() -> None:
     assert made.tool.matrix_date == Matrix().date
 
 
-def test_what_is_made_ready_is_all_that_a_healthy_machine_asks_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix = Matrix()
-    engine.ready(matrix)
-    monkeypatch.setattr(Matrix, "_read", lambda _matrix, name: pytest.fail(f"{name} is read afterwards"))
-    assert engine.judge(healthy(torch(), jax(), onnxruntime()), matrix).verdict.status is Health.HEALTHY
-
-
 def test_a_rule_that_fails_costs_what_it_alone_would_have_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(_facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         yield from ()

@@ -18,7 +18,7 @@ from pip._internal.exceptions import PipError
 from pip._internal.index.collector import LinkCollector, parse_links
 from pip._internal.models.link import Link
 from pip._internal.network.lazy_wheel import HTTPRangeRequestUnsupported, LazyZipOverHTTP
-from pip._vendor.requests import RequestException
+from pip._vendor.requests.exceptions import RequestException
 
 if TYPE_CHECKING:
     from typing import IO
