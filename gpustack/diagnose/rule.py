@@ -22,7 +22,8 @@ class Rule:
     """What a finding is by default, and the predicate that yields it.
 
     ``in_one_python``: it is about the packages of one Python, asked for each, and sees no other. ``from_messages``: it
-    says nothing without a message of a program or the kernel.
+    says nothing without a message of a program or the kernel. ``explained_by``: the findings that it may follow from,
+    the likeliest first; a cause of the same instance (GPU, Python) goes before one of another.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Rule:
     predicate: Predicate
     in_one_python: bool = False
     from_messages: bool = False
+    explained_by: tuple[str, ...] = ()
 
     def __call__(self, facts: Facts, matrix: Matrix) -> Iterable[Finding]:
         """Yield what it finds in these facts."""
@@ -80,6 +82,7 @@ def rule(
     *,
     in_one_python: bool = False,
     from_messages: bool = False,
+    explained_by: tuple[str, ...] = (),
 ) -> Callable[[Predicate], Rule]:
     """Return what makes a rule of the predicate below it."""
 
@@ -92,6 +95,7 @@ def rule(
             predicate=predicate,
             in_one_python=in_one_python,
             from_messages=from_messages,
+            explained_by=explained_by,
         )
 
     return made

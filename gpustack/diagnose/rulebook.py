@@ -48,6 +48,12 @@ def ids() -> tuple[str, ...]:
     return (*rules(), *required(), *of_versions.TEXTS, *AFTERWARDS)
 
 
+def explained_by(finding: str) -> tuple[str, ...]:
+    """Return the findings that one may follow from, the likeliest first."""
+    record = rules().get(finding) or RECORDS.get(finding)
+    return record.explained_by if record else ()
+
+
 def explain(finding: str) -> str | None:
     """Return what a finding means, why it hurts and how to fix it; None where none has this id."""
     if finding in rules():

@@ -21,6 +21,7 @@ STEPS = re.compile(r"\[\]|[^.\[\]]+")
 EACH, ANY = "[]", "*"  # a member of a list, and a value in a table whose names are not known beforehand
 VERSION = re.compile(r"\d[\w.+:~!-]*")
 DIGITS, DECIMAL = re.compile(r"[0-9]{1,15}"), re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
+SIZE, UNITS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?([KMGT])(?:i?B)?", re.IGNORECASE), "KMGT"
 TUPLE = re.compile(r",\s*(?=\d)")
 
 
@@ -65,6 +66,11 @@ class Fact:
     what: str
     unit: str | None = None
     informational: bool = False
+
+    def parse(self, text: str) -> JsonValue:
+        """Return the value that a text spells, 64M of bytes too; None where it is none of the fact's type."""
+        size = SIZE.fullmatch(text) if self.unit == "bytes" else None
+        return int(float(size[1]) * 1024 ** (1 + UNITS.index(size[2].upper()))) if size else self.kind.parse(text)
 
 
 @dataclass(slots=True)

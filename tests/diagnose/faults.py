@@ -415,6 +415,7 @@ FAULTS = (
     *RATES,
     *(imex(**held) for held in ({"domain": "DOWN"}, {"running": False}, {"channels": 0})),
     fact("pcie-link-degraded", "pci-display", "link.width", 8),
+    fact("pcie-link-degraded", "pci-display", "link.width", 4),
     fact("bios-bar-setting", "pci-display", "bars[1].assigned", value=False),
     fact("nvlink-inactive", "nvlink", "active", 17),
     machine("driver-library-mismatch", "nvidia.ko", "kernel-module", "gpus[0].firmware", "570.124.06"),

@@ -52,7 +52,7 @@ FULL = "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes, er
             "Failed to initialize NVML: Unknown Error\nthe pod lost its GPUs after systemctl daemon-reload",
             ["cgroup", "daemon-reload", "nvidia.com/gpu=all"],
         ),
-        ("container-shm-too-small", FULL + "shm              64M   64M     0 100% /dev/shm", ["64 MB", "--shm-size"]),
+        ("container-shm-too-small", FULL + "shm              64M   64M     0 100% /dev/shm", ["64 MiB", "--shm-size"]),
         (
             "container-shm-too-small",
             (

@@ -81,6 +81,18 @@ def test_a_row_that_names_no_component_is_refused() -> None:
         ({"pytorch.archs[]": "{archs}"}, {"archs": "sm_80, sm_90."}, ("pytorch", "", "archs", ("sm_80", "sm_90"))),
         ({"gpu[{pci}].power.watts": "{w}"}, {"pci": "01:00", "w": "61.5"}, ("gpu", "01:00", "power.watts", 61.5)),
         ({"gpu[{pci}].index": 0}, {}, None),
+        ({"limits.shm_bytes": "{size}{unit}"}, {"size": "64", "unit": "M"}, ("limits", "", "shm_bytes", 64 << 20)),
+        ({"limits.shm_bytes": "{size}{unit}"}, {"size": "0.5", "unit": "g"}, ("limits", "", "shm_bytes", 1 << 29)),
+        ({"limits.shm_bytes": "{size}{unit}"}, {"size": "64", "unit": "lots"}, None),
+        ({"cudnn.version": "{one:cudnn}"}, {"one": "8907"}, ("cudnn", "", "version", "8.9.7")),
+        ({"cudnn.version": "{one:cudnn}"}, {"one": "90100"}, ("cudnn", "", "version", "9.1.0")),
+        ({"cudnn.version": "{one:cudnn}"}, {"one": "8, 7, 0"}, ("cudnn", "", "version", "8.7.0")),
+        ({"cuda-runtime.version": "{one:cuda}"}, {"one": "12020"}, ("cuda-runtime", "", "version", "12.2")),
+        (
+            {"{name:id}.version": "{one:library}"},
+            {"name": "cuBLAS", "one": "120205"},
+            ("cublas", "", "version", "12.2.5"),
+        ),
         ({"nvidia.ko.loaded": True}, {}, ("nvidia.ko", "", "loaded", True)),
     ],
 )

@@ -66,11 +66,13 @@ def _finding(group: Sequence[Outcome]) -> Finding:
         layer=record.layer,
         component=record.component,
         title=first.title[:190],
-        detail=" ".join(f"{one.title}." for one in group[1:]),
+        detail=" ".join(f"{title}." for title in dict.fromkeys(one.title for one in group) if title != first.title),
         because=tuple(
-            Because(component=one.component, fact=fact, value=value, source=one.source)
-            for one in group
-            for fact, value in one.grounds
+            dict.fromkeys(
+                Because(component=one.component, fact=fact, value=value, source=one.source)
+                for one in group
+                for fact, value in one.grounds
+            )
         ),
         row=first.row,
         fix=Fix(

@@ -58,7 +58,7 @@ class Check(NamedTuple):
         known = [one for path in self.bounds if type(one := single(held, path)) in NUMBERS and one > 0]  # type: ignore[operator]  # a number
         if type(value) not in NUMBERS or not known or not isinstance(duty, Limit):
             return True
-        return not duty.bad.breaks(value, min(known) - duty.margin)  # type: ignore[arg-type, type-var, operator]  # numbers
+        return not duty.bad.breaks(value, min(known) * duty.share - duty.margin)  # type: ignore[arg-type, type-var, operator]  # numbers
 
     def parents(self, held: JsonValue, known: dict[object, Found]) -> list[Mapping[str, JsonValue]]:
         """Return what holds the fact in each member of a list, kept while what holds them is there."""

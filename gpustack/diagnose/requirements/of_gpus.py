@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements.records import Record
+from gpustack.diagnose.rules import LOST
 from gpustack.model.command import GPU, PCI, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence
@@ -18,9 +19,8 @@ def _all(gpu: str | None) -> Command:
 
 
 def _speed(gpu: str | None) -> Command:
-    if gpu is None:
-        return sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK")
-    return sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK -i {gpu}", gpu=GPU(gpu))
+    asked = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK"
+    return sh(f"{asked} -i {{gpu}}", gpu=GPU(gpu)) if gpu else sh(asked)
 
 
 def _memory(gpu: str | None) -> Command:
@@ -31,21 +31,16 @@ def _reset(gpu: str | None) -> tuple[Command, ...]:
     return (sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(gpu)),)
 
 
+COMPARED = "pci.bus_id,vbios_version,power.limit,clocks.max.sm,ecc.mode.current,memory.total"
+
+
 def _link(gpu: str | None) -> tuple[Command, ...]:
     return (sh("sudo lspci -vv -s {place} | grep -iE 'lnk|uesta|cesta'", place=PCI(gpu)),)
 
 
-def _compare(_gpu: str | None) -> tuple[Command, ...]:
-    return (
-        sh(
-            "nvidia-smi --query-gpu=pci.bus_id,vbios_version,power.limit,clocks.max.sm,ecc.mode.current,memory.total"
-            " --format=csv"
-        ),
-    )
-
-
 RECORDS: Mapping[str, Record] = {
     "gpu-not-answering": Record(
+        explained_by=("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed"),
         layer=Layer.HARDWARE,
         component="gpu",
         remedy="Read what the kernel says of it, stop the programs on it and reset it. If it still does not answer, "
@@ -61,10 +56,11 @@ RECORDS: Mapping[str, Record] = {
         Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
     ),
     "gpu-siblings-differ": Record(
+        explained_by=("gpu-not-answering",),
         layer=Layer.HARDWARE,
         component="gpu",
         remedy="Compare the GPUs and give the odd one the same settings and firmware as the others.",
-        commands=_compare,
+        commands=lambda _gpu: (sh(f"nvidia-smi --query-gpu={COMPARED} --format=csv"),),
         verify=_speed,
         doc="""A GPU differs from the other GPUs of the same kind in this machine.
 
@@ -85,7 +81,6 @@ RECORDS: Mapping[str, Record] = {
         ECC and MIG mode are stored on the board and take effect at the next reset of the GPU or start of the machine.
         Until then the GPU runs with the old mode, and afterwards with another amount of memory or other devices than
         programs have now: what works today may fail after the next restart.
-
         Reset the GPU while nothing runs on it, or set the old mode again.""",
     ),
     "ecc-off": Record(
@@ -162,6 +157,7 @@ RECORDS: Mapping[str, Record] = {
         is badly seated.""",
     ),
     "gpu-memory-held": Record(
+        explained_by=("gpu-process-stuck", "mig-enabled-no-instance"),
         layer=Layer.APPLICATION,
         component="gpu",
         remedy="Find out who holds it: a process of another container or user, or one that has ended and left a "
@@ -197,6 +193,7 @@ RECORDS: Mapping[str, Record] = {
         driver.""",
     ),
     "gpu-xid": Record(
+        explained_by=(*LOST, "gpu-ecc-error", "nvlink-error", "host-hardware-fault"),
         layer=Layer.HARDWARE,
         component="gpu",
         remedy="Stop its programs and do what NVIDIA's catalogue asks for; gpustack explain xid NUMBER says more. If "
@@ -228,6 +225,7 @@ RECORDS: Mapping[str, Record] = {
         Reset the GPU or restart the machine. If the warning stays, NVIDIA asks for the board to be replaced.""",
     ),
     "pcie-errors": Record(
+        explained_by=("gpu-fell-off-bus", "bios-bar-setting"),
         layer=Layer.HARDWARE,
         component="pci-display",
         remedy="Switch the machine off, seat the card, its riser and its cables again, and try another slot. If the "
@@ -287,16 +285,14 @@ RECORDS: Mapping[str, Record] = {
         verify=_speed,
         doc="""A GPU is slowed down by its hardware: a power brake signal or a power fault.
 
-        The machine's board or power supply tells the GPU to draw less, or the GPU has seen its supply sag, and its
-        clocks are cut to half or less.
-
+        The board or the power supply tells it to draw less, or its supply sags: its clocks are cut to half or less.
         Look at power supplies, their cables and the load on them, and at the server's own event log.""",
     ),
     "pcie-link-degraded": Record(
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch the machine off, seat the card and its riser again, and look at the slot's setting in the "
-        "firmware.",
+        remedy="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and look "
+        "at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
         commands=_link,
         verify=_all,
         needs_root=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.requirements.records import Record
+from gpustack.diagnose.rules import FABRIC, LOST, NO_GPU_FOR_NVML
 from gpustack.model.command import GPU, Command, sh
 from gpustack.model.facts import Layer
 from gpustack.model.report import Confidence
@@ -27,6 +28,7 @@ def _doctor(_gpu: str | None) -> Command:
 
 RECORDS: Mapping[str, Record] = {
     "gpu-count-mismatch": Record(
+        explained_by=(*NO_GPU_FOR_NVML, "gpu-recovery-needed", "gpu-not-answering"),
         layer=Layer.DRIVER,
         component="nvml",
         remedy="Read why the driver could not start it. Switch the machine off and on; if it is still missing, seat "
@@ -44,6 +46,7 @@ RECORDS: Mapping[str, Record] = {
         exclusion, or because a virtual machine has them. Read the kernel's log, then switch the machine off and on.""",
     ),
     "nvlink-inactive": Record(
+        explained_by=(*LOST, "nvlink-error", "fabric-not-ready", *FABRIC, "driver-library-mismatch"),
         layer=Layer.HARDWARE,
         component="nvlink",
         remedy="Check that the fabric manager runs and read its log, then reset all GPUs together or restart the "
@@ -90,6 +93,7 @@ RECORDS: Mapping[str, Record] = {
         confidence=Confidence.LIKELY,
     ),
     "fabric-not-ready": Record(
+        explained_by=(*FABRIC, "driver-library-mismatch", "gpu-fell-off-bus"),
         layer=Layer.DRIVER,
         component="gpu",
         remedy="Check that the fabric manager runs, in exactly the driver's release, and read its log; then restart "
@@ -111,6 +115,7 @@ RECORDS: Mapping[str, Record] = {
         or found a link or switch that is broken.""",
     ),
     "nvml-slow": Record(
+        explained_by=(*LOST, "persistence-mode-off"),
         layer=Layer.DRIVER,
         component="nvml",
         remedy="Read what the kernel says, and look for a GPU that hangs or a process that waits in the driver.",

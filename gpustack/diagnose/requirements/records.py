@@ -18,7 +18,7 @@ class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
     ``commands`` and ``verify`` take the PCI address of the GPU, or None where it is the whole machine's. ``doc`` is
-    None where a rule of the same id has the text already.
+    None where a rule of the same id has the text already. ``explained_by``: the findings that it may follow from.
     """
 
     layer: Layer
@@ -30,3 +30,4 @@ class Record:
     needs_reboot: bool = False
     confidence: Confidence = Confidence.CERTAIN
     doc: str | None = None
+    explained_by: tuple[str, ...] = ()

@@ -126,7 +126,7 @@ def _bound(duty: Limit, subject: Subject, machine: Machine) -> float | None:
     """Return what a number is held against: a value, so many in the time since the start, or other facts."""
     if duty.value is None:
         least = _least(duty, subject)
-        return None if least is None else least - duty.margin
+        return None if least is None else least * duty.share - duty.margin
     if duty.per is None:
         return duty.value - duty.margin
     since = figure(machine.fact("linux-kernel", UPTIME))

@@ -93,8 +93,8 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
     for gpu in listed:
         retired = table(gpu.copy.facts, "retired")
         pages = sum(number(retired, kind) or 0 for kind in ("single_bit", "double_bit"))
-        more = {"unasked": unasked(gpu.copy), "retired": {**retired, "single_bit+double_bit": pages}}
-        held = {**gpu.copy.facts, "status": gpu.copy.status.value, **more}
+        more: dict[str, JsonValue] = {"status": gpu.copy.status.value, "unasked": unasked(gpu.copy)}
+        held = {**gpu.copy.facts, **more, "retired": {**retired, "single_bit+double_bit": pages}}
         mark = gpu.mark if text(gpu.copy.facts, "pci") else only or gpu.mark
         name = text(gpu.copy.facts, "name")
         present = name and gpu.copy.status is Status.PRESENT

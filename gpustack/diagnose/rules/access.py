@@ -69,7 +69,13 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         )
 
 
-@rule("device-nodes-not-accessible", layer=Layer.ENVIRONMENT, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "device-nodes-not-accessible",
+    layer=Layer.ENVIRONMENT,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=("container-cgroup-lost-devices",),
+)
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes.
 

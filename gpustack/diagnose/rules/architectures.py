@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -15,7 +15,6 @@ from gpustack.diagnose.machine.frameworks import (
     gpu_words,
     named_gpus,
     torch,
-    torch_cuda,
     torch_version,
 )
 from gpustack.diagnose.machine.inventory import builds, capabilities, driver_cuda, from_text, gpus
@@ -32,7 +31,7 @@ from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpustack.diagnose.machine.inventory import Build
     from gpustack.matrix import Matrix
@@ -71,36 +70,18 @@ COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """What programs say of one GPU: its name and compute capability, as far as they or the facts tell."""
+    """One GPU without code: its name and compute capability, as far as programs or the facts tell.
+
+    ``build`` is the one whose code was read, ``without`` all that it has no code for, ``others`` whether some have.
+    """
 
     name: str | None
     digits: str | None
     sure: bool
-
-
-def finding(facts: Facts, matrix: Matrix) -> Finding | None:
-    """Return the finding that programs' words lead to, or None where they complain of nothing."""
-    if not (_complaints(facts) or _of_older_cuda(facts, matrix)) or _runs_all_the_same(facts):
-        return None
-    gpu = _words_gpu(facts)
-    cc = ComputeCapability.parse(gpu.digits)
-    what = _what(facts, cc)
-    known = matrix.arch(cc) if cc else None
-    return arch_not_in_build.finding(
-        instance="pytorch" if torch(facts) else None,
-        component="pytorch" if what.startswith("PyTorch") else "cuda-runtime",
-        title=f"{what} has no code for {gpu_words(gpu.name, gpu.digits)}",
-        detail=" ".join(filter(None, _details(facts, matrix, cc))),
-        because=(
-            *grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6),
-            *because_torch(facts),
-            *_gpu_ground(facts),
-            *_toolkit_ground(facts),
-        ),
-        row=known.row if known else None,
-        confidence=Confidence.CERTAIN if gpu.sure else Confidence.LIKELY,
-        fix=_words_fix(facts, matrix, cc),
-    )
+    because: tuple[Because, ...] = ()
+    build: Build | None = None
+    without: tuple[ComputeCapability, ...] = ()
+    others: bool = False
 
 
 def _complaints(facts: Facts) -> bool:
@@ -200,33 +181,31 @@ def _what(facts: Facts, cc: ComputeCapability | None) -> str:
     return "A compiled part of the program"
 
 
-def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Iterator[str]:
+def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: Build | None) -> Iterator[str]:
     """Return what the build does have, and which CUDA knows the GPU."""
     listed = next((found for kind in LISTS if (found := value(facts, kind, "archs"))), None)
-    asked = text(table(told(facts, "environment"), "variables"), ASKED)
-    if asked:
-        yield f"{ASKED} asked for {asked} when it was built."
+    asked = text(table(told(facts, "environment"), "variables"), ASKED) if from_text(facts) else None
     low, high = value(facts, "arch-range", "low"), value(facts, "arch-range", "high")
     least = value(facts, "arch-minimum", "low") or value(facts, "tf-ignores-gpu", "needs")
-    build = torch(facts)
+    cuda = (build.cuda if build else None) or _tensorflow_cuda(facts, matrix)
+    floor = serving.vllm_floor(matrix, version(facts, "vllm") or "0")
+    yield f"{ASKED} asked for {asked} when it was built." if asked else ""
     if listed:
         yield f"It has code for {listed.strip(' .,')}."
     elif build and build.archs:
-        yield f"It has code for {' '.join(_arch(one.kind, one.capability.sm) for one in build.archs)}."
+        archs = (f"{one.kind}_{one.capability.sm.removeprefix('sm_')}" for one in build.archs)
+        yield f"It has code for {' '.join(archs)}."
     if low and high:
         yield f"It supports compute capability {low} to {high}."
     elif least:
         yield f"The oldest that it supports is compute capability {least}."
-    cuda = torch_cuda(facts) or _tensorflow_cuda(facts, matrix)
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
-    floor = serving.vllm_floor(matrix, version(facts, "vllm") or "0")
     if _has_code(facts, cc):
         yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."
     if floor and cc and cc < floor.capability:
         yield f"Wheels of this vLLM run from compute capability {floor.capability} on."
-    if embedded(facts):
-        yield "It is a Jetson: generic wheels are made for other GPUs."
+    yield "It is a Jetson: generic wheels are made for other GPUs." if embedded(facts) else ""
 
 
 def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[str]:
@@ -235,22 +214,6 @@ def _toolkit(known: Architecture | None, cuda: CudaVersion | None) -> Iterator[s
         yield f"CUDA {known.first_toolkit} is the first that can compile for it."
     elif known and known.last_toolkit and (cuda is None or cuda > known.last_toolkit):
         yield f"CUDA {known.last_toolkit} was the last that compiles for it."
-
-
-def _arch(kind: str, sm: str) -> str:
-    return f"{kind}_{sm.removeprefix('sm_')}"
-
-
-def _toolkit_ground(facts: Facts) -> Iterator[Because]:
-    """Return the toolkit that a program which is no PyTorch was built with."""
-    if torch(facts) is None:
-        yield from (one.because for one in toolchain_toolkits(facts)[:1])
-
-
-def _gpu_ground(facts: Facts) -> Iterator[Because]:
-    if named_gpus(facts):
-        yield because(facts, "gpu", "name")
-        yield because(facts, "gpu", "cc")
 
 
 def _words_fix(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> Fix:
@@ -305,79 +268,82 @@ def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     newer than the build, or one that the build has dropped, gets "no kernel image is available" (error 209) or "not
     compatible with the current PyTorch installation". Take a build that lists the GPU's architecture.
     """
-    complaint = finding(facts, matrix)
-    if complaint:
-        yield complaint
-        return
+    complained = (_complaints(facts) or _of_older_cuda(facts, matrix)) and not _runs_all_the_same(facts)
+    for one in [_spoken(facts)] if complained else list(_seen(facts)):
+        cc, build = ComputeCapability.parse(one.digits), one.build
+        known = matrix.arch(cc) if cc else None
+        what = build.name if build else _what(facts, cc)
+        framework = build.component if build else "pytorch" if what.startswith("PyTorch") else "cuda-runtime"
+        yield arch_not_in_build.finding(
+            instance=build.mark if build else "pytorch" if torch(facts) else None,
+            severity=Severity.WARNING if one.others else Severity.ERROR,
+            component=framework,
+            title=f"{what} has no code for {gpu_words(one.name, one.digits)}",
+            detail=" ".join(filter(None, _details(facts, matrix, cc, build or torch(facts)))),
+            because=one.because,
+            row=known.row if known else None,
+            confidence=Confidence.CERTAIN if one.sure else Confidence.LIKELY,
+            fix=_build_fix(build, one.without, facts, matrix) if build else _words_fix(facts, matrix, cc),
+        )
+
+
+def _spoken(facts: Facts) -> Complaint:
+    """Return the GPU that programs complain of, with what they say and what else is known."""
+    gpu, first = _words_gpu(facts), named_gpus(facts)[:1]
+    grounds_ = (
+        *grounds(facts, *COMPLAINTS, INVALID, *RANGES, most=6),
+        *because_torch(facts),
+        *(because(facts, "gpu", name) for _ in first for name in ("name", "cc")),
+        *(one.because for one in toolchain_toolkits(facts)[:1] if torch(facts) is None),
+    )
+    return replace(gpu, because=grounds_)
+
+
+def _seen(facts: Facts) -> Iterator[Complaint]:
+    """Yield each build whose code was read and that has none for a GPU that is here."""
     here = capabilities(facts)
     for build in builds(facts):
-        if from_text(facts) and (heard(facts, "ran-on-gpu") or build.accelerator != "cuda" or _guessed(build)):
+        guessed = text(build.copy.facts, "build_from") is not None
+        if from_text(facts) and (heard(facts, "ran-on-gpu") or build.accelerator != "cuda" or guessed):
             continue  # it was seen at work, or nobody knows what it is
         without = [gpu for gpu in here if not any(arch.runs_on(gpu) for arch in build.archs)]
-        if build.archs and without and not any(by_ptx(build, gpu) for gpu in without):
-            yield _finding(build, without, facts, matrix, some=len(without) < len(here))
+        if not build.archs or not without or any(by_ptx(build, gpu) for gpu in without):
+            continue
+        gpu = next((gpu for gpu in gpus(facts) if gpu.capability == without[0]), None)
+        yield Complaint(
+            name=gpu.name if gpu else None,
+            digits=str(without[0]),
+            sure=True,
+            because=(
+                because_of(facts, build.component, build.copy, "version"),
+                because_of(facts, build.component, build.copy, "archs"),
+                *(
+                    (because_of(facts, "gpu", gpu.copy, name) for name in ("name", "cc"))
+                    if gpu
+                    else (because(facts, "libcuda", "devices"),)
+                ),
+            ),
+            build=build,
+            without=tuple(without),
+            others=len(without) < len(here),
+        )
 
 
-def _guessed(build: Build) -> bool:
-    return text(build.copy.facts, "build_from") is not None
-
-
-def _finding(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix, *, some: bool) -> Finding:
-    fit = arch_fit(build, without[0], facts, matrix)
-    known = matrix.arch(without[0])
-    name = f"{without[0].sm} ({known.name})" if known else without[0].sm
-    since = (
-        f" CUDA {known.first_toolkit} is the first that can compile for it." if known and known.first_toolkit else ""
-    )
-    return arch_not_in_build.finding(
-        instance=build.mark,
-        severity=Severity.WARNING if some else Severity.ERROR,
-        component=build.component,
-        title=f"{build.name} has no code for {_product(facts, without[0])}, {name}",
-        detail=f"The build has {fit.found}.{since}",
-        because=(
-            because_of(facts, build.component, build.copy, "version"),
-            because_of(facts, build.component, build.copy, "archs"),
-            *_build_gpu(facts, without[0]),
-        ),
-        row=fit.row,
-        fix=_build_fix(build, without, facts, matrix),
-    )
-
-
-def _build_fix(build: Build, without: list[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
+def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
     """Return how to get code for the GPUs; where there is code for some, how to use those alone."""
     wheel = fixes.torch_wheel(build, facts, matrix)
     text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
-    commands = wheel[1] if wheel else (sh("export TORCH_CUDA_ARCH_LIST={arch}", arch=ARCH(without[0])),)
+    commands = wheel[1] if wheel else (sh(ARCH_LIST, arch=ARCH(without[0])),)
     devices = items(told(facts, "libcuda"), "devices")
-    fit = [
-        str(number(one, "ordinal"))
-        for one in devices
-        if ComputeCapability.parse(text(one, "cc")) not in {None, *without}
-    ]
+    usable = (one for one in devices if ComputeCapability.parse(text(one, "cc")) not in {None, *without})
+    fit = [str(number(one, "ordinal")) for one in usable]
     if fit and len(fit) < len(devices):
         text_ = f"Show programs only the GPUs that it has code for. Or for all: {text_}"
         commands = either(sh("export CUDA_VISIBLE_DEVICES={gpus}", gpus=GPU(",".join(fit))), *commands)
     return fixes.advice(text_, *commands, verify=fixes.verify(build))
 
 
-def _product(facts: Facts, wanted: ComputeCapability) -> str:
-    """Return the GPU's name as texts tell it; on a live machine its architecture is enough."""
-    return next((gpu.name for gpu in gpus(facts) if from_text(facts) and gpu.capability == wanted), "this GPU")
-
-
-def _build_gpu(facts: Facts, wanted: ComputeCapability) -> Iterator[Because]:
-    """Return the GPU that the code is missing for, as the driver names it."""
-    for gpu in gpus(facts):
-        if gpu.capability == wanted:
-            yield because_of(facts, "gpu", gpu.copy, "name")
-            yield because_of(facts, "gpu", gpu.copy, "cc")
-            return
-    yield because(facts, "libcuda", "devices")
-
-
-@rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING)
+@rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING, explained_by=("arch-not-in-build",))
 def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build reaches this GPU only by PTX, which the driver must compile at the first start.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -27,7 +26,13 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 
-@rule("container-no-gpus-flag", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR)
+@rule(
+    "container-no-gpus-flag",
+    Layer.CONTAINER,
+    "nvidia-container-toolkit",
+    Severity.ERROR,
+    explained_by=("container-toolkit-missing", "docker-snap"),
+)
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine has a GPU and its driver, and this container was started without them.
 
@@ -105,7 +110,13 @@ UNKNOWN, LOST, RELOAD = "nvml-unknown", "container-lost-said", "daemon-reload"
 WITH = ("node-not-permitted", "restart-helps-said", *NOT_WORKING)
 
 
-@rule("container-cgroup-lost-devices", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR)
+@rule(
+    "container-cgroup-lost-devices",
+    Layer.CONTAINER,
+    "nvidia-container-toolkit",
+    Severity.ERROR,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout", "driver-library-mismatch"),
+)
 def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The container's device rules have lost the GPU.
 
@@ -229,7 +240,14 @@ WHAT = {
 }
 
 
-@rule("container-toolkit-missing", Layer.CONTAINER, "nvidia-container-toolkit", Severity.ERROR, from_messages=True)
+@rule(
+    "container-toolkit-missing",
+    Layer.CONTAINER,
+    "nvidia-container-toolkit",
+    Severity.ERROR,
+    from_messages=True,
+    explained_by=("docker-snap",),
+)
 def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The container engine knows nothing of GPUs: the NVIDIA container toolkit is not installed or not configured.
 
@@ -280,7 +298,13 @@ REQUIRES_SAID = ("cuda-requirement", "image-wants-driver")
 ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said", "container-fails-said"
 
 
-@rule("container-requires-newer-driver", Layer.DRIVER, "nvidia-driver", Severity.ERROR)
+@rule(
+    "container-requires-newer-driver",
+    Layer.DRIVER,
+    "nvidia-driver",
+    Severity.ERROR,
+    explained_by=("forward-compat-804", "compat-libs-803"),
+)
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The image asks for a driver of a newer CUDA than the machine has.
 
@@ -354,27 +378,11 @@ def _requires_fix(needs: str, facts: Facts, matrix: Matrix) -> Fix:
 SHM_WORDS_SAID = ("shm-full", "nccl-shm", "shm-bus-error", "shm-too-small-said")
 # What it can look like where the size of the shared memory is given as well.
 MAYBE = ("bus-error-plain", "nccl-system-error")
-NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-SHM_WORDS_MIB = {"K": 1 / 1024, "M": 1, "G": 1024}
-SMALL = 256  # MiB: Docker gives 64, and NCCL alone wants some tens for each pair of GPUs
-
-
-def _small(facts: Facts) -> bool:
-    """Return whether the shared memory is said to be about what a container gets unless told otherwise."""
-    size, unit = _size(facts)
-    return bool(NUMBER.fullmatch(size)) and unit in SHM_WORDS_MIB and float(size) * SHM_WORDS_MIB[unit] <= SMALL
-
-
-def _size(facts: Facts) -> tuple[str, str]:
-    """Return the size of the shared memory and its unit, as a text has them; both empty where it has none."""
-    size, unit = (value(facts, "shm-size", name, f"{name}2", f"{name}3") or "" for name in ("size", "unit"))
-    return size, unit.upper()
-
-
 SHM_MIB = 1 << 20
 # Below this DeepSpeed's ds_report warns. NCCL was seen to die in ncclShmOpen with Docker's 64 MiB: pytorch/tutorials,
 # commit 0ba3e39. Both read 2026-11-21.
 LEAST = 512 * SHM_MIB
+SMALL = 256 * SHM_MIB  # Docker gives 64 MiB, and NCCL alone wants some tens for each pair of GPUs
 SEVERAL = 2
 
 
@@ -386,26 +394,19 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     through it, and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus
     error. Start the container with more of it, or with that of the machine.
     """
-    in_text = heard(facts, *SHM_WORDS_SAID) or (_small(facts) and heard(facts, *MAYBE))
     held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
-    several = many >= SEVERAL
-    short = (
-        held is not None and held < LEAST and bool(facts.host.container and many and (several or any(builds(facts))))
-    )
-    if not in_text and not short:
+    in_text = heard(facts, *SHM_WORDS_SAID) or (held is not None and held <= SMALL and heard(facts, *MAYBE))
+    several, used = many >= SEVERAL, bool(facts.host.container and many)
+    if not in_text and not (held is not None and held < LEAST and used and (several or any(builds(facts)))):
         return
     who = f"NCCL on {many} GPUs" if several else "data loaders with many workers"
-    size, unit = _size(facts)
     yield container_shm_too_small.finding(
         severity=Severity.ERROR if in_text else Severity.WARNING if several else Severity.INFO,
         title="Shared memory (/dev/shm) is too small: NCCL or a data loader found no room in it"
         if in_text
         else f"Shared memory in this container (/dev/shm) has {(held or 0) // SHM_MIB} MiB, too little for {who}",
-        detail=(
-            f"It has {size} {unit}B. " * bool(size and unit) + "A container gets 64 MiB of it unless told otherwise; "
-            "each GPU's process wants some, and so do data loaders."
-        )
-        * in_text,
+        detail=(f"It has {held // SHM_MIB} MiB. " if held else "")
+        + "A container gets 64 MiB of it unless told otherwise; each GPU's process wants some, and so do data loaders.",
         confidence=Confidence.CERTAIN
         if heard(facts, "shm-full")
         else Confidence.LIKELY

@@ -291,7 +291,13 @@ DIED = re.compile(
 UNTOLD = "no reason was given"
 
 
-@rule("component-not-seen", Layer.ENVIRONMENT, "gpustack", Severity.UNKNOWN)
+@rule(
+    "component-not-seen",
+    Layer.ENVIRONMENT,
+    "gpustack",
+    Severity.UNKNOWN,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout"),
+)
 def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Something that a verdict rests on could not be looked at.
 

@@ -293,7 +293,14 @@ FAILS, TOOLKIT = "cuda-fails-said", "cuda-toolkit"
 BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
 
 
-@rule("cpu-only-build", Layer.FRAMEWORK, "pytorch", Severity.ERROR, in_one_python=True)
+@rule(
+    "cpu-only-build",
+    Layer.FRAMEWORK,
+    "pytorch",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("ort-cpu-and-gpu-installed",),
+)
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
 

@@ -50,7 +50,15 @@ ALONE = "A library of another major cannot take its place, whatever the driver."
 PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"')
 
 
-@rule("cuda-major-mixed", Layer.LIBRARY, ONNXRUNTIME, Severity.ERROR, in_one_python=True, from_messages=True)
+@rule(
+    "cuda-major-mixed",
+    Layer.LIBRARY,
+    ONNXRUNTIME,
+    Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+    explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "libcuda-so-symlink-missing"),
+)
 def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program wants the libraries of one CUDA major, and the machine has those of another.
 
@@ -222,7 +230,15 @@ def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix
     )
 
 
-@rule("cuda-runtime-missing", Layer.RUNTIME, "cuda-runtime", Severity.ERROR, in_one_python=True, from_messages=True)
+@rule(
+    "cuda-runtime-missing",
+    Layer.RUNTIME,
+    "cuda-runtime",
+    Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+    explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "oneapi-env-not-sourced"),
+)
 def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no CUDA runtime of the major that it was built for.
 
@@ -262,7 +278,15 @@ FIRST_EXTRA = (2, 14)
 ONE_NAME_A_MAJOR = 11
 
 
-@rule("tf-cannot-dlopen", Layer.LIBRARY, "tensorflow", Severity.ERROR, in_one_python=True, from_messages=True)
+@rule(
+    "tf-cannot-dlopen",
+    Layer.LIBRARY,
+    "tensorflow",
+    Severity.ERROR,
+    in_one_python=True,
+    from_messages=True,
+    explained_by=("tf-no-native-windows-gpu", "container-no-gpus-flag"),
+)
 def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """TensorFlow cannot open a library of CUDA or cuDNN that it was built for, and leaves the GPU alone.
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts, Instance, JsonValue, Message
 
 
-@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR)
+@rule("cudnn-too-old", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
@@ -139,7 +139,14 @@ FAILED = ("cudnn-not-initialized", "cudnn-sublibrary-loading")
 SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 
 
-@rule("cudnn-shadowed-by-ld-library-path", Layer.LIBRARY, "cudnn", Severity.ERROR, in_one_python=True)
+@rule(
+    "cudnn-shadowed-by-ld-library-path",
+    Layer.LIBRARY,
+    "cudnn",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("cudnn-two-copies",),
+)
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
@@ -210,7 +217,7 @@ TWO_REFUSED = ("cudnn-sublibrary-mismatch", "cudnn-version-mismatch")
 TWO_VERIFY = sh("grep libcudnn /proc/$PID/maps")
 
 
-@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR)
+@rule("cudnn-two-copies", Layer.LIBRARY, "cudnn", Severity.ERROR, explained_by=("wheel-files-overwritten",))
 def cudnn_two_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 

@@ -19,6 +19,7 @@ from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.nodes import withheld
 from gpustack.diagnose.machine.values import because, because_of, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import NO_CUDA, NO_GPU_FOR_NVML
 from gpustack.diagnose.rules.forward_compat import of_compat
 from gpustack.model.command import BRANCH, Command, sh
 from gpustack.model.facts import Layer, Status
@@ -88,7 +89,7 @@ def _installed(facts: Facts) -> Fix:
     )
 
 
-@rule("nvml-init-failed", layer=Layer.DRIVER, component="nvml", severity=Severity.ERROR)
+@rule("nvml-init-failed", layer=Layer.DRIVER, component="nvml", severity=Severity.ERROR, explained_by=NO_GPU_FOR_NVML)
 def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """NVML, the driver's management library, does not start.
 
@@ -117,7 +118,7 @@ def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 WORDS = ("RmInitAdapter", "rm_init_adapter", "failed to initialize", "cannot be used", "BAR")
 
 
-@rule("gpu-not-listed", layer=Layer.DRIVER, component="nvml", severity=Severity.INFO)
+@rule("gpu-not-listed", layer=Layer.DRIVER, component="nvml", severity=Severity.INFO, explained_by=NO_GPU_FOR_NVML)
 def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver is loaded and lists no GPU, although one is on the bus.
 
@@ -305,7 +306,13 @@ def _name(release: DriverRelease | None) -> str:
     return str(release) if release else "of another release"
 
 
-@rule("cuda-init-failed", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule(
+    "cuda-init-failed",
+    layer=Layer.DRIVER,
+    component="libcuda",
+    severity=Severity.ERROR,
+    explained_by=(*NO_CUDA, "nvml-init-failed"),
+)
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
 

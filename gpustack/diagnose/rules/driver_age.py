@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -19,7 +20,7 @@ from gpustack.diagnose.machine.inventory import (
 )
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, table, text, told
-from gpustack.diagnose.requirements.fits import by_ptx, driver_fit, ptx_too_new
+from gpustack.diagnose.requirements.fits import Fit, by_ptx, driver_fit, ptx_too_new
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.matrix.subjects import frameworks, toolkits
@@ -33,11 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.diagnose.machine.inventory import Build
-    from gpustack.diagnose.requirements.fits import Fit
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
     from gpustack.model.report import Because, Row
-    from gpustack.model.versions import ComputeCapability
 
 
 # Nothing but too old a driver makes programs say this; the others are also said where no driver is found at all.
@@ -47,26 +46,6 @@ COMPLAINTS = (*OUTRIGHT, *MAYBE, "driver-older-than-needed")
 NO_DRIVER_AT_ALL = ("no-driver-found", "ngc-no-gpu", "smi-missing", "nvml-missing", "nvml-not-loaded")
 CONDA = ("cudatoolkit", "pytorch-cuda", "cuda-runtime", "cuda-cudart", "cuda-version")
 NAMED_CUDA = re.compile(r"-cu(?:da)?(\d{2})x?$")
-
-
-def finding(facts: Facts, matrix: Matrix) -> Finding | None:
-    """Return what these complaints lead to where no build was seen that is too new for the driver."""
-    if not complained(facts):
-        return None
-    wanted, loaded = wanted_cuda(facts, matrix), value(facts, "libcuda-lacks-function", "found")
-    driver = naming.driver_name(facts, matrix) or (f"driver {loaded}" if loaded and "." in loaded else "the driver")
-    by_name = value(facts, "nvenc-driver", "needs") or value(facts, "driver-older-than-needed", "needs")
-    needs = f"driver {by_name} or newer" if by_name else naming.needed_driver(wanted, facts, matrix) if wanted else ""
-    what = f"what runs here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
-    what += " or newer" if wanted and not by_name and wanted not in _seen(facts) else ""
-    return driver_too_old_for_cuda_build.finding(
-        title=f"The driver is too old: this is {driver}, and {what}",
-        detail=_complaint_detail(needs, facts, matrix),
-        confidence=_complaint_sure(facts, matrix),
-        because=(*grounds(facts, *COMPLAINTS), *naming.of_driver(facts)),
-        row=_row(wanted, matrix),
-        fix=_complaint_fix(needs, wanted, facts, matrix),
-    )
 
 
 def complained(facts: Facts) -> bool:
@@ -129,22 +108,6 @@ def _named(facts: Facts) -> bool:
     return bool(least and release and release < least and not on_windows(facts))
 
 
-def _complaint_sure(facts: Facts, matrix: Matrix) -> Confidence:
-    if heard(facts, *OUTRIGHT):
-        return Confidence.CERTAIN
-    return Confidence.LIKELY if naming.driver_name(facts, matrix) else Confidence.POSSIBLE
-
-
-def _complaint_detail(needs: str, facts: Facts, matrix: Matrix) -> str:
-    highest, names = naming.cuda_of_driver(facts, matrix), naming.gpu_names(facts)
-    parts = [f"It needs {needs}." if needs else ""]
-    parts += [f"The driver runs what is built for CUDA {highest}." if highest else ""]
-    parts += [f"GPU: {names}." if names else ""]
-    if not heard(facts, *OUTRIGHT):
-        parts.append("The same is said where a program finds no driver at all, as in a container without the GPU.")
-    return " ".join(part for part in parts if part)
-
-
 def _row(wanted: CudaVersion | None, matrix: Matrix) -> Row | None:
     if wanted is None:
         return None
@@ -153,19 +116,25 @@ def _row(wanted: CudaVersion | None, matrix: Matrix) -> Row | None:
     return floor.row if floor else native.row if native else None
 
 
-def _complaint_fix(needs: str, wanted: CudaVersion | None, facts: Facts, matrix: Matrix) -> Fix:
-    highest = naming.cuda_of_driver(facts, matrix)
-    build = next(iter(builds(facts)), None)
-    other = f" Or take a build of the same program for CUDA {highest} or older." if highest and wanted else ""
-    text = f"{fixes.place(facts)}Install {needs or 'a newer driver'}.{other}"
-    verify = fixes.verify(build) if build else sh("nvidia-smi")
-    return Fix(text=text, commands=fixes.driver(facts, matrix), needs_root=True, needs_reboot=True, verify=verify)
-
-
 CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
 
 
-@rule("driver-too-old-for-cuda-build", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "driver-too-old-for-cuda-build",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=(
+        "driver-library-mismatch",
+        "forward-compat-804",
+        "compat-libs-803",
+        "container-requires-newer-driver",
+        "container-no-gpus-flag",
+        "container-toolkit-missing",
+        "docker-snap",
+        "wsl-linux-driver-installed",
+    ),
+)
 def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver is too old for the CUDA version of a build.
 
@@ -176,10 +145,11 @@ def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Find
     """
     too_new = [(build, fit) for build, fit in _fits(facts, matrix) if fit.kept is Kept.BROKEN]
     for build, fit in too_new:
-        yield _finding(build, fit, facts, matrix)
-    told = None if too_new else finding(facts, matrix)
-    if told:
-        yield told
+        what = f" for {build.name}: it is built for CUDA {build.cuda}"
+        found = _finding(what, fit, build, facts, matrix)
+        yield replace(found, confidence=_sure(build, facts))
+    if not too_new and complained(facts):
+        yield _complaint(facts, matrix)
     if nvidia_here(facts):
         yield from _toolkit(facts, matrix)
 
@@ -192,28 +162,53 @@ def _fits(facts: Facts, matrix: Matrix) -> Iterator[tuple[Build, Fit]]:
             yield build, driver_fit(build.cuda, facts, matrix)
 
 
-def _finding(build: Build, fit: Fit, facts: Facts, matrix: Matrix) -> Finding:
-    wheel = wheel_for_driver(build, facts, matrix)
-    other = f"Or bring the driver up to date: {fit.needs}."
-    commands = wheel[1] if wheel else fixes.driver(facts, matrix)
+def _complaint(facts: Facts, matrix: Matrix) -> Finding:
+    """Return what complaints lead to where no build was seen that is too new for the driver."""
+    wanted = wanted_cuda(facts, matrix)
+    by_name = value(facts, "nvenc-driver", "needs") or value(facts, "driver-older-than-needed", "needs")
+    needs = f"driver {by_name} or newer" if by_name else naming.needed_driver(wanted, facts, matrix) if wanted else ""
+    what = f"what runs here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
+    what += " or newer" if wanted and not by_name and wanted not in _seen(facts) else ""
+    fit = Fit(kept=Kept.BROKEN, needs=needs, found="", row=_row(wanted, matrix))
+    return _finding(f": {what}", fit, None, facts, matrix)
+
+
+def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Matrix) -> Finding:
+    """Return that the driver is too old for a build that was seen, or for what a program complained of."""
+    highest, names = naming.cuda_of_driver(facts, matrix), naming.gpu_names(facts)
+    loaded, needs = value(facts, "libcuda-lacks-function", "found"), fit.needs
+    driver = naming.driver_name(facts, matrix) or (f"driver {loaded}" if loaded and "." in loaded else "the driver")
+    wheel = wheel_for_driver(build, facts, matrix) if build else None
+    outright = heard(facts, *OUTRIGHT)
+    named = bool(naming.driver_name(facts, matrix))
+    parts = [f"It needs {needs}." if needs else ""]
+    parts += [f"The driver runs what is built for CUDA {highest}." if highest else ""]
+    parts += [f"GPU: {names}." if names and from_text(facts) else "", _compat(build, facts, matrix) if build else ""]
+    if not build and not outright:
+        parts.append("The same is said where a program finds no driver at all, as in a container without the GPU.")
+    newer = f"Install {needs or 'a newer driver'}."
+    older = f" Or take a build of the same program for CUDA {highest} or older." if highest and not build else ""
+    shown = build or next(iter(builds(facts)), None)
     return driver_too_old_for_cuda_build.finding(
-        instance=build.mark,
-        title=f"The driver is too old for {build.name}: it is built for CUDA {build.cuda}, this is {fit.found}",
-        detail=f"It needs {fit.needs}.{_gpus(facts)}{_compat(build, facts, matrix)}",
-        confidence=_old_sure(build, facts),
-        because=(*grounds(facts, *COMPLAINTS), *_grounds(build, facts)),
+        instance=build.mark if build else None,
+        title=f"The driver is too old{what}; this is {driver}",
+        detail=" ".join(part for part in parts if part),
+        confidence=Confidence.CERTAIN if outright else Confidence.LIKELY if named else Confidence.POSSIBLE,
+        because=(*grounds(facts, *COMPLAINTS), *(_grounds(build, facts) if build else naming.of_driver(facts))),
         row=fit.row,
         fix=Fix(
-            text=f"{wheel[0]} {other}" if wheel else f"{fixes.place(facts)}Install a newer driver: {fit.needs}.",
-            commands=commands,
+            text=f"{wheel[0]} Or bring the driver up to date: {needs}."
+            if wheel
+            else f"{fixes.place(facts)}{newer}{older}",
+            commands=wheel[1] if wheel else fixes.driver(facts, matrix),
             needs_root=not wheel,
             needs_reboot=not wheel,
-            verify=fixes.verify(build),
+            verify=fixes.verify(shown) if shown else sh("nvidia-smi"),
         ),
     )
 
 
-def _old_sure(build: Build, facts: Facts) -> Confidence:
+def _sure(build: Build, facts: Facts) -> Confidence:
     """Tell how sure it is: a build that is only thought to be the usual one is a guess until a program complains."""
     guessed = text(build.copy.facts, "build_from") is not None
     return Confidence.LIKELY if guessed and not complained(facts) else Confidence.CERTAIN
@@ -230,18 +225,13 @@ def _grounds(build: Build, facts: Facts) -> tuple[Because, ...]:
     return (*(one for one in of_build if one.value is not None), *naming.of_driver(facts))
 
 
-def _gpus(facts: Facts) -> str:
-    names = naming.gpu_names(facts)
-    return f" GPU: {names}." if names and from_text(facts) else ""
-
-
 def _compat(build: Build, facts: Facts, matrix: Matrix) -> str:
     """Return the compat package that would do, on GPUs where one may be used."""
     release, names = driver_release(facts), [gpu.name for gpu in gpus(facts)]
     if release is None or not names or any(CONSUMER.search(name) for name in names):
         return ""
     fitting = [one for one in matrix.compats if one.cuda == build.cuda and release.branch in one.bases]
-    return f" On data-centre GPUs the package {fitting[0].name} lets it run on this driver." if fitting else ""
+    return f"On data-centre GPUs the package {fitting[0].name} lets it run on this driver." if fitting else ""
 
 
 def _toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
@@ -275,49 +265,32 @@ def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     version and older; newer is refused ("unsupported toolchain", error 222). Take a build with machine code for this
     GPU, or of a CUDA that the driver knows, or bring the driver up to date.
     """
-    told = False
-    for build in builds(facts):
-        gpus = [gpu for gpu in capabilities(facts) if by_ptx(build, gpu)]
-        if gpus and ptx_too_new(build, facts, matrix) and not build.ran_on_gpu:
-            told = True
-            yield _of_build(build, gpus[0], facts, matrix)
-    if heard(facts, *SAID) and not told:
-        yield _said(facts, matrix)
-
-
-def _of_build(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Finding:
-    wheel = wheel_for_driver(build, facts, matrix)
-    return ptx_newer_than_driver.finding(
-        instance=build.mark,
-        title=f"{build.name} reaches {gpu.sm} by PTX of CUDA {build.cuda}, which a driver of CUDA "
-        f"{driver_cuda(facts, matrix)} cannot compile",
-        because=(
-            *grounds(facts, *SAID),
-            because_of(facts, build.component, build.copy, "archs"),
-            because(facts, "libcuda", "driver_cuda"),
-            because(facts, "nvidia-driver", "version"),
-        ),
-        fix=Fix(
-            text=wheel[0] if wheel else f"{fixes.place(facts)}Install a driver of CUDA {build.cuda} or newer.",
-            commands=wheel[1] if wheel else fixes.driver(facts, matrix),
-            needs_root=not wheel,
-            needs_reboot=not wheel,
-            verify=fixes.verify(build),
-        ),
-    )
-
-
-def _said(facts: Facts, matrix: Matrix) -> Finding:
-    """Return the finding on what the driver's compiler refused, with the CUDA version that the code is of."""
-    made, driver = _made_with(facts, matrix), naming.driver_name(facts, matrix) or "the driver"
-    row = matrix.cuda_codes.get(UNSUPPORTED)
-    return ptx_newer_than_driver.finding(
-        title=f"GPU code (PTX) of {f'CUDA {made}' if made else 'a newer CUDA'} is too new for {driver} to compile",
-        detail=_ptx_detail(made, facts, matrix),
-        because=(*grounds(facts, *SAID), *naming.of_driver(facts), *naming.known(facts, ("cuda-toolkit", "version"))),
-        row=row.row if row else None,
-        fix=_ptx_fix(made, facts, matrix),
-    )
+    seen = [(build, gpu) for build in builds(facts) for gpu in capabilities(facts) if by_ptx(build, gpu)]
+    first = {build.mark: (build, gpu) for build, gpu in reversed(seen) if not build.ran_on_gpu}
+    too_new = [one for one in reversed(first.values()) if ptx_too_new(one[0], facts, matrix)]
+    driver = naming.driver_name(facts, matrix) or "the driver"
+    for build, gpu in too_new:
+        wheel = wheel_for_driver(build, facts, matrix)
+        archs = because_of(facts, build.component, build.copy, "archs")
+        yield ptx_newer_than_driver.finding(
+            instance=build.mark,
+            title=f"{build.name} reaches {gpu.sm} by PTX of CUDA {build.cuda}, which {driver} cannot compile",
+            detail=_ptx_detail(build.cuda, facts, matrix),
+            because=(*grounds(facts, *SAID), archs, *naming.of_driver(facts)),
+            fix=Fix(text=wheel[0], commands=wheel[1], verify=fixes.verify(build))
+            if wheel
+            else _ptx_fix(build.cuda, facts, matrix),
+        )
+    if heard(facts, *SAID) and not too_new:
+        made, row = _made_with(facts, matrix), matrix.cuda_codes.get(UNSUPPORTED)
+        toolkit = naming.known(facts, ("cuda-toolkit", "version"))
+        yield ptx_newer_than_driver.finding(
+            title=f"GPU code (PTX) of {f'CUDA {made}' if made else 'a newer CUDA'} is too new for {driver} to compile",
+            detail=_ptx_detail(made, facts, matrix),
+            because=(*grounds(facts, *SAID), *naming.of_driver(facts), *toolkit),
+            row=row.row if row else None,
+            fix=_ptx_fix(made, facts, matrix),
+        )
 
 
 def _made_with(facts: Facts, matrix: Matrix) -> CudaVersion | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
 from gpustack.diagnose.machine.frameworks import because_package, installed
 from gpustack.diagnose.machine.inventory import builds
 from gpustack.diagnose.machine.linking import symbol_owner
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, holding, said, value
 from gpustack.diagnose.machine.toolchain import toolchain_toolkits
-from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told, version
+from gpustack.diagnose.machine.values import because, because_of, copies, table, text, told
 from gpustack.diagnose.machine.wheels import overwritten
 from gpustack.diagnose.rule import rule
 from gpustack.model.command import DISTRIBUTION, PYTHON, SOME_PYTHON, Word, sh
@@ -20,8 +19,9 @@ from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+    from gpustack.diagnose.machine.inventory import Build
     from gpustack.diagnose.machine.wheels import Overwritten
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -188,75 +188,60 @@ def ort_cpu_and_gpu_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding
     They bring the same package, onnxruntime, and write over each other's files: the one installed last answers, and
     after one of them is removed neither works. Remove both and install the one that is wanted.
     """
-    found = list(_ort_seen(facts))
-    yield from found or _ort_said(facts)
-
-
-def _ort_said(facts: Facts) -> Iterator[Finding]:
-    """Return the two packages where somebody says that both are installed, or a list and its providers show it."""
-    names = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
-    names |= {one.values["package"] for one in holding(facts, "ort-installed", "package")}
-    listed = {*names, *table(told(facts, "packages"), "distributions")}
+    said_ = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
+    said_ |= {one.values["package"] for one in holding(facts, "ort-installed", "package")}
+    said_ |= {*table(told(facts, "packages"), "distributions")}
     providers = value(facts, "ort-providers", "providers")
+    here = [build for build in builds(facts) if build.component == PLAIN]
+    listed = [(build, {*table(build.copy.facts, "distributions")}) for build in here]
+    both = [(build, names) for build, names in listed if PLAIN in names and not names.isdisjoint(GPU)]
+    for build, names in both:
+        answers = f"; the {build.copy.build} one answers" if build.copy.build else ""
+        grounds_ = tuple(because_of(facts, PLAIN, build.copy, name) for name in ("distributions", "build"))
+        grave = build.accelerator == "cpu"
+        yield _both(build, names, answers, grave=grave, because=grounds_)
     lost = (providers is not None and "CUDA" not in providers) or heard(facts, *ABSENT)
-    both = PLAIN in listed and any(name in listed for name in GPU)
-    empty = heard(facts, EMPTY) and (both or holding(facts, "ort-named", "package"))
-    if not (heard(facts, ORT_SAID) or (both and lost) or empty):
+    told_ = PLAIN in said_ and not said_.isdisjoint(GPU)
+    empty = heard(facts, EMPTY) and (told_ or holding(facts, "ort-named", "package"))
+    if both or not (heard(facts, ORT_SAID) or (told_ and lost) or empty):
         return
-    release = version(facts, PLAIN) or value(facts, "pip-existing", "version")
-    mine = next((build.mark for build in builds(facts) if build.component == PLAIN), PLAIN)
-    yield ort_cpu_and_gpu_installed.finding(
-        instance=mine,
-        severity=Severity.ERROR if lost or providers is None else Severity.WARNING,
-        title=f"onnxruntime{f' {release}' if release else ''} and onnxruntime-gpu are both installed"
-        + ("; the one for the CPU answers" if lost and not heard(facts, EMPTY) else ""),
-        detail="They bring the same package and write over each other's files"
-        + (f": the providers are {providers}, without CUDA." if lost and providers else ".")
-        + (" After one was removed the package is empty." if heard(facts, EMPTY) else ""),
+    found = _both(
+        next(iter(here), None),
+        said_,
+        "; the one for the CPU answers" if lost and not heard(facts, EMPTY) else "",
+        grave=lost or providers is None,
         because=grounds(facts, ORT_SAID, EMPTY, *ABSENT, "ort-providers", "pip-existing"),
+    )
+    why = f": the providers are {providers}, without CUDA." if lost and providers else "."
+    gone = " After one was removed the package is empty." if heard(facts, EMPTY) else ""
+    yield replace(found, detail=f"{found.detail[:-1]}{why}{gone}")
+
+
+def _both(
+    build: Build | None, names: Collection[str], answers: str, *, grave: bool, because: tuple[Because, ...]
+) -> Finding:
+    kept = next((name for name in GPU if name in names), GPU[0])
+    python = build.python if build else SOME_PYTHON
+    return ort_cpu_and_gpu_installed.finding(
+        instance=build.mark if build else PLAIN,
+        severity=Severity.ERROR if grave else Severity.WARNING,
+        title=f"onnxruntime and {kept} are both installed{answers}",
+        detail="They bring the same package and write over each other's files.",
+        because=because,
         fix=Fix(
-            text="Remove both and install onnxruntime-gpu alone.",
+            text=f"Remove both and install {kept} alone.",
             commands=(
-                sh("python -m pip uninstall -y onnxruntime onnxruntime-gpu"),
-                sh("python -m pip install onnxruntime-gpu"),
+                sh("{python} -m pip uninstall -y onnxruntime {kept}", python=python, kept=DISTRIBUTION(kept)),
+                sh("{python} -m pip install {kept}", python=python, kept=DISTRIBUTION(kept)),
             ),
-            verify=sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
+            verify=sh('{python} -c "import onnxruntime; print(onnxruntime.get_available_providers())"', python=python),
         ),
     )
 
 
-def _ort_seen(facts: Facts) -> Iterator[Finding]:
-    for build in builds(facts):
-        names = table(build.copy.facts, "distributions")
-        both = [name for name in GPU if name in names]
-        if build.component != PLAIN or PLAIN not in names or not both:
-            continue
-        yield ort_cpu_and_gpu_installed.finding(
-            instance=build.mark,
-            severity=Severity.ERROR if build.accelerator == "cpu" else Severity.WARNING,
-            title=f"onnxruntime and {both[0]} are both installed; the {build.copy.build or 'last'} one answers",
-            because=(
-                because_of(facts, PLAIN, build.copy, "distributions"),
-                because_of(facts, PLAIN, build.copy, "build"),
-            ),
-            fix=Fix(
-                text="Remove both and install one.",
-                commands=(
-                    sh(
-                        "{python} -m pip uninstall -y onnxruntime {other}",
-                        python=build.python,
-                        other=DISTRIBUTION(both[0]),
-                    ),
-                    sh("{python} -m pip install {other}", python=build.python, other=DISTRIBUTION(both[0])),
-                ),
-                verify=fixes.verify(build),
-            ),
-        )
-
-
 ALL = ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x")
 CUPY_SAID = "cupy-several"
-CUPY_CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
+CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
 
 
 @rule("multiple-cupy", layer=Layer.LIBRARY, component="packages", severity=Severity.WARNING)
@@ -267,21 +252,31 @@ def multiple_cupy(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     so that what is imported is a mixture. CuPy itself warns of it at import. Remove them all and install the one for
     the CUDA that is here.
     """
-    found = list(_cupy_seen(facts))
-    yield from found or _cupy_said(facts)
+    held = [
+        (copy, sorted(name for name in table(copy.facts, "distributions") if CUPY.fullmatch(name)))
+        for copy in copies(facts, "packages")
+    ]
+    several = [(copy, names) for copy, names in held if len(names) > 1]
+    for copy, names in several:
+        versions = table(copy.facts, "distributions")
+        spelled = [f"{name} {text(versions, name) or ''}".strip() for name in names]
+        ground = because_of(facts, "packages", copy, "distributions", names[-1])
+        found = _cupys(spelled, names, (ground,), PYTHON(copy.environment), facts)
+        yield replace(found, instance=f"packages:{copy.environment or copy.key}")
+    if heard(facts, CUPY_SAID) and not several:
+        words = re.findall(r"cupy[\w-]*", value(facts, CUPY_SAID, "packages") or "")
+        names = [name for name in dict.fromkeys(words) if CUPY.fullmatch(name)]
+        yield _cupys(names, names, grounds(facts, CUPY_SAID), SOME_PYTHON, facts)
 
 
-def _cupy_said(facts: Facts) -> Iterator[Finding]:
-    if not heard(facts, CUPY_SAID):
-        return
-    named = value(facts, CUPY_SAID, "packages") or ""
-    names = [name for name in dict.fromkeys(re.findall(r"cupy[\w-]*", named)) if CUPY_CUPY.fullmatch(name)]
-    spelled = f": {', '.join(names)}" if names else ""
-    yield multiple_cupy.finding(
-        title=f"Several CuPy distributions are installed{spelled}",
+def _cupys(
+    spelled: Sequence[str], names: Sequence[str], because: tuple[Because, ...], python: Word, facts: Facts
+) -> Finding:
+    return multiple_cupy.finding(
+        title="Several CuPy distributions are installed" + (f": {', '.join(spelled)}" if spelled else ""),
         detail="They bring the same package and write over each other's files.",
-        because=grounds(facts, CUPY_SAID),
-        fix=_fix(SOME_PYTHON, names, facts),
+        because=because,
+        fix=_fix(python, names, facts),
     )
 
 
@@ -303,22 +298,6 @@ def _fix(python: Word, names: Sequence[str], facts: Facts) -> Fix:
         ),
         verify=sh('{python} -c "import cupy; cupy.show_config()"', python=python),
     )
-
-
-def _cupy_seen(facts: Facts) -> Iterator[Finding]:
-    for copy in copies(facts, "packages"):
-        held = table(copy.facts, "distributions")
-        names = sorted(name for name in held if CUPY_CUPY.fullmatch(name))
-        if len(names) < 2:  # noqa: PLR2004 - several
-            continue
-        python = PYTHON(copy.environment)
-        spelled = [f"{name} {text(held, name) or ''}".strip() for name in names]
-        yield multiple_cupy.finding(
-            instance=f"packages:{copy.environment or copy.key}",
-            title=f"Several CuPy distributions are installed: {', '.join(spelled)}",
-            because=(because_of(facts, "packages", copy, "distributions", names[-1]),),
-            fix=_fix(python, names, facts),
-        )
 
 
 # Wheels of which rules of their own speak.

@@ -49,7 +49,14 @@ LAST_AUDIO = "2.11"  # since then one torchaudio serves every torch
 PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu))?")
 
 
-@rule("torch-torchvision-mismatch", Layer.FRAMEWORK, "torchvision", Severity.ERROR, in_one_python=True)
+@rule(
+    "torch-torchvision-mismatch",
+    Layer.FRAMEWORK,
+    "torchvision",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("duplicate-torch-install",),
+)
 def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Torch and torchvision (or torchaudio) are of releases, or of builds, that do not belong together.
 
@@ -192,7 +199,14 @@ PYG = (
 COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 
 
-@rule("extension-abi-mismatch", Layer.LIBRARY, "torch-scatter", Severity.ERROR, in_one_python=True)
+@rule(
+    "extension-abi-mismatch",
+    Layer.LIBRARY,
+    "torch-scatter",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("duplicate-torch-install",),
+)
 def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compiled extension was built against another release of torch, or another C++ ABI, than the torch here.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -17,7 +18,6 @@ from gpustack.diagnose.machine.described import (
     whole,
     works,
 )
-from gpustack.diagnose.machine.described import release as named_release
 from gpustack.diagnose.machine.events import faults
 from gpustack.diagnose.machine.intel import INTEL_GPU, name_of
 from gpustack.diagnose.machine.inventory import (
@@ -53,7 +53,13 @@ ADVICE = (
 )
 
 
-@rule("gsp-timeout", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "gsp-timeout",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=("gpu-fell-off-bus",),
+)
 def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The GPU's own processor for the driver's work (GSP) stopped answering.
 
@@ -96,6 +102,7 @@ FIRMWARE = frozenset({0x62, 0x63})
     component="nvidia-driver",
     severity=Severity.ERROR,
     from_messages=True,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout", "bios-bar-setting", "open-module-unsupported-gpu"),
 )
 def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """This release of the driver cannot start the GPU's GSP firmware.
@@ -254,40 +261,62 @@ LEGACY_FAILS = (
 )
 
 
-@rule("legacy-gpu-needs-older-branch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "legacy-gpu-needs-older-branch",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=("open-module-unsupported-gpu",),
+)
 def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The installed driver no longer runs this GPU.
 
     Each driver branch leaves old architectures behind: Kepler ended with branch 470, Maxwell, Pascal and Volta with
     580. The driver here is of a later branch, loads, and passes the GPU over. Install the last branch that runs it.
     """
-    found = tuple(_legacy_seen(facts, matrix))
-    yield from found
-    if not found and not works(facts):
+    driver = driver_release(facts) or disk_release(facts)
+    asked = number(told(facts, "nvml"), "code") is not None or status(facts, "nvml") is Status.ABSENT
+    left = [copy for copy in ours(facts) if asked and driver and not listed(facts, copy.key)]
+    seen = False
+    for copy in left:
+        arch = arch_on_bus(copy, matrix)
+        span = matrix.span(arch) if arch else None
+        if driver and span and span.last and span.last < driver.branch:
+            seen = True
+            why = (because_of(facts, "pci-display", copy, "device_id"), because(facts, "nvidia-driver", "version"))
+            found = _legacy(f"{arch} GPU at {copy.key}", str(driver), span.last, facts, matrix)
+            yield replace(found, instance=copy.key, because=(*why, *grounds(facts, *SAID)), row=span.row)
+    if not seen and not works(facts):
         yield from _legacy_told(facts, matrix)
+
+
+def _legacy(gpu: str, driver: str | None, last: int | None, facts: Facts, matrix: Matrix) -> Finding:
+    return legacy_gpu_needs_older_branch.finding(
+        title=f"{f'Driver {driver}' if driver else 'This driver'} no longer runs the {gpu}"
+        + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
+        detail=machine(facts, matrix),
+        fix=fixes.rebuild(
+            facts,
+            f"Install branch {last} of the driver." if last else "Install the branch that the kernel's log names.",
+            *fixes.driver(facts, matrix, last),
+        ),
+    )
 
 
 def _legacy_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return the finding where the kernel says it, or a GPU is named that this branch has left and that fails."""
-    release = named_release(facts)
-    refused = said(facts, "gpu-not-in-release")
+    driver, refused = release(facts), said(facts, "gpu-not-in-release")
     arch = (device(refused[0], matrix)[1] if refused else None) or architecture(facts, matrix)
     span = matrix.span(arch) if arch else None
-    told_branch = value(facts, "legacy-gpu", "branch", "branch2") or value(
-        facts, "legacy-gpu-said", "branch", "branch2"
-    )
-    last = branch_of(told_branch) or (span.last if span else _last_of_either(facts, matrix))
-    left = last is not None and (branch_of(release) or 0) > last
-    suspect = (
-        left and not on_windows(facts) and (heard(facts, *LEGACY_FAILS, "gpu-not-in-release") or _alone(facts, matrix))
-    )
+    branches = (value(facts, kind, "branch", "branch2") for kind in ("legacy-gpu", "legacy-gpu-said"))
+    last = next(filter(None, map(branch_of, branches)), None) or (span.last if span else _last_of_either(facts, matrix))
+    left = last is not None and (branch_of(driver) or 0) > last and not on_windows(facts)
+    suspect = left and (heard(facts, *LEGACY_FAILS, "gpu-not-in-release") or _alone(facts, matrix))
     if not (heard(facts, *SAID) or suspect):
         return
     gpu = value(facts, "legacy-gpu", "gpu") or ", ".join(cards(facts, matrix)) or (f"{arch} GPU" if arch else "GPU")
-    yield legacy_gpu_needs_older_branch.finding(
-        title=f"{f'Driver {release}' if release else 'This driver'} no longer runs the {gpu}"
-        + (f"; branch {last} (the {last}.xx legacy driver) is its last" if last else ""),
-        detail=machine(facts, matrix),
+    yield replace(
+        _legacy(gpu, driver, last, facts, matrix),
         because=(
             *grounds(facts, *SAID),
             *map(because_said, refused[:1]),
@@ -295,11 +324,6 @@ def _legacy_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             *more(facts),
         ),
         row=span.row if span and span.last == last else None,
-        fix=fixes.rebuild(
-            facts,
-            f"Install branch {last} of the driver." if last else "Install the branch that the kernel's log names.",
-            *fixes.driver(facts, matrix, last),
-        ),
         confidence=Confidence.CERTAIN if heard(facts, *SAID) else Confidence.LIKELY,
     )
 
@@ -317,24 +341,3 @@ def _last_of_either(facts: Facts, matrix: Matrix) -> int | None:
     ends = [span.last for span in map(matrix.span, re.findall(r"\b[A-Z][a-z]{4,}\b", why)) if span and span.last]
     newer = re.search("Turing|Ampere|Ada|Blackwell", why)
     return None if newer else max(ends, default=None)
-
-
-def _legacy_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each GPU of a machine that was looked at."""
-    release = driver_release(facts) or disk_release(facts)
-    if number(told(facts, "nvml"), "code") is None and status(facts, "nvml") is not Status.ABSENT:
-        return
-    for copy in ours(facts):
-        arch = arch_on_bus(copy, matrix)
-        span = matrix.span(arch) if arch else None
-        if not (release and span and span.last and span.last < release.branch) or listed(facts, copy.key):
-            continue
-        yield legacy_gpu_needs_older_branch.finding(
-            instance=copy.key,
-            title=f"Driver {release} no longer runs the {arch} GPU at {copy.key}; branch {span.last} is its last",
-            because=(because_of(facts, "pci-display", copy, "device_id"), because(facts, "nvidia-driver", "version")),
-            row=span.row,
-            fix=fixes.rebuild(
-                facts, f"Install branch {span.last} of the driver.", *fixes.driver(facts, matrix, span.last)
-            ),
-        )

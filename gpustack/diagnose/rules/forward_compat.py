@@ -20,11 +20,12 @@ from gpustack.model.versions import CudaVersion, DriverRelease
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack.diagnose.rule import Rule
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts, JsonValue
 
 
-COMPAT_PAIR = 803
+MISMATCH, NOT_ON_THIS_GPU = 803, 804
 ELSEWHERE = "known folder"  # not on the loader's way
 
 
@@ -61,38 +62,6 @@ def asked(facts: Facts) -> int | None:
     return number(told(facts, "libcuda"), "cu_init")
 
 
-def refused(finding: str, code: int, what: str, facts: Facts, matrix: Matrix) -> Finding:
-    """Return the finding that CUDA refuses the compat libcuda with this code, or will where it was not asked."""
-    libcuda, found = told(facts, "libcuda"), winner(facts)
-    path, release = found.path if found else text(libcuda, "path") or "", driver_release(facts)
-    row = matrix.cuda_codes.get(code)
-    names = ", ".join(dict.fromkeys(gpu.name for gpu in gpus(facts)))
-    named = (
-        f" It says itself that it is for the branches {_listed(found.branches)}." if found and found.branches else ""
-    )
-    fits = [one.name for one in matrix.compats if release and release.branch in one.bases]
-    advice = f" Packages for this driver: {', '.join(fits)}." if code == COMPAT_PAIR and fits else ""
-    sure = asked(facts) == code
-    return Finding(
-        id=finding,
-        severity=Severity.ERROR,
-        layer=Layer.DRIVER,
-        component="libcuda",
-        title=f"The compat libcuda {path or 'that is found first'} {what} (CUDA error {code})",
-        detail=f"Kernel driver {release or 'unknown'}{'; ' + names if names else ''}.{named}{advice}",
-        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
-        because=(
-            because(facts, "libcuda", "cu_init"),
-            Because(component="libcuda", fact="copies", value=path, source="the loader's order"),
-            because(facts, "nvidia.ko", "version_loaded"),
-        ),
-        row=row.row if row else None,
-        fix=fixes.off_path(
-            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", fixes.DOCTOR
-        ),
-    )
-
-
 def _listed(branches: tuple[int, ...]) -> str:
     return ", ".join(f"R{branch}" for branch in sorted(branches))
 
@@ -103,31 +72,34 @@ def _folders(libcuda: JsonValue, path: str) -> list[str]:
     return list(dict.fromkeys(one.rpartition("/")[0] for one in [*spelled, path] if one))
 
 
-WORDS_PAIR, HARDWARE = 803, 804
 USUAL = "/usr/local/cuda/compat"
 MOUNTED = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib"  # where the container toolkit puts the driver
 
 
-def finding(slug: str, code: int, facts: Facts, matrix: Matrix) -> Finding | None:
-    """Return the finding on this error, or None where no program said it."""
-    if not heard(facts, f"cuda-{code}") and not (code == WORDS_PAIR and of_compat(facts)):
-        return None
-    row = matrix.cuda_codes.get(code)
-    return Finding(
-        id=slug,
-        severity=Severity.ERROR,
-        layer=Layer.DRIVER,
-        component="libcuda",
-        title=_title(code, facts, matrix),
-        detail=_detail(code, facts, matrix),
-        confidence=Confidence.CERTAIN if code == HARDWARE else Confidence.LIKELY,
+def _finding(record: Rule, code: int, facts: Facts, matrix: Matrix) -> Finding:
+    """Return the finding that CUDA refuses the compat libcuda with this code, or will where it was not asked."""
+    libcuda, found, row = told(facts, "libcuda"), winner(facts), matrix.cuda_codes.get(code)
+    path = found.path if found else text(libcuda, "path") if facts.taken else None
+    pair, answered = code == MISMATCH, asked(facts) == code
+    seen = Because(component="libcuda", fact="copies", value=path, source="the loader's order")
+    return record.finding(
+        title=_title(path, code, facts, matrix),
+        detail=_detail(found, code, facts, matrix),
+        confidence=Confidence.CERTAIN if answered or (heard(facts, "cuda-804") and not pair) else Confidence.LIKELY,
         because=(
             *grounds(facts, f"cuda-{code}", "compat-folder", "tf-driver-mismatch"),
+            *([because(facts, "libcuda", "cu_init"), seen] if path else []),
             *_smi(facts, matrix),
             *naming.of_driver(facts),
         ),
         row=row.row if row else None,
-        fix=_without_compat(facts) if code == WORDS_PAIR else _newer(facts, matrix),
+        fix=fixes.off_path(
+            _folders(libcuda, path), "the folder of the compat libcuda (or out of ld.so.conf)", fixes.DOCTOR
+        )
+        if path
+        else _without_compat(facts)
+        if pair
+        else _newer(facts, matrix),
     )
 
 
@@ -138,23 +110,28 @@ def of_compat(facts: Facts) -> bool:
     return any(release in line for release in short if release for line in spoken)
 
 
-def _title(code: int, facts: Facts, matrix: Matrix) -> str:
+def _title(path: str | None, code: int, facts: Facts, matrix: Matrix) -> str:
     driver = naming.driver_name(facts, matrix) or "the driver"
-    if code == WORDS_PAIR:
-        return f"A compat libcuda is loaded that does not pair with the kernel module of {driver} (CUDA error 803)"
-    where = naming.gpu_names(facts) or "a GPU"
-    return f"A compat libcuda newer than {driver} is loaded on {where}, which does not support that (CUDA error 804)"
+    what = f"The compat libcuda {path}" if path else "A compat libcuda is loaded that"
+    if code == MISMATCH:
+        return f"{what} does not pair with the kernel module of {driver} (CUDA error 803)"
+    where = naming.gpu_names(facts) or "this GPU"
+    return f"{what} is newer than {driver}, which {where} does not support (CUDA error 804)"
 
 
-def _detail(code: int, facts: Facts, matrix: Matrix) -> str:
-    own = naming.own_cuda(facts, matrix) or _told_of_driver(facts)
+def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> str:
+    own, release = naming.own_cuda(facts, matrix) or _told_of_driver(facts), driver_release(facts)
     wanted = _wanted(facts, matrix)
-    if code == WORDS_PAIR:
-        parts = [f"An image brings a libcuda of its own (mostly in {USUAL}), which is found before the driver's."]
+    if code == MISMATCH:
+        parts = [f"An image brings a libcuda of its own (usually in {USUAL}), which is found before the driver's."]
         parts += ["The same is said after an update of the driver, until the module is loaded again."]
     else:
-        parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs alone."]
+        parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs only."]
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
+    if found and found.branches:
+        parts.append(f"By its own note it is for the branches {_listed(found.branches)}.")
+    fits = [one.name for one in matrix.compats if found and release and release.branch in one.bases]
+    parts += [f"Packages for this driver: {', '.join(fits)}."] if fits and code == MISMATCH else []
     parts += [f"The driver itself is of CUDA {own}."] if own else []
     return " ".join(parts)
 
@@ -214,10 +191,13 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     )
 
 
-MISMATCH = 803
-
-
-@rule("compat-libs-803", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule(
+    "compat-libs-803",
+    layer=Layer.DRIVER,
+    component="libcuda",
+    severity=Severity.ERROR,
+    explained_by=("driver-library-mismatch",),
+)
 def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda that does not pair with the kernel driver is found first (CUDA error 803).
 
@@ -226,24 +206,24 @@ def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     kernel module: it is older than the module, or the module's branch is none that it was made for. Take it off the
     library path, or install the package that pairs.
     """
-    told = finding("compat-libs-803", MISMATCH, facts, matrix)
-    if told:
-        yield told
-        return
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False
-    if found and (asked(facts) == MISMATCH or foretold):
-        what = "does not pair with the kernel driver"
-        yield refused("compat-libs-803", MISMATCH, what, facts, matrix)
+    if heard(facts, "cuda-803") or of_compat(facts) or (found and (asked(facts) == MISMATCH or foretold)):
+        yield _finding(compat_libs_803, MISMATCH, facts, matrix)
 
 
-NOT_ON_THIS_GPU = 804
 # Product lines for consumers. Forward compatibility is for data-centre GPUs and chosen workstation cards alone.
 # Source: NVIDIA CUDA Compatibility guide, "Forward Compatibility" (read 2026-11-21).
 CONSUMER = re.compile(r"\bGeForce\b|\bTITAN\b")
 
 
-@rule("forward-compat-804", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
+@rule(
+    "forward-compat-804",
+    layer=Layer.DRIVER,
+    component="libcuda",
+    severity=Severity.ERROR,
+    explained_by=("driver-library-mismatch",),
+)
 def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A compat libcuda of a newer CUDA is loaded on a GPU that cannot use it (CUDA error 804).
 
@@ -251,12 +231,9 @@ def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     workstation cards CUDA refuses it. Take the compat folder off the library path and use a build for this driver, or
     bring the driver up to date.
     """
-    told = finding("forward-compat-804", NOT_ON_THIS_GPU, facts, matrix)
-    if told:
-        yield told
-        return
     found, driver = winner(facts), driver_release(facts)
     newer = found and driver and found.release and found.release.branch > driver.branch
     consumer = bool(gpus(facts)) and all(CONSUMER.search(gpu.name) for gpu in gpus(facts))
-    if asked(facts) == NOT_ON_THIS_GPU or (asked(facts) is None and newer and consumer):
-        yield refused("forward-compat-804", NOT_ON_THIS_GPU, "cannot be used on this GPU", facts, matrix)
+    foretold = asked(facts) is None and newer and consumer
+    if heard(facts, "cuda-804") or asked(facts) == NOT_ON_THIS_GPU or foretold:
+        yield _finding(forward_compat_804, NOT_ON_THIS_GPU, facts, matrix)

@@ -14,6 +14,7 @@ from gpustack.diagnose.machine.inventory import builds, nvidia_here
 from gpustack.diagnose.machine.messages import because_said, said
 from gpustack.diagnose.machine.values import because, because_of, copies, flag, text, version
 from gpustack.diagnose.rule import Rule, rule
+from gpustack.diagnose.rules import NAMED, NO_CUDA, WRONG_LIBRARIES
 from gpustack.model.command import NOTHING, PYTHON, Command, sh, step
 from gpustack.model.facts import Layer
 from gpustack.model.report import Because, Confidence, Finding, Severity
@@ -303,7 +304,27 @@ def _said(one: Run, rule_: Rule, advice: str) -> Finding:
     )
 
 
-@rule("framework-fails-on-gpu", Layer.FRAMEWORK, "pytorch", Severity.ERROR)
+@rule(
+    "framework-fails-on-gpu",
+    Layer.FRAMEWORK,
+    "pytorch",
+    Severity.ERROR,
+    explained_by=(
+        *NO_CUDA,
+        "cuda-init-failed",
+        "gpu-ecc-error",
+        "driver-too-old-for-cuda-build",
+        "ptx-newer-than-driver",
+        "arch-not-in-build",
+        "jax-plugin-mismatch",
+        "ort-cpu-and-gpu-installed",
+        "cudnn-shadowed-by-ld-library-path",
+        "cudnn-two-copies",
+        "cudnn-too-old",
+        *WRONG_LIBRARIES,
+        *NAMED,
+    ),
+)
 def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library that is built for the GPU was run and did not compute on it, or not rightly.
 
@@ -317,7 +338,13 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             yield _said(one, framework_fails_on_gpu, "What it says is the lead; run it again when that is fixed.")
 
 
-@rule("framework-import-fails", Layer.FRAMEWORK, "pytorch", Severity.ERROR)
+@rule(
+    "framework-import-fails",
+    Layer.FRAMEWORK,
+    "pytorch",
+    Severity.ERROR,
+    explained_by=("cudnn-two-copies", "cudnn-too-old", "cudnn-shadowed-by-ld-library-path", *WRONG_LIBRARIES, *NAMED),
+)
 def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library for the GPU cannot be imported at all, GPU or none.
 

@@ -30,7 +30,13 @@ LOST, FELL_OFF = 15, 79
 OFF_BUS_SAID = ("fallen-off-bus", "gpu-lost", "pcie-dead")
 
 
-@rule("gpu-fell-off-bus", layer=Layer.HARDWARE, component="gpu", severity=Severity.ERROR)
+@rule(
+    "gpu-fell-off-bus",
+    layer=Layer.HARDWARE,
+    component="gpu",
+    severity=Severity.ERROR,
+    explained_by=("gpu-overheat", "bios-bar-setting", "host-hardware-fault"),
+)
 def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU has fallen off the bus: the driver can no longer reach it.
 
@@ -150,7 +156,13 @@ DRAIN_P2P = 3
 RESTARTS = frozenset({2, 7})  # node reboot, system reboot
 
 
-@rule("gpu-recovery-needed", layer=Layer.HARDWARE, component="gpu", severity=Severity.ERROR)
+@rule(
+    "gpu-recovery-needed",
+    layer=Layer.HARDWARE,
+    component="gpu",
+    severity=Severity.ERROR,
+    explained_by=("gpu-ecc-error", "gpu-fell-off-bus", "gsp-timeout"),
+)
 def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver says that a GPU needs a recovery: a reset, a drain, or a restart of the machine.
 
@@ -197,7 +209,12 @@ HOST_GPU = ("fallen-off-bus", "gpu-lost", "pcie-dead", "xid")
 
 
 @rule(
-    "host-hardware-fault", layer=Layer.HARDWARE, component="linux-kernel", severity=Severity.ERROR, from_messages=True
+    "host-hardware-fault",
+    layer=Layer.HARDWARE,
+    component="linux-kernel",
+    severity=Severity.ERROR,
+    from_messages=True,
+    explained_by=("gpu-ecc-error",),
 )
 def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The machine itself has a fault of its hardware: board, memory, processor or a PCI Express port.

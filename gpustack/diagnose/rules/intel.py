@@ -35,7 +35,13 @@ INSTALL = {
 }
 
 
-@rule("intel-level-zero-missing", layer=Layer.DRIVER, component="level-zero", severity=Severity.ERROR)
+@rule(
+    "intel-level-zero-missing",
+    layer=Layer.DRIVER,
+    component="level-zero",
+    severity=Severity.ERROR,
+    explained_by=("user-not-in-render-group", "oneapi-env-not-sourced"),
+)
 def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The GPU half of Intel's Level Zero is not installed, so SYCL and PyTorch see no Intel GPU.
 

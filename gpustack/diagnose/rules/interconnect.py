@@ -9,7 +9,7 @@ from gpustack.diagnose import fixes
 from gpustack.diagnose.machine import naming
 from gpustack.diagnose.machine.described import machine, more, whole
 from gpustack.diagnose.machine.events import LINK, xids
-from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, ours, starts, user_release
+from gpustack.diagnose.machine.inventory import driver_release, from_text, gpus, starts, user_release
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said, value
 from gpustack.diagnose.machine.values import (
     at,
@@ -25,10 +25,10 @@ from gpustack.diagnose.machine.values import (
     told,
     version,
 )
+from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
-from gpustack.matrix.subjects import gpus as products
-from gpustack.model.command import BRANCH, GPU, PCI, sh, step
+from gpustack.model.command import BRANCH, GPU, sh, step
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from gpustack.diagnose.machine.inventory import Gpu
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, Message
+    from gpustack.model.facts import Facts, Message
 
 
 WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})  # what is not among these is made up, as in some virtual machines
@@ -66,17 +66,19 @@ def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     Laptops and desktop boards may wire half of the lanes, which is only told. (The speed of a link does fall when it is
     idle: it counts only where it was seen under load.) Seat the card again, and look at riser and firmware.
     """
-    yield from _seen(facts, matrix)
     yield from load.link(facts)
     what, detail, kinds = _slower_in_text(facts)
     if what:
-        confidence = Confidence.POSSIBLE if SLOT in kinds else Confidence.LIKELY
-        because = ({one.line: because_said(one) for one in said(facts, *kinds)}.values(), more(facts))
-        yield _link(
-            f"A GPU's PCI Express link {what}",
-            tuple(one for part in because for one in part),
+        yield pcie_link_degraded.finding(
+            title=f"A GPU's PCI Express link {what}",
             detail=machine(facts, matrix, *detail),
-            confidence=confidence,
+            because=(*{one.line: because_said(one) for one in said(facts, *kinds)}.values(), *more(facts)),
+            fix=fixes.advice(
+                RECORDS["pcie-link-degraded"].remedy,
+                sh("sudo lspci -vv -d 10de: | grep -i lnk"),
+                verify=sh("nvidia-smi -q -d PCI"),
+            ),
+            confidence=Confidence.POSSIBLE if SLOT in kinds else Confidence.LIKELY,
         )
 
 
@@ -103,33 +105,6 @@ def _slower_in_text(facts: Facts) -> tuple[str, tuple[str, ...], tuple[str, ...]
     if heard(facts, SLOT) and heard(facts, *SUFFERS):
         return "is slower than the others: a slow slot, or a riser", (), (SLOT, *SUFFERS)
     return "", (), ()
-
-
-def _link(
-    title: str,
-    because: tuple[Because, ...],
-    *,
-    instance: str | None = None,
-    severity: Severity = Severity.WARNING,
-    detail: str = "",
-    confidence: Confidence = Confidence.CERTAIN,
-) -> Finding:
-    """Return the finding on one link; ``instance`` is the PCI address of its GPU."""
-    one = sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(instance))
-    return pcie_link_degraded.finding(
-        instance=instance,
-        severity=severity,
-        title=title,
-        detail=detail,
-        because=because,
-        fix=fixes.advice(
-            "Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and "
-            "look at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
-            one if instance else sh("sudo lspci -vv -d 10de: | grep -i lnk"),
-            verify=sh("gpustack doctor") if instance else sh("nvidia-smi -q -d PCI"),
-        ),
-        confidence=confidence,
-    )
 
 
 def _slow(facts: Facts) -> tuple[int, int] | None:
@@ -168,37 +143,6 @@ def _narrow(facts: Facts) -> tuple[int, int] | None:
     pairs += [(whole(one.values.get("width")), wide) for one in noted]
     few = 2 if heard(facts, "link-complaint") else FEW
     return next((pair for pair in pairs if {*pair} <= WIDTHS and pair[0] * few <= pair[1]), None)
-
-
-def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each GPU of a machine that was looked at; laptops and desktop boards may wire half of a slot's lanes."""
-    for copy in ours(facts):
-        width, most = number(copy.facts, "link", "width"), widest(copy)
-        if width in WIDTHS and most is not None and width < most:
-            names = [gpu.name for gpu in gpus(facts) if gpu.mark == copy.key]
-            server = any(products.class_of(matrix, name) == "datacenter" for name in names)
-            yield _link(
-                f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
-                (
-                    because_of(facts, "pci-display", copy, "link", "width"),
-                    because_of(facts, "pci-display", copy, "link", "max_width"),
-                    Because(component="pci-display", fact="bridges", value=_bridges(copy), source="sysfs"),
-                ),
-                instance=copy.key,
-                severity=Severity.WARNING if server or width * FEW <= most else Severity.INFO,
-            )
-
-
-def widest(copy: Instance) -> int | None:
-    """Return the lanes that the way from the GPU to the processor could have: its narrowest end; None if unknown."""
-    bridges = [number(bridge, "max_width") for bridge in items(copy.facts, "bridges")]
-    ends = [end for end in [number(copy.facts, "link", "max_width"), *bridges] if end in WIDTHS]
-    return min((end for end in ends if end), default=None) if number(copy.facts, "link", "max_width") else None
-
-
-def _bridges(copy: Instance) -> str:
-    ends = [(text(one, "pci"), number(one, "max_width")) for one in items(copy.facts, "bridges")]
-    return ", ".join(f"{pci}: {width}" for pci, width in ends) or "none seen"
 
 
 SEVERAL = 2
@@ -342,7 +286,7 @@ def _short(pci: str) -> str:
     return pci.partition(":")[2] or pci
 
 
-@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING)
+@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING, explained_by=("gpu-fell-off-bus", "gsp-timeout"))
 def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
@@ -442,7 +386,13 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     )
 
 
-@rule("fabric-manager-not-running", Layer.DRIVER, MANAGER, Severity.ERROR)
+@rule(
+    "fabric-manager-not-running",
+    Layer.DRIVER,
+    MANAGER,
+    Severity.ERROR,
+    explained_by=("driver-library-mismatch", "fabric-manager-version-mismatch"),
+)
 def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
 

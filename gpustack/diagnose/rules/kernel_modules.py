@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -23,6 +24,7 @@ from gpustack.diagnose.machine.inventory import (
 from gpustack.diagnose.machine.messages import because_said, grounds, heard, said
 from gpustack.diagnose.machine.values import because, because_of, flag, number, status, text, texts, told
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import MODULE_STAYS_OUT
 from gpustack.model.command import MODULE, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
@@ -30,8 +32,9 @@ from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack.diagnose.rule import Rule
     from gpustack.matrix import Matrix
-    from gpustack.model.facts import Facts, Instance, Message
+    from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Row
 
 
@@ -39,53 +42,35 @@ if TYPE_CHECKING:
 REFUSED = ("module-key-rejected", "module-unsigned", "module-lockdown")
 
 
-def held_by(driver: str, name: re.Pattern[str], finding: str, facts: Facts) -> Iterator[Finding]:
-    """Return the finding where this driver holds a GPU, or is loaded while NVIDIA's module is not."""
+def _held(record: Rule, driver: str, name: re.Pattern[str], facts: Facts, matrix: Matrix) -> Iterator[Finding]:
+    """Return the finding where this driver holds a GPU, or is there while NVIDIA's is not at work, or is said to be."""
     if heard(facts, *REFUSED):
         return
     held = [copy for copy in ours(facts) if name.match(text(copy.facts, "driver") or "")]
-    module = told(facts, "nvidia.ko")
-    rivals = [one for one in texts(module, "competitors") if name.match(one)]
-    log = [line for line in texts(told(facts, "kernel-log"), "nvrm") if "ownership" in line or "such as" in line]
-    logged = [line for line in texts(told(facts, "kernel-log"), "nvrm") if log and name.search(line)]
-    if not held and (flag(module, "loaded") or not (rivals or logged)):
-        return
-    others = [copy for copy in ours(facts) if text(copy.facts, "driver") == "nvidia"]
-    grounds = [because_of(facts, "pci-display", copy, "driver") for copy in held]
-    if rivals:
-        grounds.append(because(facts, "nvidia.ko", "competitors"))
-    grounds += [Because(component="kernel-log", fact="nvrm", value=line, source="kernel log") for line in logged[:1]]
-    where = f" at {', '.join(copy.key for copy in held)}" if held else ""
-    yield Finding(
-        id=finding,
-        severity=Severity.WARNING if others else Severity.ERROR,
-        layer=Layer.KERNEL_MODULE,
-        component="nvidia.ko",
-        title=f"{driver} holds the NVIDIA GPU{where}, so NVIDIA's driver cannot",
-        detail="Only one driver can hold a GPU, and CUDA needs NVIDIA's.",
-        because=tuple(grounds),
-        fix=_holder_fix(driver, facts),
-    )
-
-
-def told_by(
-    driver: str, said: tuple[Message, ...], facts: Facts, matrix: Matrix, *, finding: str, confidence: Confidence
-) -> Iterator[Finding]:
-    """Return the finding where messages say that this driver holds the GPU and nothing shows NVIDIA's at work."""
-    given_on = any(text(copy.facts, "driver") in PASSED_ON for copy in on_bus(facts, "nvidia"))
     bound = any(text(copy.facts, "driver") == "nvidia" for copy in ours(facts))
-    if not said or works(facts) or given_on or bound or heard(facts, *REFUSED):
+    module = told(facts, "nvidia.ko")
+    rivals = [one for one in texts(module, "competitors") if name.match(one) and not flag(module, "loaded")]
+    given_on = any(text(copy.facts, "driver") in PASSED_ON for copy in on_bus(facts, "nvidia"))
+    named, unnamed = SAID[driver]
+    holder = (one for one in said(facts, "gpu-bound-to") if name.match(one.values.get("driver", "")))
+    written = () if bound or given_on or works(facts) else (*said(facts, *named), *holder)
+    others = heard(facts, *named, "gpu-bound-to", *(kind for one in SAID.values() for kind in one[0]))
+    guessed = () if bound or given_on or works(facts) or others else said(facts, *unnamed)
+    if not (held or rivals or written or guessed):
         return
-    yield Finding(
-        id=finding,
-        severity=Severity.ERROR,
-        layer=Layer.KERNEL_MODULE,
-        component="nvidia.ko",
-        title=f"{driver} holds the NVIDIA GPU, so NVIDIA's driver cannot",
+    where = f" at {', '.join(copy.key for copy in held)}" if held else ""
+    yield record.finding(
+        severity=Severity.WARNING if bound else Severity.ERROR,
+        title=f"{driver} holds the NVIDIA GPU{where}, so NVIDIA's driver cannot",
         detail=machine(facts, matrix, "Only one driver can hold a GPU, and CUDA needs NVIDIA's."),
-        because=(*map(because_said, said[:4]), *more(facts)),
+        because=(
+            *(because_of(facts, "pci-display", copy, "driver") for copy in held),
+            *([because(facts, "nvidia.ko", "competitors")] if rivals else []),
+            *map(because_said, (*written, *guessed)[:4]),
+            *more(facts),
+        ),
         fix=_holder_fix(driver, facts),
-        confidence=confidence,
+        confidence=Confidence.CERTAIN if held or rivals or written else Confidence.LIKELY,
     )
 
 
@@ -102,47 +87,57 @@ def _holder_fix(driver: str, facts: Facts) -> Fix:
     )
 
 
+# What says that a driver holds the GPU: by its name, and without any name, which is nouveau as a rule.
+SAID = {
+    "nouveau": (("probe-conflict-nouveau", "nouveau-in-use"), ("probe-not-called", "nouveau-said")),
+    "nova_core": (("nova-in-use", "nova-said"), ()),
+}
 NOUVEAU_NAME = re.compile(r"nouveau\b")
-NOUVEAU_SAID = ("probe-conflict-nouveau", "nouveau-in-use")
+NOVA_NAME = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel names its driver NovaCore
 
 
-@rule("nouveau-loaded", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "nouveau-loaded",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=("nvidia-driver-missing", "dkms-headers-missing"),
+)
 def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nouveau, the kernel's own driver for NVIDIA GPUs, holds the GPU.
 
     Only one driver can hold a GPU. While nouveau does, NVIDIA's module finds no device, and nothing of CUDA works. Keep
     nouveau from being loaded, rebuild the initramfs, since it is loaded from there, and restart.
     """
-    yield from held_by("nouveau", NOUVEAU_NAME, "nouveau-loaded", facts)
-    bound = tuple(one for one in said(facts, "gpu-bound-to") if NOUVEAU_NAME.match(one.values.get("driver", "")))
-    named = (*said(facts, *NOUVEAU_SAID), *bound)
-    yield from told_by("nouveau", named, facts, matrix, finding="nouveau-loaded", confidence=Confidence.CERTAIN)
-    if not named and not heard(facts, "nova-in-use", "nova-said", "gpu-bound-to"):
-        unnamed = said(facts, "probe-not-called", "nouveau-said")
-        yield from told_by("nouveau", unnamed, facts, matrix, finding="nouveau-loaded", confidence=Confidence.LIKELY)
+    yield from _held(nouveau_loaded, "nouveau", NOUVEAU_NAME, facts, matrix)
 
 
-NOVA_NAME = re.compile(r"nova([-_](core|drm))?\b", re.IGNORECASE)
-HOLDER = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel names its driver NovaCore
-
-
-@rule("nova-loaded", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "nova-loaded",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=("nvidia-driver-missing",),
+)
 def nova_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nova, the kernel's new driver for NVIDIA GPUs, holds the GPU.
 
     Only one driver can hold a GPU. nova (nova_core, nova_drm) cannot run CUDA, and while it holds the GPU, NVIDIA's
     module finds no device. Keep it from being loaded, rebuild the initramfs, and restart.
     """
-    yield from held_by("nova_core", NOVA_NAME, "nova-loaded", facts)
-    bound = tuple(one for one in said(facts, "gpu-bound-to") if HOLDER.match(one.values.get("driver", "")))
-    named = (*said(facts, "nova-in-use", "nova-said"), *bound)
-    yield from told_by("nova_core", named, facts, matrix, finding="nova-loaded", confidence=Confidence.CERTAIN)
+    yield from _held(nova_loaded, "nova_core", NOVA_NAME, facts, matrix)
 
 
 GONE = frozenset({Status.ABSENT, Status.NOT_APPLICABLE})
 
 
-@rule("nvidia-driver-missing", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
+@rule(
+    "nvidia-driver-missing",
+    layer=Layer.DRIVER,
+    component="nvidia-driver",
+    severity=Severity.ERROR,
+    explained_by=("container-no-gpus-flag", "container-toolkit-missing", "docker-snap"),
+)
 def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """There is an NVIDIA GPU and no NVIDIA driver.
 
@@ -191,7 +186,13 @@ def _missing_fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
     return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))
 
 
-@rule("nvidia-module-not-loaded", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "nvidia-module-not-loaded",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=MODULE_STAYS_OUT,
+)
 def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NVIDIA's kernel module is not loaded.
 
@@ -260,8 +261,7 @@ FAILS = (
     "card-unsupported-said",
 )
 DATA_CENTER = "open-module-data-center"
-OPTION = "echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf"
-MARKS = ("not supported by open", "required GPU", "System Processor (GSP)")
+OPTION = sh("echo options nvidia NVreg_OpenRmEnableUnsupportedGpus=1 | sudo tee /etc/modprobe.d/nvidia-open.conf")
 
 
 @rule("open-module-unsupported-gpu", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
@@ -271,97 +271,65 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
     NVIDIA's open kernel module needs the GSP processor, which came with Turing. On a Maxwell, Pascal or Volta GPU only
     the proprietary module works, and its last branch is 580. Install that flavour.
     """
-    found = tuple(_seen(facts, matrix))
-    yield from found
-    if not found:
-        yield from _told(facts, matrix)
-        yield from _opt_in(facts, matrix)
-
-
-def _told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text has the refusal, or names the open module and a GPU without GSP that fails."""
     refused = sorted(said(facts, *OPEN_SAID), key=lambda one: "id" not in one.values)
-    arch = device(refused[0], matrix)[1] if refused else None
+    seen = False
+    for copy in ours(facts):
+        arch = arch_on_bus(copy, matrix)
+        flavour = matrix.flavour(arch) if arch else None
+        opened = refused or text(told(facts, "nvidia.ko"), "flavour") == "open"
+        if arch and flavour and flavour.open == "impossible" and opened and not listed(facts, copy.key):
+            seen = True
+            of_both = because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id")
+            grounds_ = (*of_both, *map(because_said, refused[:1]))
+            found = _open_finding(f"{arch} GPU at {copy.key}", arch, grounds_, facts, matrix)
+            yield replace(found, instance=copy.key)
+    if seen or works(facts):
+        return
+    named, arch = device(refused[0], matrix) if refused else ("", None)
     arch = arch or architecture(facts, matrix)
     flavour = matrix.flavour(arch) if arch else None
     impossible = flavour is not None and flavour.open == "impossible"
     suspect = impossible and is_open(facts) and bool(said(facts, *FAILS))
-    if works(facts) or not (refused or suspect) or (refused and flavour and not impossible):
-        return
+    one = named or ", ".join(cards(facts, matrix)) or "this GPU"
+    if (refused and (impossible or not flavour)) or (suspect and not refused):
+        why = (*map(because_said, refused[:3]), *grounds(facts, *FAILS, "open-module-named", most=3), *more(facts))
+        found = _open_finding(one, arch, why, facts, matrix)
+        yield replace(found, confidence=Confidence.CERTAIN if refused else Confidence.LIKELY)
+    if heard(facts, DATA_CENTER) and not refused:
+        found = _open_finding(one, arch, (*grounds(facts, DATA_CENTER, *FAILS, most=3), *more(facts)), facts, matrix)
+        title = f"The open kernel module of this release supports data-centre GPUs only, and {one} is none"
+        yield (
+            replace(found, title=title)
+            if impossible
+            else replace(
+                found,
+                title=title,
+                detail=machine(facts, matrix, "From branch 545 on it runs all from Turing on."),
+                fix=fixes.rebuild(
+                    facts,
+                    "Install the proprietary (closed) flavour of the kernel module, or a newer driver; or let this one "
+                    "run the GPU by its option.",
+                    OPTION,
+                    fixes.initramfs(facts),
+                ),
+            )
+        )
+
+
+def _open_finding(one: str, arch: str | None, grounds: tuple[Because, ...], facts: Facts, matrix: Matrix) -> Finding:
+    flavour = matrix.flavour(arch) if arch else None
     span = matrix.span(arch) if arch else None
     last = f" of branch {span.last}, its last" if span and span.last else ""
-    one = device(refused[0], matrix)[0] if refused else ", ".join(cards(facts, matrix)) or "this GPU"
-    yield open_module_unsupported_gpu.finding(
+    this = f"This is {arch}." if arch else ""
+    needs = "The open module needs the GPU's GSP processor, which came with Turing."
+    return open_module_unsupported_gpu.finding(
         title=f"The open kernel module cannot run the {one}, which has no GSP; it needs the proprietary one",
-        detail=machine(
-            facts,
-            matrix,
-            "The open module needs the GPU's GSP processor, which came with Turing.",
-            f"This is {arch}." if arch else "",
-        ),
-        because=(*map(because_said, refused[:3]), *grounds(facts, *FAILS, "open-module-named", most=3), *more(facts)),
+        detail=machine(facts, matrix, needs, this),
+        because=grounds,
         row=flavour.row if flavour else None,
         fix=fixes.rebuild(
             facts,
             f"Install the proprietary (closed) flavour of the kernel module{last}.",
-            *fixes.driver(facts, matrix, span.last if span else None),
-        ),
-        confidence=Confidence.CERTAIN if refused else Confidence.LIKELY,
-    )
-
-
-def _opt_in(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where the module must be configured to run a GPU that is none of a data centre."""
-    if not heard(facts, DATA_CENTER) or heard(facts, *OPEN_SAID) or works(facts):
-        return
-    arch = architecture(facts, matrix)
-    flavour = matrix.flavour(arch) if arch else None
-    one = ", ".join(cards(facts, matrix)) or "this GPU"
-    never, span = flavour is not None and flavour.open == "impossible", matrix.span(arch) if arch else None
-    yield open_module_unsupported_gpu.finding(
-        title=f"The open kernel module of this release runs GPUs of data centres alone, and {one} is none",
-        detail=machine(
-            facts,
-            matrix,
-            f"{arch} has no GSP, so no open module runs it."
-            if never
-            else "From branch 545 on it runs all from Turing on.",
-        ),
-        because=(*grounds(facts, DATA_CENTER, *FAILS, most=3), *more(facts)),
-        row=flavour.row if flavour else None,
-        fix=fixes.rebuild(
-            facts,
-            "Install the proprietary (closed) flavour of the kernel module"
-            + ("." if never else ", or a newer driver; or let this one run the GPU by its option."),
-            *(fixes.driver(facts, matrix, span.last if span else None) if never else (OPTION, fixes.initramfs(facts))),
-        ),
-        confidence=Confidence.CERTAIN,
-    )
-
-
-def _seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return each GPU of a machine that was looked at."""
-    log = [line for line in texts(told(facts, "kernel-log"), "nvrm") if any(mark in line for mark in MARKS)]
-    is_open = text(told(facts, "nvidia.ko"), "flavour") == "open"
-    for copy in ours(facts):
-        arch = arch_on_bus(copy, matrix)
-        if arch and (is_open or log) and not listed(facts, copy.key):
-            yield from _refused(copy, arch, log, facts, matrix)
-
-
-def _refused(copy: Instance, arch: str, log: list[str], facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    flavour, span = matrix.flavour(arch), matrix.span(arch)
-    if flavour is None or flavour.open != "impossible":
-        return
-    said = [Because(component="kernel-log", fact="nvrm", value=line, source="kernel log") for line in log[:1]]
-    yield open_module_unsupported_gpu.finding(
-        instance=copy.key,
-        title=f"The open kernel module cannot run the {arch} GPU at {copy.key}, which has no GSP",
-        because=(because(facts, "nvidia.ko", "flavour"), because_of(facts, "pci-display", copy, "device_id"), *said),
-        row=flavour.row,
-        fix=fixes.rebuild(
-            facts,
-            "Install the proprietary flavour of the kernel module.",
             *fixes.driver(facts, matrix, span.last if span else None),
         ),
     )

@@ -205,7 +205,13 @@ LOG = sh("sudo dmesg | grep -iE 'xid|nvrm|amdgpu|blocked for more'")
 NODES = sh("sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*")
 
 
-@rule("gpu-process-stuck", layer=Layer.APPLICATION, component="gpu-processes", severity=Severity.WARNING)
+@rule(
+    "gpu-process-stuck",
+    layer=Layer.APPLICATION,
+    component="gpu-processes",
+    severity=Severity.WARNING,
+    explained_by=("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed", "nvlink-error"),
+)
 def gpu_process_stuck(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
     """A process that cannot end is on the GPU: it has ended and its memory is still held, or it waits in the driver.
 
@@ -290,7 +296,13 @@ def _reset(copy: Instance) -> tuple[Command, ...]:
 MOST_GROUNDS, MOST_COMMANDS = 4, 8
 
 
-@rule("process-on-deleted-driver", layer=Layer.APPLICATION, component="gpu-processes", severity=Severity.WARNING)
+@rule(
+    "process-on-deleted-driver",
+    layer=Layer.APPLICATION,
+    component="gpu-processes",
+    severity=Severity.WARNING,
+    explained_by=("driver-library-mismatch",),
+)
 def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
     """A process on the GPU runs on a driver library whose file is no longer there: the driver was replaced under it.
 

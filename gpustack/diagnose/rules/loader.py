@@ -90,7 +90,7 @@ IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import
 BY_PATH = "A folder on LD_LIBRARY_PATH, mostly of an older CUDA toolkit, goes before the wheel's own."
 
 
-@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR)
+@rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR, explained_by=("wheel-files-overwritten",))
 def nvjitlink_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The libnvJitLink that is found first is older than the libcusparse that needs it.
 
@@ -189,7 +189,14 @@ STATUS = "cublas-status"
 BLAMED = "ld-library-path-blamed-said"
 
 
-@rule("cuda-lib-shadowed", Layer.LIBRARY, "cuda-runtime", Severity.ERROR, in_one_python=True)
+@rule(
+    "cuda-lib-shadowed",
+    Layer.LIBRARY,
+    "cuda-runtime",
+    Severity.ERROR,
+    in_one_python=True,
+    explained_by=("nvjitlink-clash", "wheel-files-overwritten"),
+)
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system in the place of its own.
 

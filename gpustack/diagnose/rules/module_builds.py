@@ -25,7 +25,7 @@ from gpustack.diagnose.machine.values import because, because_of, copies, flag, 
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules.kernel_modules import on_disk, out
 from gpustack.matrix.subjects import drivers
-from gpustack.model.command import ANY, DOTTED, NAME, PATH, Command, either, sh
+from gpustack.model.command import ANY, DOTTED, NAME, PATH, either, sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Severity
 from gpustack.model.versions import DriverRelease
@@ -55,68 +55,47 @@ def dkms_headers_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     DKMS compiles the module for each kernel, and for that needs the kernel's headers. A kernel update brought a new
     kernel without them, and the module stayed behind. Install the headers and let DKMS build.
     """
-    named = tuple(_headers_told(facts, matrix))
-    yield from named or _listed(facts, matrix)
-    yield from _headers_seen(facts)
-
-
-def _headers_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text says that headers are missing."""
     missing, running = _missing(facts), kernel(facts)
-    if not any(one.line for one in missing) or works(facts):
+    built, kernels, headers = dkms_modules(facts), *(texts(told(facts, "system-packages"), one) for one in LISTS)
+    seen = nvidia_here(facts) and out(facts) and built and not on_disk(facts)
+    seen = seen and status(facts, "kernel-headers") is Status.ABSENT
+    written = any(one.line for one in missing) and not works(facts)
+    wanted = next((one for one in kernels if running and running.startswith(one)), None) or (
+        kernels[0] if len(kernels) == 1 and not running else None
+    )
+    listed = heard(facts, *OUT) and not works(facts) and wanted and headers and wanted not in headers
+    if not (seen or written or listed):
         return
-    driver = release(facts)
-    which = f"kernel {running}" if running else "the running kernel"
-    wanted = PACKAGES.get(fixes.manager(facts) or "", "linux-headers-{kernel} or kernel-devel-{kernel}")
+    driver, known = release(facts), running or (wanted if listed else None)
+    which = f"kernel {known}" if known else "the running kernel"
+    package = PACKAGES.get(fixes.manager(facts) or "", "linux-headers-{kernel} or kernel-devel-{kernel}")
+    needs = f"Building it needs the package {package.format(kernel=known or '$(uname -r)')}."
+    others = f" There are headers of {' and '.join(headers[:3])}." if listed else ""
+    sure = seen or branch_of(driver)
     yield dkms_headers_missing.finding(
-        layer=Layer.KERNEL_MODULE,
+        layer=Layer.KERNEL if seen else Layer.KERNEL_MODULE,
         title=f"The headers of {which} are missing, so the GPU driver's module"
         f"{f' ({driver})' if driver else ''} cannot be built",
-        detail=f"Building it needs the package {wanted.format(kernel=running or '$(uname -r)')}. "
-        + machine(facts, matrix),
-        because=(*map(because_said, missing[:4]), *more(facts)),
+        detail=machine(facts, matrix, f"{needs}{others}"),
+        because=(
+            *map(because_said, missing[:4]),
+            *([because(facts, "kernel-headers", "path"), because_of(facts, "dkms", built[0], "state")] if seen else []),
+            *((because(facts, "system-packages", one) for one in LISTS) if listed else ()),
+            *(grounds(facts, *OUT, most=2) if listed else ()),
+            *more(facts),
+        ),
         fix=fixes.rebuild(
             facts,
             "Install the kernel's headers (linux-headers or kernel-devel, of the same release as the kernel), build "
             "the module, and restart.",
-            _headers(facts, running),
-            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, running)),
+            sh(fixes.HEADERS[fixes.manager(facts)], kernel=fixes.kernel(facts, known)),
+            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, known)),
         ),
-        confidence=Confidence.CERTAIN if branch_of(driver) else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if sure and not (listed and not written) else Confidence.LIKELY,
     )
 
 
-def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a list of packages has a kernel, headers of others alone, and the module stays out."""
-    kernels, headers = (texts(told(facts, "system-packages"), name) for name in ("kernels", "kernel_headers"))
-    running = kernel(facts)
-    wanted = next((one for one in kernels if running and running.startswith(one)), None) or (
-        kernels[0] if len(kernels) == 1 and not running else None
-    )
-    if works(facts) or not heard(facts, *OUT) or not wanted or not headers or wanted in headers:
-        return
-    release_ = running or wanted
-    package = PACKAGES.get(fixes.manager(facts) or "", "kernel-devel-{kernel}").format(kernel=release_)
-    yield dkms_headers_missing.finding(
-        layer=Layer.KERNEL_MODULE,
-        title=f"The headers are of kernel {' and '.join(headers[:3])}, the kernel is {wanted}: the GPU driver's module "
-        "cannot be built for it",
-        detail=f"Building it needs {package}, or a start with the kernel that the headers are of. "
-        + machine(facts, matrix),
-        because=(
-            because(facts, "system-packages", "kernels"),
-            because(facts, "system-packages", "kernel_headers"),
-            *grounds(facts, *OUT, most=2),
-        ),
-        fix=fixes.rebuild(
-            facts,
-            "Install the headers of this kernel, or bring the kernel up to that of the headers; build the module, and "
-            "restart.",
-            _headers(facts, release_),
-            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts, release_)),
-        ),
-        confidence=Confidence.LIKELY,
-    )
+LISTS = ("kernels", "kernel_headers")
 
 
 def _missing(facts: Facts) -> tuple[Message, ...]:
@@ -125,34 +104,6 @@ def _missing(facts: Facts) -> tuple[Message, ...]:
     missing = mine(facts, "dkms-headers", "dkms-autoconf")
     named_ = {found for one in missing if (found := one.values.get("kernel"))}
     return () if failed and named_ and not failed & named_ else missing
-
-
-def _headers(facts: Facts, running: str | None) -> Command:
-    """Give the command that installs headers, of the kernel that is mentioned where the distribution names them so."""
-    return sh(fixes.HEADERS[fixes.manager(facts)], kernel=fixes.kernel(facts, running))
-
-
-def _headers_seen(facts: Facts) -> Iterator[Finding]:
-    """Return the finding for a machine that was looked at."""
-    mine = dkms_modules(facts)
-    if not nvidia_here(facts) or not out(facts) or not mine or on_disk(facts):
-        return
-    if status(facts, "kernel-headers") is not Status.ABSENT:
-        return
-    yield dkms_headers_missing.finding(
-        title=f"DKMS could not build NVIDIA's module: the headers of kernel {fixes.kernel(facts)} are missing",
-        because=(
-            because(facts, "kernel-headers", "path"),
-            because_of(facts, "dkms", mine[0], "state"),
-            because(facts, "linux-kernel", "release"),
-        ),
-        fix=fixes.rebuild(
-            facts,
-            "Install the headers, build the module, and restart.",
-            fixes.headers(facts),
-            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
-        ),
-    )
 
 
 def dkms_modules(facts: Facts) -> tuple[Instance, ...]:
@@ -169,7 +120,13 @@ IN_TREE = {"amdgpu": "amdgpu", "i915": "i915 or xe", "xe": "xe"}  # what drives 
 AMD_SOURCE = re.compile(r"(?:^|/)amd/")
 
 
-@rule("dkms-build-failed", layer=Layer.KERNEL_MODULE, component="dkms", severity=Severity.ERROR)
+@rule(
+    "dkms-build-failed",
+    layer=Layer.KERNEL_MODULE,
+    component="dkms",
+    severity=Severity.ERROR,
+    explained_by=("dkms-headers-missing", "nouveau-loaded", "nova-loaded"),
+)
 def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """DKMS failed to build NVIDIA's kernel module for the running kernel.
 
@@ -177,29 +134,39 @@ def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     a distribution has changed it, or the compiler differs from the kernel's. Install a newer release of the driver's
     branch, or start an older kernel. The build's log names the line.
     """
-    yield from _dkms_told(facts, matrix)
-    yield from _dkms_seen(facts, matrix)
-
-
-def _dkms_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text has a failed build of the driver's module."""
     running = kernel(facts)
-    failed = mine(facts, *DKMS_SAID) or (_in_words(facts) if release(facts) and running else ())
-    if not failed or works(facts):
+    written = mine(facts, *DKMS_SAID) or (_in_words(facts) if release(facts) and running else ())
+    written = () if works(facts) else written
+    copy = next((copy for copy in dkms_modules(facts) if text(copy.facts, "state") == "failed"), None)
+    seen = copy is not None and flag(copy.facts, "for_running_kernel") is not False
+    seen = seen and nvidia_here(facts) and out(facts) and not on_disk(facts)
+    if not (written or seen):
         return
-    module, version = _module(facts, failed)
+    module, version_ = _module(facts, written)
     ours = module.startswith(NVIDIA)
-    driver = release(facts) if ours else version
+    driver = (release(facts) or (copy.version if copy else None)) if ours else version_
     known = _known(driver, running, matrix) if ours else None
+    wrong = _log_end(copy) if copy and seen else None
     yield dkms_build_failed.finding(
         title=f"The module of {' '.join(part for part in (module, driver) if part)} does not build"
         f" for {f'kernel {running}' if running else 'this kernel'}",
-        detail=machine(facts, matrix, _why(driver if ours else None, running, known, matrix)),
-        because=(*map(because_said, failed[:4]), *grounds(facts, *CONTEXT, most=2), *more(facts)),
+        detail=machine(facts, matrix, wrong or _why(driver if ours else None, running, known, matrix)),
+        because=(
+            *([because_of(facts, "dkms", copy, "state")] if copy and seen else []),
+            *([Because(component="dkms", fact="log_tail", value=wrong, source="make.log")] if wrong else []),
+            *map(because_said, written[:4]),
+            *grounds(facts, *CONTEXT, most=2),
+            *more(facts),
+        ),
         row=known,
-        fix=_fix_told(facts, driver, matrix) if ours else _fix_other(facts, module),
-        confidence=Confidence.CERTAIN,
+        fix=_build_fix(facts, driver, matrix) if ours else _fix_other(facts, module),
     )
+
+
+def _log_end(copy: Instance) -> str | None:
+    """Return the line of a build's log that says what is wrong, else its last."""
+    end = (text(copy.facts, "log_tail") or "").strip().splitlines()
+    return next((line for line in end if "error" in line.lower()), end[-1] if end else None)
 
 
 def _module(facts: Facts, failed: tuple[Message, ...]) -> tuple[str, str | None]:
@@ -243,7 +210,7 @@ def _newest(driver: str | None, matrix: Matrix) -> Build | None:
     return max(same, key=lambda one: one.driver, default=None)
 
 
-def _fix_told(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
+def _build_fix(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
     number = branch_of(driver)
     row = drivers.branch_of(matrix, number) if number else None
     last = f" ({row.last} is the newest of branch {number})" if row and row.last else ""
@@ -276,33 +243,6 @@ def _fix_other(facts: Facts, module: str) -> Fix:
     return replace(fix, verify=sh("dkms status"))
 
 
-def _dkms_seen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding for a machine that was looked at."""
-    failed = [copy for copy in dkms_modules(facts) if text(copy.facts, "state") == "failed"]
-    failed = [copy for copy in failed if flag(copy.facts, "for_running_kernel") is not False]
-    if not failed or not nvidia_here(facts) or not out(facts) or on_disk(facts):
-        return
-    copy = failed[0]
-    end = (text(copy.facts, "log_tail") or "").strip().splitlines()
-    wrong = next((line for line in end if "error" in line.lower()), end[-1] if end else None)
-    name = f"nvidia {text(copy.facts, 'module_version') or copy.version or ''}".strip()
-    yield dkms_build_failed.finding(
-        title=f"DKMS failed to build {name} for kernel {fixes.kernel(facts)}",
-        detail=wrong or "",
-        because=(
-            because_of(facts, "dkms", copy, "state"),
-            Because(component="dkms", fact="log_tail", value=wrong, source="make.log"),
-            because(facts, "linux-kernel", "release"),
-        ),
-        fix=fixes.rebuild(
-            facts,
-            "Install a newer release of the driver, which knows this kernel, or start an older kernel.",
-            *fixes.driver(facts, matrix),
-            sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
-        ),
-    )
-
-
 @rule("module-built-for-other-kernel", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
 def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NVIDIA's kernel module was built for another kernel than the one that runs.
@@ -314,20 +254,16 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         return
     made_for = (text(told(facts, "nvidia.ko"), "vermagic") or "").partition(" ")[0]
     running = version(facts, "linux-kernel")
-    log = [
-        line
-        for line in texts(told(facts, "kernel-log"), "module_errors")
-        if "version magic" in line and "nvidia" in line
-    ]
-    differs = bool(made_for and running and made_for != running)
-    if not differs and not log:
+    refused = said(facts, "module-vermagic") if facts.taken else ()
+    if not (made_for and running and made_for != running) and not refused:
         return
-    logged = [
-        Because(component="kernel-log", fact="module_errors", value=line, source="kernel log") for line in log[-1:]
-    ]
     yield module_built_for_other_kernel.finding(
         title=f"NVIDIA's module was built for kernel {made_for or 'another'}, and {running or 'another'} runs",
-        because=(because(facts, "nvidia.ko", "vermagic"), because(facts, "linux-kernel", "version"), *logged),
+        because=(
+            because(facts, "nvidia.ko", "vermagic"),
+            because(facts, "linux-kernel", "version"),
+            *map(because_said, refused[-1:]),
+        ),
         fix=fixes.rebuild(
             facts,
             "Build the module for this kernel, or start the kernel that it was built for.",
@@ -337,10 +273,6 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     )
 
 
-REFUSED = re.compile(
-    r"key was rejected|module is rejected|unsigned module|unavailable key|signature not signed|key not available",
-    re.IGNORECASE,
-)
 KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
 SECURE_BOOT_SAID = ("module-key-rejected", "module-unsigned", "module-lockdown")
 KEPT_OUT = (
@@ -351,7 +283,19 @@ BLAMED = ("secure-boot-blamed-said", "module-key-said")
 BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-not-called", "module-format")
 
 
-@rule("secure-boot-key-rejected", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
+@rule(
+    "secure-boot-key-rejected",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia.ko",
+    severity=Severity.ERROR,
+    explained_by=(
+        "nouveau-loaded",
+        "nova-loaded",
+        "module-built-for-other-kernel",
+        "open-module-unsupported-gpu",
+        "legacy-gpu-needs-older-branch",
+    ),
+)
 def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Secure Boot keeps NVIDIA's kernel module out.
 
@@ -360,33 +304,31 @@ def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     blue screen at the next start wants back), install a module that your distribution has signed, or switch Secure Boot
     off.
     """
-    yield from _secure_boot_told(facts, matrix)
-    yield from _secure_boot_seen(facts)
-
-
-def _secure_boot_told(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the finding where a text has the kernel's refusal, or Secure Boot on and a module that stays out."""
-    refused = mine(facts, *SECURE_BOOT_SAID)
-    declined = heard(facts, "module-signing-declined", "module-not-permitted")
+    module, log, kernel_ = (told(facts, one) for one in ("nvidia.ko", "kernel-log", "linux-kernel"))
+    missing = nvidia_here(facts) and out(facts)
+    refused = mine(facts, *SECURE_BOOT_SAID) if missing or not facts.taken else ()
+    declined, blamed = heard(facts, "module-signing-declined", "module-not-permitted"), _blamed(facts)
     suspect = secure(facts) and heard(facts, *KEPT_OUT) and not heard(facts, *BUILT_WRONG)
-    blamed = _blamed(facts)
-    if works(facts) or not (refused or suspect or blamed):
+    kept_out = texts(module, "blacklisted") or texts(module, "competitors")
+    unread = facts.taken and missing and flag(log, "readable") is not True
+    likely = unread and secure(facts) and on_disk(facts) and not kept_out
+    unsigned = likely and "signer" in module and text(module, "signer") is None
+    if not likely and (works(facts) or not (refused or suspect or blamed)):
         return
+    sure = Confidence.LIKELY if declined or blamed or unsigned else Confidence.POSSIBLE
+    locks = (name for name in ("secure_boot", "lockdown") if kernel_.get(name))
     yield secure_boot_key_rejected.finding(
         title=_title(facts),
         detail=machine(facts, matrix, "The kernel loads signed modules only."),
         because=(
             *map(because_said, refused[:3]),
             *grounds(facts, *KEPT_OUT, "secure-boot-blamed-said", "secure-boot-on", "module-untrusted-key"),
-            *(
-                because(facts, "linux-kernel", name)
-                for name in ("secure_boot", "lockdown")
-                if told(facts, "linux-kernel").get(name)
-            ),
+            *(because(facts, "linux-kernel", name) for name in locks),
+            *([because(facts, "nvidia.ko", "signer")] if facts.taken else []),
             *more(facts),
         ),
         fix=_fix(facts),
-        confidence=Confidence.CERTAIN if refused else Confidence.LIKELY if declined or blamed else Confidence.POSSIBLE,
+        confidence=Confidence.CERTAIN if refused else sure,
     )
 
 
@@ -405,38 +347,6 @@ def _blamed(facts: Facts) -> bool:
     skipped = any("mok" in one.line.lower() for one in unsigned) and heard(facts, "nvml-not-loaded", "module-out-said")
     known = bool(unsigned) and (secure(facts) is True or (skipped and secure(facts) is None))
     return untrusted or (heard(facts, BLAMED[0]) and out_) or known
-
-
-def _secure_boot_seen(facts: Facts) -> Iterator[Finding]:
-    """Return the finding for a machine that was looked at."""
-    if not nvidia_here(facts) or not out(facts):
-        return
-    module, log = told(facts, "nvidia.ko"), told(facts, "kernel-log")
-    refused = [line for line in (*texts(log, "module_errors"), *texts(log, "nvrm")) if REFUSED.search(line)]
-    kernel = told(facts, "linux-kernel")
-    secure = flag(kernel, "secure_boot") or text(kernel, "lockdown") in LOCKED
-    unread = flag(log, "readable") is not True
-    kept_out = texts(module, "blacklisted") or texts(module, "competitors")
-    suspect = secure and unread and on_disk(facts) and not kept_out
-    if not refused and not suspect:
-        return
-    unsigned = "signer" in module and text(module, "signer") is None
-    sure = Confidence.CERTAIN if refused else Confidence.LIKELY if unsigned else Confidence.POSSIBLE
-    grounds = (
-        [Because(component="kernel-log", fact="module_errors", value=refused[-1], source="kernel log")]
-        if refused
-        else []
-    )
-    yield secure_boot_key_rejected.finding(
-        title=_title(facts),
-        because=(
-            *grounds,
-            *(because(facts, "linux-kernel", name) for name in ("secure_boot", "lockdown") if kernel.get(name)),
-            because(facts, "nvidia.ko", "signer"),
-        ),
-        fix=_fix(facts),
-        confidence=sure,
-    )
 
 
 def _fix(facts: Facts) -> Fix:

@@ -60,7 +60,14 @@ class Pin:
         return f"{self.required} {self.versions}"
 
 
-@rule("pin-violated", Layer.FRAMEWORK, "python", Severity.WARNING, in_one_python=True)
+@rule(
+    "pin-violated",
+    Layer.FRAMEWORK,
+    "python",
+    Severity.WARNING,
+    in_one_python=True,
+    explained_by=("extension-abi-mismatch",),
+)
 def pin_violated(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An installed package asks for another version of a package of the GPU stack than the one beside it.
 

@@ -11,6 +11,7 @@ from gpustack.diagnose.machine.messages import grounds, heard, said
 from gpustack.diagnose.machine.values import because, flag, items, number, status, text, told, version
 from gpustack.diagnose.requirements.fits import driver_fit
 from gpustack.diagnose.rule import rule
+from gpustack.diagnose.rules import MODULE_STAYS_OUT, NO_GPU_FOR_NVML
 from gpustack.model.command import sh
 from gpustack.model.facts import Layer, Status
 from gpustack.model.report import Confidence, Finding, Fix, Kept, Severity
@@ -27,7 +28,13 @@ MODULE = "nvidia-uvm.ko"
 MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "init-error")
 
 
-@rule("nvidia-uvm-missing", layer=Layer.KERNEL_MODULE, component="nvidia-uvm.ko", severity=Severity.ERROR)
+@rule(
+    "nvidia-uvm-missing",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia-uvm.ko",
+    severity=Severity.ERROR,
+    explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"),
+)
 def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nvidia-uvm, the module for unified memory, is not there, and CUDA cannot start without it.
 
@@ -94,7 +101,24 @@ STALE_FAILS = (
 OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "image-wants-driver")
 
 
-@rule("uvm-stale-after-suspend", layer=Layer.KERNEL_MODULE, component="nvidia-uvm.ko", severity=Severity.ERROR)
+@rule(
+    "uvm-stale-after-suspend",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia-uvm.ko",
+    severity=Severity.ERROR,
+    explained_by=(
+        "gpu-fell-off-bus",
+        "gsp-timeout",
+        "gpu-ecc-error",
+        "gpu-recovery-needed",
+        "uvm-hmm-bug",
+        "driver-library-mismatch",
+        *MODULE_STAYS_OUT,
+        "container-cgroup-lost-devices",
+        "device-nodes-not-accessible",
+        "nvidia-uvm-missing",
+    ),
+)
 def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA answers with "unknown error" (999) while NVML is well: nvidia-uvm is mostly stale after a suspend.
 
@@ -163,7 +187,14 @@ TORCH = "torch-init-failed"  # PyTorch's words for code 3 of CUDA
 HMM_FAILS = ("cuinit-3", TORCH, "init-error", "no-device", "cuda-unknown-error", "cuinit-999")
 
 
-@rule("uvm-hmm-bug", layer=Layer.KERNEL_MODULE, component="nvidia-uvm.ko", severity=Severity.ERROR, from_messages=True)
+@rule(
+    "uvm-hmm-bug",
+    layer=Layer.KERNEL_MODULE,
+    component="nvidia-uvm.ko",
+    severity=Severity.ERROR,
+    from_messages=True,
+    explained_by=(*NO_GPU_FOR_NVML, "nvidia-uvm-missing"),
+)
 def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nvidia_uvm's HMM keeps CUDA from starting.
 

@@ -150,7 +150,13 @@ class Setting:
         ]
 
 
-@rule("cuda-visible-devices-invalid", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
+@rule(
+    "cuda-visible-devices-invalid",
+    Layer.ENVIRONMENT,
+    "libcuda",
+    Severity.ERROR,
+    explained_by=("mig-multiple-devices", "mig-enabled-no-instance"),
+)
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
 

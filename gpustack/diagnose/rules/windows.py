@@ -88,7 +88,14 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
     )
 
 
-@rule("wsl-libcuda-shadowed", layer=Layer.ENVIRONMENT, component="libcuda", severity=Severity.ERROR, from_messages=True)
+@rule(
+    "wsl-libcuda-shadowed",
+    layer=Layer.ENVIRONMENT,
+    component="libcuda",
+    severity=Severity.ERROR,
+    from_messages=True,
+    explained_by=("wsl-linux-driver-installed", "cuda-visible-devices-invalid", "container-no-gpus-flag"),
+)
 def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """In WSL, programs load another libcuda than that of Windows in /usr/lib/wsl/lib.
 
@@ -149,6 +156,12 @@ USUAL = "/usr/lib/x86_64-linux-gnu"
     component="libcuda",
     severity=Severity.ERROR,
     from_messages=True,
+    explained_by=(
+        "wsl-libcuda-shadowed",
+        "wsl-linux-driver-installed",
+        "container-no-gpus-flag",
+        "container-toolkit-missing",
+    ),
 )
 def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver's library is there, and the name libcuda.so by which a program looks for it is not.

@@ -140,14 +140,15 @@ class State(Duty):
 class Limit(Duty):
     """A number that stays on the good side of a value, or of the least of other facts less a margin.
 
-    ``most``: the bound is the greatest of them. ``per``: the value is a rate, so many in these seconds, over the time
-    since the kernel started; a counter below ``least`` is no rate.
+    ``most``: the bound is the greatest of them; ``share``: so much of it. ``per``: the value is a rate, so many in
+    these seconds, over the time since the kernel started; a counter below ``least`` is no rate.
     """
 
     bad: Side
     value: float | None = None
     bound: tuple[Path, ...] = ()
     margin: float = 0.0
+    share: float = 1.0
     most: bool = False
     per: float | None = None
     least: float = 0.0
@@ -163,7 +164,8 @@ class Limit(Duty):
         against = " or ".join(one.text for one in self.bound) or f"{self.value:.12g}"
         rate = f" in {self.per:g} s, from {self.least:g} on" if self.per else ""
         less = f" less {self.margin:g}" if self.margin else ""
-        return f"is bad {self.bad.value.replace('-', ' ')} {against}{less}{rate}"
+        share = f"{self.share:g} of " if self.share != 1 else ""
+        return f"is bad {self.bad.value.replace('-', ' ')} {share}{against}{less}{rate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

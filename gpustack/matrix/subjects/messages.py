@@ -85,7 +85,7 @@ class Implied:
         if isinstance(value, str):
             text = _filled(value, values)
             parts = MEMBER.findall(text or "") if path.endswith(EACH) else [text] if text else []
-            read = tuple(one for part in parts if fact and (one := fact.kind.parse(part)) is not None)
+            read = tuple(one for part in parts if fact and (one := fact.parse(part)) is not None)
             value = (read or None) if path.endswith(EACH) else next(iter(read), None)
         if copy is not None and value is not None:
             yield component, copy, path.removesuffix(EACH), value
