@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -147,7 +148,12 @@ def _decoded_snapshot(origin: str, data: bytes) -> Mapping[str, Any] | None:
     return said if ours else None
 
 
-OURS = (b"gpustack", b"GPUSTACK", b"How we know", b" BROKEN: ", b" BROKEN, ", b" DEGRADED: ", b" DEGRADED, ")
+OURS = (
+    b"gpustack",
+    b"GPUSTACK",
+    b"How we know",
+    *(b" %b%b" % one for one in product((b"BROKEN", b"DEGRADED", b"UNKNOWN"), (b": ", b", "))),
+)
 
 
 def _parted(origin: str, data: bytes) -> tuple[tuple[Mapping[str, Any], ...], bytes, bool]:

@@ -61,7 +61,9 @@ def read(found: Sequence[Found], into: Gathered, matrix: Matrix) -> None:
         for (component, copy), facts in _implied(one, matrix).items():
             _take(component, copy, facts, one.message, into)
     into.strength = Strength.MESSAGE
-    xids: list[JsonValue] = [_xid(one) for one in messages if one.kind == "xid"]
+    xids: list[JsonValue] = [
+        _xid(one) for one in messages if one.kind == "xid" and one.values.get("code", "").isdecimal()
+    ]
     kernel = [one.line for one in messages if one.kind in KERNEL]
     if xids or kernel:
         into.tell("kernel-log", messages[0].origin)
@@ -133,7 +135,7 @@ def nested(facts: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _xid(message: Message) -> JsonValue:
-    pci = re.sub(r"^PCI:", "", message.values["pci"]).lower()
+    pci = re.sub(r"^PCI:", "", message.values.get("pci", "")).lower()
     pci = pci if "." in pci else f"{pci}.0"
     text = message.values.get("text", "")
     pid = re.search(r"pid='?(\d{1,9})", text)

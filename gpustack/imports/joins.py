@@ -71,7 +71,7 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
     origin, into.strength = said[0].origin, said[0].strength
     for one in said:
         running = one.values.get("needs", "").partition(" ")[0] or _folder(one.values.get("folder", ""))
-        if running and not into.version("linux-kernel"):
+        if running and running[0].isdigit() and not into.version("linux-kernel"):
             into.tell("linux-kernel", origin, version=running)
         into.tell("nvidia.ko", origin, loaded=False, vermagic=one.values.get("found"))
     kernels = [str(copy.facts.get("kernel")) for copy in into.copies.get("dkms", {}).values() if _is_nvidia(copy.facts)]

@@ -108,11 +108,12 @@ def _names(words: tuple[str, ...], product: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Flavour(Stated):
-    """Whether the open and the closed kernel module can run these architectures, in one word each."""
+    """Whether the open and the closed kernel module can run these architectures, and the first branch with both."""
 
     archs: tuple[str, ...]
     open: str
     closed: str
+    first: int | None = None
 
     def __str__(self) -> str:
         return f"{', '.join(self.archs)}: open kernel module {self.open}, closed one {self.closed}"

@@ -27,6 +27,9 @@ QUESTIONS = [
         UNKNOWN,
         "No row for vLLM 0.18.99 → PyTorch 2.9.1",
     ),
+    # the open kernel module came with branch 515
+    (("nvidia-driver==390.157",), {"kernel_module": "open"}, FAILS, "branch 515 or newer"),
+    (("nvidia-driver==580.95.05",), {"kernel_module": "open"}, WORKS, ""),
     # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons has no end
     (("jax==0.7.0",), {"python": "3.14"}, FAILS, "needs Python 3.11 to 3.13"),
     (("jax==0.7.1",), {"python": "3.14"}, WORKS, ""),

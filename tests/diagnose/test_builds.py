@@ -122,9 +122,9 @@ def test_where_no_build_is_known_the_driver_is_to_be_renewed() -> None:
 @pytest.mark.parametrize(
     ("framework", "release", "cuda", "command"),
     [
-        (jax("cuda13"), "535.183.01", 12020, 'pip install --upgrade "jax[cuda12]"'),
-        (onnxruntime("cuda13", cuda="13.0"), "535.183.01", 12020, 'pip install "onnxruntime-gpu<1.27"'),
-        (onnxruntime("cuda12", cuda="12"), "470.256.02", 11040, 'pip install "onnxruntime-gpu<1.19"'),
+        (jax("cuda13"), "535.183.01", 12020, 'pip install --upgrade "jax[cuda12]=='),
+        (onnxruntime("cuda13", cuda="13.0"), "535.183.01", 12020, 'pip install "onnxruntime-gpu==1.26.*"'),
+        (onnxruntime("cuda12", cuda="12"), "470.256.02", 11040, 'pip install "onnxruntime-gpu==1.18.*"'),
         (jax("cuda12"), "470.256.02", 11040, "sudo ubuntu-drivers install"),
     ],
 )
@@ -134,7 +134,7 @@ def test_other_frameworks_have_wheels_for_older_drivers(
     finding = found(on(release, cuda, framework), OLD)
     assert finding is not None
     assert finding.fix is not None
-    assert command in finding.fix.commands[-1]
+    assert any(command in one for one in finding.fix.commands)
 
 
 def test_a_framework_that_ran_on_the_gpu_is_not_argued_with() -> None:

@@ -176,7 +176,7 @@ def test_several_libraries_of_one_toolkit_are_one_finding() -> None:
     looked = {name: one for name, path in paths.items() for one in search(name, path).values()}
     finding = found(healthy(torch(search=looked, pins=PINS)), "cuda-lib-shadowed")
     assert finding is not None
-    assert "libcublas 12.2.5.6 in the place of its own 12.4.5.8, and 1 more" in finding.title
+    assert "libcublas 12.2.5.6 instead of its own 12.4.5.8, and 1 more" in finding.title
     assert "libcufft 11.0.8.103" in finding.detail
 
 

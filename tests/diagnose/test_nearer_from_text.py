@@ -84,7 +84,7 @@ FAULTS = (
     (
         f"{INSIDE}\nUnable to determine the device handle for GPU 0000:09:00.0: GPU is lost.",
         "gpu-fell-off-bus",
-        "The GPU at 0000:09:00.0 is lost",
+        "The GPU at 0000:09:00.0 has fallen off",
     ),
 )
 WELL = (

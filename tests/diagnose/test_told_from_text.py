@@ -95,7 +95,7 @@ def test_the_library_that_jax_finds_is_told_in_versions_and_as_jax_says_it() -> 
         "Found cuBLAS version 120103, but JAX was built against version 120304.\nnvidia-cublas-cu12 12.4.2.65"
     )
 
-    assert "libcublas 12.1.3 in the place of its own 12.3.4" in told
+    assert "libcublas 12.1.3 instead of its own 12.3.4" in told
     assert "120304" in told
 
 

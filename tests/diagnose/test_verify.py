@@ -70,6 +70,7 @@ NOT_TRIED = {
     r"ulimit -[ln]": "the limit is that of the shell itself, which only root may raise",
     r"grep -ho .*": "it reads the memory maps of running processes",
     r"gpustack --version": "it shows which gpustack was installed; whether it is new enough, a person says",
+    r'python -c "import numpy; print\(numpy.__version__\)"': "it shows which NumPy is there, which a person reads",
     r"grep .*|echo .*|where .*": "it shows a setting, which a person reads",
 }
 DOCTOR = r"gpustack doctor( --deep)?( --python \S+)?"

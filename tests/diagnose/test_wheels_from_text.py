@@ -73,7 +73,7 @@ def test_xformers_for_another_cuda_of_the_same_torch_is_had_from_the_index_of_th
     assert roots(text) == ("cuda-major-mismatch-wheel",)
     (finding,) = (one for one in report(text).findings if one.id == "cuda-major-mismatch-wheel")
     assert finding.fix
-    assert finding.fix.commands[0].endswith("xformers --index-url https://download.pytorch.org/whl/cu118")
+    assert finding.fix.commands[0].endswith("xformers==0.0.22.post7 --index-url https://download.pytorch.org/whl/cu118")
     assert roots(text.replace("+cu118", "+cu124")) == ("extension-abi-mismatch",)
 
 

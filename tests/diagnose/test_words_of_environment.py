@@ -71,7 +71,7 @@ ONE_MIG = "torch.cuda.device_count()\n1"
         (
             "container-shm-too-small",
             "docker, 2x RTX 3090, /dev/shm is 64M\nNCCL error: unhandled system error",
-            ["64 MB", "--shm-size"],
+            ["64 MiB", "--shm-size"],
         ),
         ("cuda-visible-devices-invalid", f"{NO_GPU}CUDA_VISIBLE_DEVICES: all", ["CUDA_VISIBLE_DEVICES=all"]),
         (

@@ -110,7 +110,8 @@ def faults(facts: Facts, *codes: int, spoken: tuple[Message, ...] = ()) -> tuple
 
 
 def _code(message: Message) -> int:
-    return int(message.values.get("code") or 0)
+    said = message.values.get("code") or ""
+    return int(said) if said.isdecimal() else 0
 
 
 def faults_of_programs(facts: Facts) -> Iterator[Event]:

@@ -123,6 +123,8 @@ def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     branch = _branch(release, facts, matrix)
     flavour = text(told(facts, "nvidia.ko"), "flavour")
     kinds = tuple(_kinds(facts, matrix))
+    if branch and flavour == "open" and not kinds:  # otherwise the GPUs decide
+        yield _offered(branch, matrix)
     for arch in dict.fromkeys(kind.arch for kind in kinds):
         drawn = list(_branches([kind for kind in kinds if kind.arch == arch], branch, matrix)) if branch else []
         rule = matrix.flavour(arch)
@@ -179,6 +181,14 @@ def _listed(product: str, release: DriverRelease, matrix: Matrix) -> Iterator[Co
         needs = f"driver {since.driver} or newer to be listed"
         fit = Fit(kept=Kept.UNKNOWN, needs=needs, found=f"driver {release}", row=since.row)
         yield edge("gpu", "nvidia-driver", "listed", fit)
+
+
+def _offered(branch: int, matrix: Matrix) -> Contract:
+    """Return whether a driver branch has an open kernel module at all."""
+    row = min((one for one in matrix.flavours if one.first), key=lambda one: one.first or 0)
+    kept = Kept.OK if branch >= (row.first or 0) else Kept.BROKEN
+    needs = f"a driver of branch {row.first} or newer, the first with an open kernel module"
+    return edge("nvidia.ko", "nvidia-driver", "offered", Fit(kept=kept, needs=needs, found=f"{branch}", row=row.row))
 
 
 def _module(rule: Flavour, arch: str, flavour: str) -> Contract:

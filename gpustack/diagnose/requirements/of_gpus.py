@@ -19,8 +19,8 @@ def _all(gpu: str | None) -> Command:
 
 
 def _speed(gpu: str | None) -> Command:
-    asked = "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK"
-    return sh(f"{asked} -i {{gpu}}", gpu=GPU(gpu)) if gpu else sh(asked)
+    one = sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK -i {gpu}", gpu=GPU(gpu)) if gpu else None
+    return one or sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK")
 
 
 def _memory(gpu: str | None) -> Command:
@@ -31,7 +31,7 @@ def _reset(gpu: str | None) -> tuple[Command, ...]:
     return (sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(gpu)),)
 
 
-COMPARED = "pci.bus_id,vbios_version,power.limit,clocks.max.sm,ecc.mode.current,memory.total"
+COMPARED = sh("nvidia-smi --query-gpu=pci.bus_id,vbios_version,power.limit,clocks.max.sm,ecc.mode.current --format=csv")
 
 
 def _link(gpu: str | None) -> tuple[Command, ...]:
@@ -60,7 +60,7 @@ RECORDS: Mapping[str, Record] = {
         layer=Layer.HARDWARE,
         component="gpu",
         remedy="Compare the GPUs and give the odd one the same settings and firmware as the others.",
-        commands=lambda _gpu: (sh(f"nvidia-smi --query-gpu={COMPARED} --format=csv"),),
+        commands=lambda _gpu: (COMPARED,),
         verify=_speed,
         doc="""A GPU differs from the other GPUs of the same kind in this machine.
 

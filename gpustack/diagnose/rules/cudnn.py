@@ -166,7 +166,7 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
         yield cudnn_shadowed_by_ld_library_path.finding(
             instance=one.mark,
             severity=Severity.WARNING if one.severity is Severity.INFO else one.severity,
-            title=f"{one.who} {one.how} cuDNN {one.found} in the place of its own {one.own}"
+            title=f"{one.who} {one.how} cuDNN {one.found} instead of its own {one.own}"
             + (": LD_LIBRARY_PATH names it first" if one.build else ""),
             detail="Another copy is found before its own, mostly by LD_LIBRARY_PATH.",
             because=one.because,

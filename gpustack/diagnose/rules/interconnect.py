@@ -286,7 +286,7 @@ def _short(pci: str) -> str:
     return pci.partition(":")[2] or pci
 
 
-@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING)
+@rule("nvlink-error", Layer.HARDWARE, "nvlink", Severity.WARNING, explained_by=("gpu-fell-off-bus", "gsp-timeout"))
 def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
@@ -386,7 +386,13 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     )
 
 
-@rule("fabric-manager-not-running", Layer.DRIVER, MANAGER, Severity.ERROR)
+@rule(
+    "fabric-manager-not-running",
+    Layer.DRIVER,
+    MANAGER,
+    Severity.ERROR,
+    explained_by=("driver-library-mismatch", "fabric-manager-version-mismatch"),
+)
 def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
 

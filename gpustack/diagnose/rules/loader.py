@@ -200,7 +200,7 @@ BLAMED = "ld-library-path-blamed-said"
     explained_by=("nvjitlink-clash", "wheel-files-overwritten"),
 )
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system in the place of its own.
+    """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system instead of its own.
 
     The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
     before those that the framework was built and tested with. An older one lacks functions (undefined symbol:
@@ -223,7 +223,7 @@ def _shadowed(found: Sequence[Clash]) -> Finding:
         instance=first.mark,
         severity=min((one.severity for one in found), key=tuple(Severity).index),
         component=first.library.component,
-        title=f"{first.who} {first.how} {first.library.name} {first.found} in the place of its own {first.own}{more}",
+        title=f"{first.who} {first.how} {first.library.name} {first.found} instead of its own {first.own}{more}",
         detail="; ".join(
             f"{one.library.name} {one.found}{f' from {one.one.path}' if one.one else ''}, own {one.own}"
             for one in found

@@ -49,9 +49,9 @@ def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Findi
         detail="Its setup.py imports torch, which is not among the packages that it declares for building.",
         because=grounds(facts, ABSENT, *BUILDING),
         fix=Fix(
-            text="Install PyTorch and the build tools first, then build without isolation.",
+            text="With PyTorch installed, install the build tools, then build without isolation.",
             commands=(
-                sh("pip install torch setuptools wheel packaging ninja"),
+                sh("pip install setuptools wheel packaging ninja"),
                 step("repeat the installation with pip install --no-build-isolation"),
             ),
             verify=sh('python -c "import torch; print(torch.__version__)"'),
@@ -228,6 +228,7 @@ def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
 
 
 COMPILER = ("compiler-missing", "msvc-missing")
+INSTALL = {"apt": sh("sudo apt-get install -y build-essential"), "dnf": sh("sudo dnf install -y gcc gcc-c++ make")}
 
 
 @rule("host-compiler-missing", layer=Layer.COMPILER, component="gcc", severity=Severity.ERROR, from_messages=True)
@@ -241,8 +242,7 @@ def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     if not heard(facts, *COMPILER):
         return
     windows = heard(facts, COMPILER[1])
-    install = {"apt": "sudo apt-get install -y build-essential", "dnf": "sudo dnf install -y gcc gcc-c++ make"}
-    found = sh(install.get(manager(facts) or "apt", "gcc --version"))
+    found = INSTALL.get(manager(facts) or "apt", sh("gcc --version"))
     yield host_compiler_missing.finding(
         title="There is no C++ compiler (cl.exe)" if windows else "There is no C compiler",
         because=grounds(facts, *COMPILER),
