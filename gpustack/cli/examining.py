@@ -15,6 +15,7 @@ from gpustack.cli import options
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
 from gpustack.errors import GpustackError, InputError, UsageError
+from gpustack.interrupting import heard
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def doctor(
         from gpustack.diagnose.engine import judge
 
         prepare(wanted)
+        if heard():
+            return
         with suppress(OSError, GpustackError):  # whatever is damaged is said when this machine is judged
             judge(snapshots.read((assets.EXAMPLES / "driver-too-old.json").read_text("utf-8")), matrix())
 
