@@ -18,6 +18,7 @@ from gpustack.collect.subprocesses import Door
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR, whole
 from tests.leaving import leave_out
+from tests.patience import in_time
 from tests.told import load
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def _under(program: Path, profile: str, environ: dict[str, str]) -> command.Ran:
     return ran
 
 
+@in_time
 def test_where_few_processes_may_be_had_they_take_turns(environ: dict[str, str]) -> None:
     report = whole(_as_a_stranger(environ, 12))
     assert report["verdict"]["status"] == "healthy"
