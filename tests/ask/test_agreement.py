@@ -11,10 +11,10 @@ from hypothesis import strategies as some
 from gpustack.ask import answering
 from gpustack.ask.given import Given
 from gpustack.ask.releases import candidates
-from gpustack.matrix.subjects import drivers, gpus, torch
+from gpustack.matrix.subjects import drivers, frameworks, gpus, torch
 from gpustack.model.matrix_answer import Compatibility
 from gpustack.model.report import Kept
-from tests.build import MATRIX, PYTHON, merged, on, report, seen
+from tests.build import MATRIX, PYTHON, jax, merged, on, onnxruntime, report, seen
 
 if TYPE_CHECKING:
     from gpustack.matrix.subjects.torch import Build
@@ -41,8 +41,24 @@ BESIDE = {
     "flash-attn": "flash-attention",
     "torchvision": "torchvision",
 }
+INDEX = {"package": "onnxruntime-gpu"}
 EXTENSIONS = tuple(
     (name, one.version) for name, component in BESIDE.items() for one in candidates(MATRIX, component)[-9:]
+)
+# Other frameworks: what is asked, and the same as it is installed.
+OTHERS = (
+    *(
+        (f"jax=={one.version}+cuda{cuda}", jax(f"cuda{cuda}", one.version))
+        for one in frameworks.jax_releases(MATRIX)[-14:]
+        for cuda in one.cuda
+    ),
+    *(
+        (
+            f"onnxruntime-gpu=={one.version}.0",
+            onnxruntime(f"cuda{one.cuda}", f"{one.version}.0", cuda=str(one.cuda), **INDEX),
+        )
+        for one in frameworks.onnxruntime_releases(MATRIX)[-10:]
+    ),
 )
 # A copy that is here shows that it could be had, whatever wheels there are: these are asked before an installation.
 BEFORE_INSTALLING = {"python", "platform"}
@@ -135,3 +151,21 @@ def test_less_given_never_turns_a_no_into_a_yes_of_the_same_pairs(stack: Stack, 
     part = answering.search(stack.subjects, fewer, None, MATRIX, versions=1).at
     if whole.verdict is Compatibility.COMPATIBLE and drop != "machine":
         assert part.verdict in WORKS, (stack.subjects, stack.given, drop)
+
+
+@settings(max_examples=60)
+@given(other=some.sampled_from(OTHERS), gpu=some.sampled_from(GPUS[:9]), driver=some.sampled_from(RELEASES))
+def test_the_doctor_and_the_matrix_never_disagree_on_jax_and_onnx_runtime(
+    other: tuple[str, Component], gpu: str, driver: drivers.Branch
+) -> None:
+    subject, component = other
+    given_ = Given(driver=str(driver.last), gpu=gpu, python="3.12", machine="x86_64")
+    asked = answering.search((subject,), given_, None, MATRIX, versions=1).at
+    packed = driver.cuda.major * 1000 + driver.cuda.minor * 10
+    here = on(str(driver.last), packed, component, cc=str(gpus.capability_of(MATRIX, gpu)), name=gpu)
+    found = _by_pair(report(merged(here, drop=["pci-display", "kernel-log"])).contracts)
+    for key, kept in _by_pair(asked.contracts).items():
+        if key[0] == component.id and key[2] not in BEFORE_INSTALLING and Kept.BROKEN in {kept, found.get(key)}:
+            assert found.get(key) is kept, (subject, given_, key)
+    if asked.verdict in WORKS:
+        assert not [key for key, kept in found.items() if kept is Kept.BROKEN and key[0] == component.id], subject

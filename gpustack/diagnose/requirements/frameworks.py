@@ -78,7 +78,7 @@ def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                 yield edge(build.component, "gpu", "accelerator", behind, where)
             else:
                 yield edge(build.component, "gpu", "architecture", arch_fit(build, gpu, facts, matrix), where)
-        elif build.accelerator == "cuda" and build.component == "onnxruntime" and asked(build.copy):
+        elif build.accelerator == "cuda" and build.component == "onnxruntime":
             fit = _ort_gpu(build, gpu, facts, matrix)
             yield from (edge("onnxruntime", "gpu", "architecture", one, where) for one in fit)
         elif build.accelerator == "cuda" and build.component == "jax":
@@ -143,7 +143,8 @@ def _too_old(build: Build, gpu: ComputeCapability, matrix: Matrix) -> Fit | None
 def _ort_gpu(build: Build, gpu: ComputeCapability, facts: Facts, matrix: Matrix) -> Iterator[Fit]:
     """Return how the wheel of the package index goes with a GPU; nothing where its code was not read."""
     known = frameworks.onnxruntime_of(matrix, build.copy.version or "") if _known(build) else None
-    if known and known.archs:
+    of_index = text(build.copy.facts, "package") == "onnxruntime-gpu" and facts.host.machine in {None, "x86_64"}
+    if known and known.archs and (of_index or asked(build.copy)):
         yield replace(arch_fit(replace(build, archs=known.archs), gpu, facts, matrix), row=known.row)
 
 
