@@ -44,7 +44,15 @@ TITLES = 3  # findings of a class that are named
 def lines(report: FleetReport, page: Page) -> Iterator[Line]:
     """Yield the lines of what was found in a fleet."""
     counted = ", ".join(f"{count} {status}" for status, count in report.status.items())
-    yield Line(body=write(page, (f"{report.nodes} nodes: {counted or 'nothing is known of any'}", "head")))
+    yield Line(
+        body=write(
+            page,
+            (
+                f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known of any'}",
+                "head",
+            ),
+        )
+    )
     for one in report.classes:
         yield from _class(one, page)
     low = [one for one in report.figures if one.outliers]
