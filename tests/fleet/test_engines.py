@@ -11,13 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.integrations.slurm import NODES, Cluster, missing, path
+from tests.integrations.slurm import NODES, Cluster, path, running
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
 GPUSTACK = Path(sys.executable).with_name("gpustack")
@@ -90,19 +89,9 @@ def test_ray_asks_three_nodes(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Cluster]:
-    if lacking := missing():
-        pytest.skip(lacking)
-    folder = Path(tempfile.mkdtemp(prefix="gpustack-slurm-"))
-    folder.chmod(0o755)  # munge refuses a socket that others cannot reach
-    cluster = Cluster(folder=folder)
-    try:
-        cluster.is_("healthy-h200", *NODES)
-        cluster.start()
+    with running("healthy-h200") as cluster:
         assert cluster.until(lambda: all(cluster.node(node)[0] == "idle" for node in NODES)), cluster.logs()
         yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_slurm_lists_and_reaches_its_nodes_and_a_second_collect_resumes(slurm: Cluster, tmp_path: Path) -> None:

@@ -7,10 +7,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from gpustack.collect.subprocesses import ended
 from tests.integrations.recorded import record
@@ -48,6 +52,23 @@ gpustack={gpustack}
 export SLURM_CONF={folder}/slurm.conf
 set -- --no-bench --from "{folder}/$mode.$node.json"
 """
+
+
+@contextmanager
+def running(machine: str) -> Iterator[Cluster]:
+    """Give a cluster all of whose nodes see this recorded machine; a test is skipped where Slurm is not here."""
+    if lacking := missing():
+        pytest.skip(lacking)
+    folder = Path(tempfile.mkdtemp(prefix="gpustack-slurm-"))
+    folder.chmod(0o755)  # munge refuses a socket that others cannot reach
+    cluster = Cluster(folder=folder)
+    try:
+        cluster.is_(machine, *NODES)
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def missing() -> str | None:
