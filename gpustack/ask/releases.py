@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import drivers, frameworks, generated, gpus, libraries, serving, toolkits, torch, training
+from gpustack.matrix.subjects import (
+    amd_intel,
+    drivers,
+    frameworks,
+    generated,
+    gpus,
+    libraries,
+    serving,
+    toolkits,
+    torch,
+    training,
+)
 from gpustack.matrix.subjects import torch as torch_tables
-from gpustack.matrix.subjects.amd_intel import gfx_of
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -68,6 +78,10 @@ def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
     return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
 
 
+def _pins(matrix: Matrix, component: str) -> Iterator[Candidate]:
+    return _exact(one.version for one in training.torch_pins(matrix, component))
+
+
 def _cudnn(matrix: Matrix) -> Iterator[Candidate]:
     for one in libraries.cudnn_releases(matrix):
         yield Candidate(version=one.versions.text.partition(",")[0].removeprefix(">="), spec=one.versions.text)
@@ -83,7 +97,7 @@ def _floors(matrix: Matrix, component: str, version: str) -> bool:
 
 def _gpu(matrix: Matrix, name: str) -> bool:
     capability = ComputeCapability.parse(name) or gpus.capability_of(matrix, name)
-    return matrix.arch(capability) is not None if capability else gfx_of(matrix, name) is not None
+    return matrix.arch(capability) is not None if capability else amd_intel.gfx_of(matrix, name) is not None
 
 
 FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
@@ -98,10 +112,16 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
+    "triton-inference-server": lambda matrix: _exact(
+        one.version for one in serving.releases(matrix, "triton-inference-server")
+    ),
     "flash-attention": lambda matrix: _exact(one.version for one in training.flash_wheels(matrix)),
     "xformers": lambda matrix: _exact(one.version for one in training.xformers(matrix)),
     "bitsandbytes": lambda matrix: _exact(one.version for one in training.bitsandbytes(matrix)),
     "transformer-engine": lambda matrix: _minors(one.version for one in training.transformer_engine(matrix)),
+    "torch-tensorrt": lambda matrix: _pins(matrix, "torch-tensorrt"),
+    "intel-extension-for-pytorch": lambda matrix: _pins(matrix, "intel-extension-for-pytorch"),
+    "megatron-lm": lambda matrix: _pins(matrix, "megatron-lm"),
     "cuda-toolkit": lambda matrix: _exact(one.version for one in toolkits.releases(matrix)),
     "nvidia-driver": _drivers,
     "cudnn": _cudnn,
@@ -128,6 +148,7 @@ KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "cudnn": lambda matrix, version: libraries.cudnn_of(matrix, version) is not None,
     "nccl": lambda matrix, version: libraries.nccl_of(matrix, version) is not None,
     "tensorrt": lambda matrix, version: libraries.tensorrt_of(matrix, version) is not None,
+    "rocm": lambda matrix, version: bool(amd_intel.support_of(matrix, version)),
     "cuda-toolkit": _toolkit,
     "nvidia-driver": _branch,
     "gpu": _gpu,

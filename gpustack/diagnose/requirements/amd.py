@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.inventory import builds, from_text
 from gpustack.diagnose.machine.values import copies, flag, number, text, told
-from gpustack.diagnose.requirements.edges import edge, release
+from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.matrix.subjects import amd_intel
 from gpustack.matrix.subjects.ranges import numbers
@@ -25,7 +25,10 @@ GOOD = frozenset({"supported", "release-ready"})
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of a machine that was looked at; what a text tells is drawn with the frameworks."""
+    """Return the contracts of a machine that was probed, or asked about; a text's are drawn with the frameworks."""
+    for copy in copies(facts, "rocm"):
+        if asked(copy) or (not from_text(facts) and release(copy) and not flag(copy.facts, "placeholder")):
+            yield from _targets(copy, facts, matrix)
     if from_text(facts):
         return
     for gpu in amd.gpus(facts):
@@ -36,7 +39,6 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             yield edge("amd-gpu", amd.MODULE, "compute", Fit(kept=kept, needs=f"{gpu.title} in KFD", found=found))
     for copy in copies(facts, "rocm"):
         if release(copy) and not flag(copy.facts, "placeholder"):
-            yield from _targets(copy, facts, matrix)
             yield from _driver(copy, facts, matrix)
     yield from _hip(facts)
 
@@ -44,7 +46,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _targets(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return how a ROCm goes with each target here, by what its makers state; what no row states may work."""
     rows = amd_intel.support_of(matrix, copy.version or "")
-    for gfx in dict.fromkeys(gpu.gfx for gpu in amd.computing(facts) if gpu.gfx):
+    named = [text(gpu.facts, "gfx") for gpu in copies(facts, "amd-gpu")] if asked(copy) else []
+    for gfx in dict.fromkeys(filter(None, [*named, *(gpu.gfx for gpu in amd.computing(facts))])):
         stated = next((row for row in rows if gfx in row.gfx), None)
         kept = Kept.UNKNOWN if stated is None else Kept.OK if stated.level in GOOD else Kept.LIMITED
         found = f"{gfx}: {stated.level}" if stated else f"{gfx}: no statement known"
