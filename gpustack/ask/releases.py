@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import drivers, frameworks, generated, gpus, libraries, serving, toolkits, torch, training
-from gpustack.matrix.subjects import torch as torch_tables
-from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects import (
+    amd_intel,
+    drivers,
+    frameworks,
+    generated,
+    gpus,
+    libraries,
+    serving,
+    toolkits,
+    torch,
+    training,
+)
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -64,7 +73,7 @@ def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
 
 
 def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
-    rows = matrix.rows("torch_wheels", "companions", torch_tables.Companions)
+    rows = matrix.rows("torch_wheels", "companions", torch.Companions)
     return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
 
 
@@ -83,7 +92,7 @@ def _floors(matrix: Matrix, component: str, version: str) -> bool:
 
 def _gpu(matrix: Matrix, name: str) -> bool:
     capability = ComputeCapability.parse(name) or gpus.capability_of(matrix, name)
-    return matrix.arch(capability) is not None if capability else gfx_of(matrix, name) is not None
+    return matrix.arch(capability) is not None if capability else amd_intel.gfx_of(matrix, name) is not None
 
 
 FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
@@ -130,6 +139,7 @@ KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorrt": lambda matrix, version: libraries.tensorrt_of(matrix, version) is not None,
     "cuda-toolkit": _toolkit,
     "nvidia-driver": _branch,
+    "rocm": lambda matrix, version: bool(amd_intel.support_of(matrix, version)),
     "gpu": _gpu,
     **dict.fromkeys(("gcc", "clang", "python", "linux-kernel"), lambda _matrix, _version: True),
     "flash-attention": lambda matrix, version: _floors(matrix, "flash-attention", version),
