@@ -17,7 +17,6 @@ from gpustack.matrix.subjects import (
     torch,
     training,
 )
-from gpustack.matrix.subjects import torch as torch_tables
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -74,7 +73,7 @@ def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
 
 
 def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
-    rows = matrix.rows("torch_wheels", "companions", torch_tables.Companions)
+    rows = matrix.rows("torch_wheels", "companions", torch.Companions)
     return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
 
 
@@ -148,9 +147,9 @@ KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "cudnn": lambda matrix, version: libraries.cudnn_of(matrix, version) is not None,
     "nccl": lambda matrix, version: libraries.nccl_of(matrix, version) is not None,
     "tensorrt": lambda matrix, version: libraries.tensorrt_of(matrix, version) is not None,
-    "rocm": lambda matrix, version: bool(amd_intel.support_of(matrix, version)),
     "cuda-toolkit": _toolkit,
     "nvidia-driver": _branch,
+    "rocm": lambda matrix, version: bool(amd_intel.support_of(matrix, version)),
     "gpu": _gpu,
     **dict.fromkeys(("gcc", "clang", "python", "linux-kernel"), lambda _matrix, _version: True),
     "flash-attention": lambda matrix, version: _floors(matrix, "flash-attention", version),

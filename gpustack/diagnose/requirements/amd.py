@@ -26,10 +26,7 @@ GOOD = frozenset({"supported", "release-ready"})
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return the contracts of a machine that was probed, or asked about; a text's are drawn with the frameworks."""
-    for copy in copies(facts, "rocm"):
-        if asked(copy) or (not from_text(facts) and release(copy) and not flag(copy.facts, "placeholder")):
-            yield from _targets(copy, facts, matrix)
-    if from_text(facts):
+    if from_text(facts) and not any(map(asked, copies(facts, "rocm"))):
         return
     for gpu in amd.gpus(facts):
         if gpu.driver == "amdgpu" and not (gpu.integrated and not gpu.kfd):
@@ -38,7 +35,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             found = "listed by KFD" if gpu.kfd else "not listed by KFD"
             yield edge("amd-gpu", amd.MODULE, "compute", Fit(kept=kept, needs=f"{gpu.title} in KFD", found=found))
     for copy in copies(facts, "rocm"):
-        if release(copy) and not flag(copy.facts, "placeholder"):
+        if (release(copy) or asked(copy)) and not flag(copy.facts, "placeholder"):
+            yield from _targets(copy, facts, matrix)
             yield from _driver(copy, facts, matrix)
     yield from _hip(facts)
 
@@ -46,8 +44,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _targets(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return how a ROCm goes with each target here, by what its makers state; what no row states may work."""
     rows = amd_intel.support_of(matrix, copy.version or "")
-    named = [text(gpu.facts, "gfx") for gpu in copies(facts, "amd-gpu")] if asked(copy) else []
-    for gfx in dict.fromkeys(filter(None, [*named, *(gpu.gfx for gpu in amd.computing(facts))])):
+    named = (text(one.facts, "gfx") for one in copies(facts, "amd-gpu") if asked(one))
+    for gfx in dict.fromkeys(one for one in (*(gpu.gfx for gpu in amd.computing(facts)), *named) if one):
         stated = next((row for row in rows if gfx in row.gfx), None)
         kept = Kept.UNKNOWN if stated is None else Kept.OK if stated.level in GOOD else Kept.LIMITED
         found = f"{gfx}: {stated.level}" if stated else f"{gfx}: no statement known"
