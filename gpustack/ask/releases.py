@@ -52,13 +52,13 @@ def release_named(matrix: Matrix, component: str, version: str) -> str | None:
 
 
 def known(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether the matrix states anything of this release."""
+    """Return whether the matrix states anything of this release, and not of others of its minor alone."""
     if version_of(version) is None:
         return component == "gpu" and _gpu(matrix, version)
     if any(generated.of_component(matrix, component, version)):
         return True
     if generated.missing(matrix, component, version):
-        return False
+        return component not in BY_MINOR and release_named(matrix, component, version) is not None
     test = KNOWN.get(component)
     return test(matrix, version) if test else release_named(matrix, component, version) is not None
 
@@ -139,6 +139,7 @@ def _branch(matrix: Matrix, version: str) -> bool:
     return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
 
 
+BY_MINOR = frozenset({"tensorflow", "onnxruntime", "onnx", "transformer-engine"})  # of which rows by hand state minors
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorflow": lambda matrix, version: frameworks.tensorflow_of(matrix, version) is not None,
     "onnxruntime": lambda matrix, version: frameworks.onnxruntime_of(matrix, version) is not None,
