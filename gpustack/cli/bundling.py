@@ -64,7 +64,7 @@ def report(
     facts = read(origins, matrix, timeout) if origins else taken(pythons, timeout, deep=deep)
     hidden = without_secrets(facts, wanted=True, here=not origins)
     writing.write(output, _packed(_files(hidden, judge(hidden, matrix), measured)))
-    typer.echo(f"gpustack: {output} was written: names, serials, UUIDs and addresses were taken out", err=True)
+    typer.echo(f"gpustack: {output} was written: names, serial numbers, UUIDs and addresses were removed", err=True)
 
 
 def _files(facts: Facts, judged: Report, bench: BenchReport | None) -> Mapping[str, str]:
@@ -105,8 +105,10 @@ def _packed(files: Mapping[str, str]) -> bytes:
 
 
 def diff(
-    before: Annotated[str, typer.Argument(metavar="A", help="A machine as it was: a snapshot, or what --from reads.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The same later, or another one.")],
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="The earlier state: a snapshot, or anything that --from reads.")
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="The later state, or another machine.")],
     *,
     written: Formats = "text",
     output: Output = None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 fleet = typer.Typer(
     name="fleet",
-    help="Judge many machines together: who is broken, who drifts, who is slow, who is missing.",
+    help="Judge many machines together: which are broken, differ, are slow or are missing.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -126,7 +126,7 @@ def judge(
     ] = None,
     written: Annotated[
         Literal["text", "json", "html", "prometheus", "junit", "nodelist"],
-        typer.Option("--format", help="How the result is written."),
+        typer.Option("--format", help="Format of the result."),
     ] = "text",
     output: Output = None,
     fail_on: Fail = "error",

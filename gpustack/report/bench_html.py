@@ -50,8 +50,8 @@ def figures(bench: BenchReport) -> str:
     )
     parts += [tag("h3", name) + _table(held) for name, held in others if held]
     if bench.comparison:
-        parts += [tag("h3", "Beside the older report"), compared(bench.comparison)]
-    about = "Each limit is computed from what the GPU reports of itself; no program reaches all of it."
+        parts += [tag("h3", "Compared with the older report"), compared(bench.comparison)]
+    about = "Each limit is computed from what the GPU reports about itself; no program reaches all of it."
     return "\n".join(filter(None, (*parts, KEY, tag("p", about, "soft about"))))
 
 

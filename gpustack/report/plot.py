@@ -75,7 +75,7 @@ def svg(report: BenchReport) -> str:
         parts, at = [_text(LEFT, HEAD, "No figures.", INK)], 2 * HEAD
     drawn, at = _legend(report, at)
     parts += drawn
-    foot = f"{_title(report)}. Each limit is computed from what the GPU reports of itself."
+    foot = f"{_title(report)}. Each limit is computed from what the GPU reports about itself."
     parts.append(_text(20, at + FOOT - 10, foot, FAINT, size=12))
     box = f'viewBox="0 0 {WIDTH} {at + FOOT}" width="{WIDTH}" height="{at + FOOT}"'
     back = f'<rect width="{WIDTH}" height="{at + FOOT}" fill="#ffffff"/>'

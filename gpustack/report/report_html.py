@@ -33,7 +33,7 @@ SECTIONS = {
 COUNTED = {
     Severity.ERROR: ("error", "errors"),
     Severity.WARNING: ("warning", "warnings"),
-    Severity.UNKNOWN: ("question left open", "questions left open"),
+    Severity.UNKNOWN: ("open question", "open questions"),
     Severity.INFO: ("note", "notes"),
 }
 
@@ -92,7 +92,7 @@ def _head(reported: Reported) -> str:
     bench = parts.measured(reported)
     about += parts.remarks(bench) if bench else ()
     if isinstance(reported, CheckReport):
-        about.insert(1, f"verdict of the doctor: {reported.verdict.status.value}")
+        about.insert(1, f"doctor's verdict: {reported.verdict.status.value}")
     begun = f"{said[:1].upper()}{said[1:]}" if said in parts.SAID.values() else said  # others may begin with a name
     inside = tag("span", safe(word), "badge") + tag("h1", safe(begun))
     inside += "".join(tag("p", safe(line), "soft") for line in about if line)

@@ -124,9 +124,12 @@ def test_wrong_use_is_unknown_for_those_who_read_exit_codes(wrong: tuple[str, ..
     ("arguments", "says"),
     [
         (("check", "--from", "recorded-h200.json", "--deep"), "--from does not go with --deep"),
-        (("check", "--bench", "x.json", "--no-bench"), "--bench and --no-bench contradict one another"),
+        (("check", "--bench", "x.json", "--no-bench"), "--bench and --no-bench contradict each other"),
         (("check", "--from", "gone.json"), "gone.json cannot be read"),
-        (("check", "--from", "recorded-h200.json", "--bench", "recorded-h200.json"), "is no report of gpustack bench"),
+        (
+            ("check", "--from", "recorded-h200.json", "--bench", "recorded-h200.json"),
+            "is not a report of gpustack bench",
+        ),
         (("check", "--policy", "gone.toml"), "gone.toml cannot be read"),
         (("check", "--init", "--policy", "pyproject.toml"), "--init writes a file of its own"),
         (("diff", "recorded-h200.json"), "Missing argument"),
@@ -170,7 +173,7 @@ def test_init_writes_a_policy_that_this_machine_keeps_and_never_over_one(machine
     assert len(said(done)["policy"]) > 15
     again = gpustack(*common, "--init", at=tmp_path)
     assert again.returncode == 2
-    assert "gpustack.toml is there already" in again.stderr
+    assert "gpustack.toml exists already" in again.stderr
     (tmp_path / "gpustack.toml").write_text("x")
     assert gpustack(*common, "--init", "--force", at=tmp_path).returncode == 0
     assert (tmp_path / "gpustack.toml").read_text("utf-8") == written
