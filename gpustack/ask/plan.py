@@ -150,7 +150,7 @@ def _compats(search: Search) -> Iterator[Alternative]:
         found = search.better(search.subject, put(search.facts, carried))
         if found:
             yield Alternative(
-                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs alone)",
+                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs only)",
                 kind=Change.COMPAT,
                 subject=package.name,
                 verdict=found.verdict,
@@ -229,7 +229,7 @@ def _overrides(search: Search) -> Iterator[Alternative]:
         yield replace(
             found,
             kind=Change.WHEEL,
-            change=f"a build for ROCm that takes the GPU for {relative}: {known.outcome}",
+            change=f"a build for ROCm that treats the GPU as {relative}: {known.outcome}",
             verdict=Compatibility.LIMITED,
             commands=(*found.commands, export),
         )

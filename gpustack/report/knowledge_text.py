@@ -101,8 +101,8 @@ def _commands(head: str, commands: Iterable[str], page: Page) -> Iterator[Line]:
 def _rows(meaning: Meaning, page: Page) -> Iterator[Line]:
     yield from _row("Behind it", meaning.cause, page)
     yield from _row("What to do", meaning.fix, page)
-    yield from _row("Is about" if meaning.kind is Kind.FINDING else "Stands on", _names(meaning.stands_on, page), page)
-    yield from _row("Carries", _names(meaning.carries, page), page)
+    yield from _row("Is about" if meaning.kind is Kind.FINDING else "Depends on", _names(meaning.stands_on, page), page)
+    yield from _row("Used by", _names(meaning.carries, page), page)
     yield from _row("In it", _names(meaning.holds, page), page)
 
 

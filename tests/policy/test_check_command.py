@@ -94,8 +94,8 @@ def test_a_policy_is_found_from_a_folder_below_and_its_failure_names_the_line(ma
 @pytest.mark.parametrize(
     ("policy", "line"),
     [
-        ("[gpus]\ncount = 'many'", 'gpustack.toml:2: gpus.count: "many" is no range of versions'),
-        ("[gpus", "gpustack.toml:1: this is no TOML"),
+        ("[gpus]\ncount = 'many'", 'gpustack.toml:2: gpus.count: "many" is not a range of versions'),
+        ("[gpus", "gpustack.toml:1: this is not valid TOML"),
         ("[golden]\nsnapshot = 'gone.json'", "gpustack.toml:2: golden.snapshot: gone.json cannot be read"),
         ("[bench]\nbaseline = 'gone.json'", "gpustack.toml:2: bench.baseline: gone.json cannot be read"),
     ],

@@ -90,7 +90,7 @@ RECORDS: Mapping[str, Record] = {
         commands=lambda gpu: (sh("sudo nvidia-smi -e 1 -i {gpu}", gpu=GPU(gpu)), *_reset(gpu)),
         verify=_memory,
         needs_root=True,
-        doc="""ECC is switched off on a GPU of a data centre.
+        doc="""ECC is switched off on a data-centre GPU.
 
         Errors of its memory then change results, and nobody notices: no counter rises and no row is replaced. On
         GPUs with HBM it costs no memory and hardly any speed.
@@ -126,7 +126,7 @@ RECORDS: Mapping[str, Record] = {
         Somebody has set application clocks or locked the clocks (nvidia-smi -ac, -lgc, -lmc), or a tool that saves
         power has: work takes longer, and other GPUs wait for this one.
 
-        If it was not done on purpose, set them back (nvidia-smi -rac and -rgc).""",
+        If that was not intended, reset them (nvidia-smi -rac and -rgc).""",
     ),
     "ecc-corrected-high": Record(
         layer=Layer.HARDWARE,
@@ -153,8 +153,8 @@ RECORDS: Mapping[str, Record] = {
         HBM has a limit of its own, which it can reach while the GPU itself is cool. Near it the memory is refreshed
         more often and slows down; above it errors follow.
 
-        Look at fans, air flow and dust, and in a server at the fan profile. Neighbouring GPUs show whether one cooler
-        is badly seated.""",
+        Check fans, airflow and dust, and in a server the fan profile. Neighbouring GPUs show whether one cooler is
+        badly seated.""",
     ),
     "gpu-memory-held": Record(
         explained_by=("gpu-process-stuck", "mig-enabled-no-instance"),
@@ -166,12 +166,12 @@ RECORDS: Mapping[str, Record] = {
         verify=lambda _gpu: sh("nvidia-smi --query-gpu=pci.bus_id,memory.used --format=csv"),
         needs_root=True,
         confidence=Confidence.LIKELY,
-        doc="""Memory of a GPU is in use, and no process is seen on it.
+        doc="""Memory of a GPU is in use, but no process is visible on it.
 
         A program that starts now has less memory than the GPU has, and may run out of it. The memory belongs to a
         process of another container, to one that has ended and left a child, or it was lost when a process crashed.
 
-        Look for who has the GPU's device node open, and end it. If nobody has, reset the GPU.""",
+        Find the process that has the GPU's device node open, and end it. If there is none, reset the GPU.""",
     ),
     "gpu-power-limited": Record(
         layer=Layer.HARDWARE,
@@ -189,8 +189,7 @@ RECORDS: Mapping[str, Record] = {
         Under load the GPU lowers its clocks to stay below the limit, so it is slower than its siblings and than its
         datasheet says. Somebody has set the limit (nvidia-smi -pl), or the server's management has.
 
-        If it was not done on purpose, set the default limit again. It is also the default after a restart of the
-        driver.""",
+        If that was not intended, restore the default limit. It is also the default after a restart of the driver.""",
     ),
     "gpu-xid": Record(
         explained_by=(*LOST, "gpu-ecc-error", "nvlink-error", "host-hardware-fault"),
@@ -205,7 +204,7 @@ RECORDS: Mapping[str, Record] = {
 
         NVIDIA's catalogue says for each Xid what to do: nothing, restart the program, reset the GPU, restart the
         machine, check cables and power, or update. An Xid that asks for a reset leaves the GPU unusable or its results
-        in doubt until then; one that a program can cause weighs nothing unless it comes back.
+        in doubt until then; one that a program can cause does not count unless it comes back.
 
         Read the log around it: the first Xid is the cause, those after it are its consequences. Then do what the
         catalogue asks for.""",
@@ -238,7 +237,7 @@ RECORDS: Mapping[str, Record] = {
         Corrected errors and replays cost time: each packet is sent again. Uncorrected and fatal errors lose data, crash
         programs, or take the GPU off the bus. The cause is the seating of the card, a riser, a cable, or the slot.
 
-        Seat the card and its riser again, try another slot, and update the firmware of the machine.""",
+        Reseat the card and its riser, try another slot, and update the machine's firmware.""",
     ),
     # Findings that rules yield too; their texts are there.
     "bios-bar-setting": Record(

@@ -283,7 +283,7 @@ RECORDS: Mapping[str, Record] = {
         remedy="If it is not there on purpose, take it out of the environment and out of the files that set it.",
         commands=lambda _gpu: (sh("env | grep -E '^(CUDA|NCCL)_'"), sh("grep -nE '(CUDA|NCCL)_' ~/.bashrc ~/.profile")),
         verify=lambda _gpu: sh("env | grep -E '^(CUDA|NCCL)_'"),
-        doc="""A variable is set that makes CUDA or NCCL slower, or that loads a tool into every program.
+        doc="""A variable is set that makes CUDA or NCCL slower, or loads a tool into every program.
 
         Such variables are set to look for a fault and then forgotten. CUDA_LAUNCH_BLOCKING waits for each kernel,
         NCCL_P2P_DISABLE and NCCL_IB_DISABLE take the fast paths away, and CUDA_INJECTION64_PATH loads a profiler.

@@ -23,7 +23,7 @@ Each GPU architecture is supported from one driver branch on: Ada Lovelace from 
 loads and leaves the GPU out, or does not load at all, whatever is installed above it.
 
 Install a driver of that branch or a newer one, and restart.""",
-    OTHERWISE: """Something installed needs another version of something else than the one that is here.
+    OTHERWISE: """Something installed requires another version of something else than the one that is installed.
 
 The compatibility matrix states what it needs, with its source. It may fail to load, fail at its first use, or leave the
 GPU unused.
@@ -36,8 +36,8 @@ Install a version that fits: gpustack matrix plan shows which ones work together
 class Pair:
     """What a broken requirement of one kind is: its finding, and the findings of rules that say the same.
 
-    ``whole``: it is about the machine, so that there is one finding whatever breaks it. ``building``: it hurts only who
-    compiles. ``driver``: a newer driver fixes it. Without ``commands`` it is asked which versions work together.
+    whole: it is about the machine, so that there is one finding whatever breaks it. building: it hurts only who
+    compiles. driver: a newer driver fixes it. Without commands it is asked which versions work together.
     """
 
     finding: str

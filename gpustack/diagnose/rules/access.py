@@ -28,8 +28,8 @@ def gpu_passed_through(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An NVIDIA GPU is held for a virtual machine.
 
     Its PCI device is bound to vfio-pci or another driver that keeps it for guests, so this machine's own programs
-    cannot use it. That is how passing a GPU through works, and no fault. To use it here, unbind it for NVIDIA's driver
-    to take.
+    cannot use it. That is how GPU passthrough works, and is not a fault. To use the GPU here, unbind it so that
+    NVIDIA's driver can take it.
     """
     for copy in on_bus(facts, "nvidia"):
         if (driver := text(copy.facts, "driver")) in PASSED_ON:
@@ -47,9 +47,9 @@ MAKERS = {"amd": "AMD", "intel": "Intel"}
 def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is a GPU whose stack gpustack has not examined.
 
-    The bus shows a GPU of AMD or Intel, and nothing was learnt of its kernel driver, libraries and frameworks: these
-    facts are of a version that did not look at them, the look failed, or a text tells of the bus alone. So nothing can
-    be said of them, well or ill.
+    The bus shows an AMD or Intel GPU, and nothing is known about its kernel driver, libraries and frameworks: the facts
+    come from a version that did not examine them, the probe failed, or a text only mentions the bus. So neither health
+    nor a fault can be reported.
     """
     for copy in on_bus(facts, *MAKERS):
         vendor = text(copy.facts, "vendor") or "amd"
@@ -79,8 +79,8 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes.
 
-    CUDA and NVML open /dev/nvidiactl, /dev/nvidia0 … and /dev/nvidia-uvm for reading and writing. Their modes here do
-    not let this user. Widen the modes where the driver sets them (NVreg_DeviceFileMode), or put the user into the group
+    CUDA and NVML open /dev/nvidiactl, /dev/nvidia0 … and /dev/nvidia-uvm for reading and writing. Their permissions
+    here exclude this user. Widen them where the driver sets them (NVreg_DeviceFileMode), or add the user to the group
     that owns them and log in again.
     """
     paths = [path for path, by_mode in refused(facts) if by_mode]
@@ -120,9 +120,9 @@ USUAL = ("render", "video")
 def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes /dev/kfd or /dev/dri/render*.
 
-    AMD's and Intel's compute stacks open these nodes for reading and writing. They belong to root and a group, mostly
-    render, with older systems video. Put the user into the group that owns them and log in again. A container needs the
-    number of that group as it is on the machine, since the name may mean another number inside.
+    AMD's and Intel's compute stacks open these nodes for reading and writing. They belong to root and a group, usually
+    render (video on older systems). Add the user to the group that owns them and log in again. A container needs the
+    numeric id of that group on the host, since the name may map to another number inside.
     """
     yield from _seen(facts)
     yield from _seen_of_intel(facts)

@@ -44,12 +44,12 @@ KFD_FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 @rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko", Severity.ERROR)
 def gpu_unsupported_by_kfd(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The kernel does not take this AMD GPU in for computing.
+    """The kernel does not support computing on this AMD GPU.
 
     ROCm reaches a GPU through KFD, a part of the kernel's amdgpu driver. KFD knows no GPU older than Hawaii (GCN 2) and
     leaves out some later ones (Topaz), and older chips need PCI Express atomics from the slot and the processor. Such a
-    GPU shows pictures and cannot compute with ROCm: use another GPU, another slot for atomics, or a newer kernel where
-    the GPU is newer than the kernel.
+    GPU can drive a display but cannot compute with ROCm: use another GPU, a slot that supports atomics, or a newer
+    kernel if the GPU is newer than the kernel.
     """
     yield from _kfd_seen(facts)
     refused = said(facts, "kfd-not-supported", "kfd-pcie-atomics")
@@ -159,8 +159,8 @@ def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An AMD GPU is on the bus, and the kernel's driver amdgpu does not drive it.
 
     Without it there is no /dev/kfd, and ROCm sees no GPU. The module is kept out by a configuration file or the
-    kernel's command line (nomodeset, blacklist), it is not there for the running kernel, or it gave up on the GPU,
-    mostly for firmware files that are missing: the kernel's log says which.
+    kernel's command line (nomodeset, blacklist), it is not built for the running kernel, or it gave up on the GPU,
+    usually because firmware files are missing: the kernel's log says which.
     """
     module = told(facts, amd.MODULE)
     others = nvidia_here(facts) or bool(amd.computing(facts))
@@ -208,10 +208,10 @@ FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
 def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A ROCm build has no code for this AMD GPU.
 
-    Code for AMD's GPUs is made for each target (gfx1030, gfx1100 …) and runs on that alone; builds carry those that AMD
-    supports. Other GPUs get "hipErrorNoBinaryForGpu", "HIP error: invalid device function" or "Cannot read
-    TensileLibrary.dat … for GPU arch". Take a build that has the target; where a near relative is supported, the
-    variable HSA_OVERRIDE_GFX_VERSION makes ROCm take the GPU for it, which AMD does not support and which often works.
+    Code for AMD GPUs is built for each target (gfx1030, gfx1100 …) and runs only on it; builds include the targets that
+    AMD supports. Other GPUs get "hipErrorNoBinaryForGpu", "HIP error: invalid device function" or "Cannot read
+    TensileLibrary.dat … for GPU arch". Use a build that has the target. If a close relative is supported, the variable
+    HSA_OVERRIDE_GFX_VERSION makes ROCm treat the GPU as that one, which AMD does not support but which often works.
     """
     if amd.gpus(facts):
         yield from _gfx_seen(facts, matrix)

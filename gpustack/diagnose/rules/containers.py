@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     explained_by=("container-toolkit-missing", "docker-snap"),
 )
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The machine has a GPU and its driver, and this container was started without them.
+    """The machine has a GPU and its driver, but this container was started without them.
 
-    The bus and the kernel's modules show through into the container, but the device nodes are not there: nobody asked
-    the container runtime for GPUs. Start the container with --gpus all (podman: --device nvidia.com/gpu=all;
+    The bus and the kernel's modules show through into the container, but the device nodes are missing: the container
+    runtime was not asked for GPUs. Start the container with --gpus all (podman: --device nvidia.com/gpu=all;
     Kubernetes: a request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit. AMD's GPUs need no
     toolkit: give the container /dev/kfd and /dev/dri, and the group that owns them.
     """
@@ -180,9 +180,9 @@ SNAP_FAILS = (
 def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Docker comes from a snap, which cannot see the driver of the machine.
 
-    A snap runs in a world of its own: the libraries of the machine's driver and its own configuration of Docker
-    (/etc/docker) are not in it, so the NVIDIA container toolkit finds no libnvidia-ml.so.1, or Docker knows no GPU at
-    all. Remove the snap and install Docker from Docker's own packages, then the toolkit.
+    A snap is confined: it sees neither the libraries of the host's driver nor Docker's configuration in /etc/docker, so
+    the NVIDIA container toolkit finds no libnvidia-ml.so.1, or Docker knows no GPU at all. Remove the snap and install
+    Docker from Docker's own packages, then the toolkit.
     """
     named = heard(facts, "docker-snap") and (heard(facts, *SNAP_FAILS) or _no_driver_library(facts))
     if not named and not _unseen_driver(facts):
@@ -250,7 +250,7 @@ WHAT = {
     explained_by=("docker-snap",),
 )
 def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The container engine knows nothing of GPUs: the NVIDIA container toolkit is not installed or not configured.
+    """The container engine cannot pass GPUs on: the NVIDIA container toolkit is not installed or not configured.
 
     Docker, Podman and containerd pass a GPU on only with the help of the NVIDIA container toolkit. Without it they do
     not know a runtime called nvidia, a device driver with the capability gpu, or the names of CDI devices. Install
@@ -307,11 +307,11 @@ ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said
     explained_by=("forward-compat-804", "compat-libs-803"),
 )
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The image asks for a driver of a newer CUDA than the machine has.
+    """The image requires a driver for a newer CUDA version than the machine's driver supports.
 
     NVIDIA's images name what they need in NVIDIA_REQUIRE_CUDA, such as cuda>=12.8. The container toolkit compares that
     with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
-    belongs to the machine, not to the image. Bring it up to date there, or take an image for an older CUDA.
+    belongs to the machine, not to the image. Update it there, or use an image for an older CUDA version.
     """
     own = image_requirements.refused(facts, matrix)
     said_so = heard(facts, *REQUIRES_SAID)
@@ -391,9 +391,9 @@ SEVERAL = 2
 def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The shared memory of this container (/dev/shm) is too small for several GPUs.
 
-    Docker gives a container 64 MB of it unless told otherwise. NCCL passes data between the processes of several GPUs
-    through it, and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus
-    error. Start the container with more of it, or with that of the machine.
+    Docker gives a container 64 MB of it by default. NCCL passes data between the processes of several GPUs through it,
+    and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus error. Start
+    the container with more of it, or with the host's.
     """
     held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
     in_text = heard(facts, *SHM_WORDS_SAID) or (held is not None and held <= SMALL and heard(facts, *MAYBE))
@@ -430,7 +430,7 @@ GIB = 1 << 30
 
 @rule("memlock-too-small", Layer.ENVIRONMENT, "limits", Severity.INFO)
 def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Programs here may lock little memory, and RDMA network cards need it locked.
+    """The locked-memory limit is low, and RDMA network cards need locked memory.
 
     InfiniBand and RoCE cards read and write memory directly, so NCCL locks what they use. With a small limit it fails
     once a second machine takes part (ibv_reg_mr: Cannot allocate memory). On one machine it does not matter. Raise the

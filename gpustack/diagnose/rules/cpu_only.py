@@ -312,9 +312,9 @@ BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
     explained_by=("ort-cpu-and-gpu-installed",),
 )
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
+    """A framework is installed as a CPU-only build, or for another vendor's GPUs, on a machine with a GPU.
 
-    It works, and never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this
+    It works, but never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this
     platform (Windows, most ARM machines), or where a requirement names one; onnxruntime is the CPU build by its name,
     onnxruntime-gpu the other. "Torch not compiled with CUDA enabled" says the same. Install the build for the driver's
     CUDA; on a Jetson, NVIDIA's build for its JetPack.

@@ -41,10 +41,10 @@ MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "i
     explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"),
 )
 def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """nvidia-uvm, the module for unified memory, is not there, and CUDA cannot start without it.
+    """nvidia-uvm, the module for unified memory, is not loaded, and CUDA cannot start without it.
 
-    NVML and nvidia-smi work without it, so the driver looks well. It is loaded by the first CUDA program of root, or at
-    the start of the machine; in a container its device node must be passed in. Load it and make its node.
+    NVML and nvidia-smi work without it, so the driver looks fine. It is loaded by the first CUDA program that root
+    runs, or at boot; in a container its device node must be passed in. Load it and create its node.
     """
     out, no_node = _out(facts)
     reported = said(facts, "uvm-missing")
@@ -125,10 +125,10 @@ OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "i
     ),
 )
 def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """CUDA answers with "unknown error" (999) while NVML is well: nvidia-uvm is mostly stale after a suspend.
+    """CUDA reports "unknown error" (999) while NVML works: nvidia-uvm is usually stale after a suspend.
 
-    After the machine slept, the module for unified memory may keep a state that the GPU has lost. Stop the programs on
-    the GPU and load the module again. To keep it from coming back, let the driver save its memory before it sleeps
+    After a suspend, the module for unified memory may keep state that the GPU has lost. Stop the programs on the GPU
+    and reload the module. To prevent it, let the driver save its memory before a suspend
     (NVreg_PreserveVideoMemoryAllocations=1 and the nvidia-suspend services).
     """
     slept = heard(facts, "suspended")
@@ -205,8 +205,8 @@ def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     HMM (heterogeneous memory management) lets GPUs use a program's ordinary memory. With the open kernel module, on
     some kernels it finds no room in the address space when nvidia_uvm starts, and cuInit answers with 3 (not
-    initialised), although nvidia-smi is well. Switch HMM off (uvm_disable_hmm=1) and load nvidia_uvm again, or start
-    the kernel with nokaslr; the proprietary module has no HMM.
+    initialised), although nvidia-smi works. Switch HMM off (uvm_disable_hmm=1) and load nvidia_uvm again, or start the
+    kernel with nokaslr; the proprietary module has no HMM.
     """
     sure, spoken = heard(facts, "uvm-hmm"), heard(facts, "uvm-hmm-named")
     number = branch_of(release(facts))
@@ -429,12 +429,12 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     explained_by=("driver-library-mismatch",),
 )
 def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A compat libcuda that does not pair with the kernel driver is found first (CUDA error 803).
+    """A compat libcuda that does not match the kernel driver is found first (CUDA error 803).
 
     The cuda-compat package brings a libcuda of a newer driver branch, for older kernel drivers of certain branches,
-    which newer ones name in a note of their own. Here it is found before the driver's own and does not pair with the
-    kernel module: it is older than the module, or the module's branch is none that it was made for. Take it off the
-    library path, or install the package that pairs.
+    which newer ones list in a note. Here it is found before the driver's own and does not match the kernel module: it
+    is older than the module, or was not made for the module's branch. Take it off the library path, or install the
+    package that matches.
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False
@@ -459,7 +459,7 @@ def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs. On GeForce and most
     workstation cards CUDA refuses it. Take the compat folder off the library path and use a build for this driver, or
-    bring the driver up to date.
+    update the driver.
     """
     found, driver = winner(facts), driver_release(facts)
     newer = found and driver and found.release and found.release.branch > driver.branch

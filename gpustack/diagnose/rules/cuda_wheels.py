@@ -62,12 +62,12 @@ class Sought:
 
 @rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", Severity.ERROR, in_one_python=True)
 def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A wheel beside torch is built for another CUDA major than torch is.
+    """A wheel is built for a different CUDA major version than torch.
 
-    torch brings the CUDA libraries of its own major. A server or extension whose wheel is built for the next, or the
-    last one, looks for names that nothing here brings ("libcudart.so.13: cannot open shared object file" beside a torch
-    for CUDA 12). Package indexes serve one CUDA for each release: take the wheel of this release for torch's CUDA, or
-    the torch for the wheel's.
+    torch brings the CUDA libraries of its own major version. A server or extension whose wheel is built for the next or
+    the previous one looks for libraries that nothing here provides ("libcudart.so.13: cannot open shared object file"
+    beside a torch for CUDA 12). Package indexes serve one CUDA version for each release: install the wheel of this
+    release for torch's CUDA version, or the torch for the wheel's.
     """
     if not facts.messages:
         yield from (_on_disk(one, facts, matrix) for one in other_cuda(facts, matrix))

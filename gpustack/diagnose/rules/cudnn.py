@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
-    Within a major, cuDNN runs what was built with the same or an older minor; the other way it lacks functions. PyTorch
-    refuses it, others fail in the middle. Install the version that the framework requires.
+    Within a major version, cuDNN runs what was built with the same or an older minor version; an older cuDNN lacks
+    functions. PyTorch refuses it, others fail in the middle. Install the version that the framework requires.
     """
     for one in clashes(facts, LIBRARY):
         if one.older and not one.foreign and not (one.build and one.build.ran_on_gpu):
@@ -60,7 +60,7 @@ def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 @rule("several-cudnn-copies", Layer.LIBRARY, "cudnn", Severity.INFO)
 def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """There are several copies of cuDNN; this says which one a framework uses. No fault by itself.
+    """There are several copies of cuDNN; this says which one a framework uses. It is not a fault by itself.
 
     A wheel brings its own cuDNN, and the system may have another. Which of them counts is decided by the loader's
     order, or by the framework itself, and other tools guess it from file names. With --deep the framework is run and
@@ -108,9 +108,9 @@ def _line(copy: Instance) -> str:
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no cuDNN, or none of the major that it was built for.
 
-    cuDNN is no part of the driver nor of the CUDA toolkit: it comes as a package of its own or as a wheel, and its
-    major is in its name (libcudnn.so.8, libcudnn_ops.so.9). A wheel's cuDNN lies in its Python, where other programs do
-    not look. Install cuDNN of that major for the same CUDA, or show the loader the folder of the wheel's.
+    cuDNN is part of neither the driver nor the CUDA toolkit: it comes as a separate package or as a wheel, and its
+    major version is in its name (libcudnn.so.8, libcudnn_ops.so.9). A wheel's cuDNN lies in its Python, where other
+    programs do not look. Install cuDNN of that major for the same CUDA, or show the loader the folder of the wheel's.
     """
     wanted = [one for one in missing(facts, matrix) if one.library == CUDNN and one.asker is None]
     if not wanted:
@@ -157,9 +157,9 @@ SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
-    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded in the
-    place of the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against
-    … but found runtime version …") or fails later. Take that folder off LD_LIBRARY_PATH: wheels bring what they need.
+    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded instead of
+    the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against … but
+    found runtime version …") or fails later. Remove that folder from LD_LIBRARY_PATH: wheels bring what they need.
     """
     found = [one for one in clashes(facts, LIBRARY) if one.foreign]
     for one in found:
@@ -229,10 +229,10 @@ def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 
     cuDNN is several libraries that must be of one version (libcudnn, _ops, _cnn, _graph …). Here they are not: one
-    folder holds parts of two versions, or a framework loads parts from two folders. The second happens without anybody
-    meaning it: a wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel
-    names. cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the
-    path, or reinstall the right one.
+    folder holds parts of two versions, or a framework loads parts from two folders. The second happens by accident: a
+    wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel names. cuDNN
+    then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path, or
+    reinstall the right one.
     """
     found = list(_two_seen(facts, matrix))
     yield from found or _two_said(facts)

@@ -38,11 +38,11 @@ SHUT_DOWN = (sh("wsl.exe --shutdown"),)
 
 @rule("libcuda-missing", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
 def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The driver works, and its CUDA library (libcuda) is not there.
+    """The driver works, but its CUDA library (libcuda) is missing.
 
-    NVML and nvidia-smi come with the driver's tools, libcuda with its computing part. Distributions put them into
-    packages of their own, and a container gets libcuda only where NVIDIA_DRIVER_CAPABILITIES names compute. Install the
-    package, or start the container with the capability.
+    NVML and nvidia-smi come with the driver's utilities, libcuda with its compute libraries. Distributions package them
+    separately, and a container gets libcuda only if NVIDIA_DRIVER_CAPABILITIES includes compute. Install the package,
+    or start the container with that capability.
     """
     absent = status(facts, "libcuda") is Status.ABSENT
     if not absent or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
@@ -94,8 +94,8 @@ def _installed(facts: Facts) -> Fix:
 def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """NVML, the driver's management library, does not start.
 
-    nvidia-smi and everything that lists GPUs go through it. Mostly this follows from something deeper, which is then
-    named as its cause. By itself, its number says what to look at; the kernel's log has the driver's own words.
+    nvidia-smi and everything that lists GPUs go through it. Usually this follows from a deeper fault, which is then
+    named as its cause. On its own, its number says what to check; the kernel's log has the driver's own message.
     """
     code, error = number(told(facts, "nvml"), "code"), text(told(facts, "nvml"), "error")
     if code == 0 or (code is None and error is None) or not nvidia_here(facts):
@@ -125,8 +125,8 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
     The driver could not bring the GPU up: its firmware did not start, the machine's firmware gave it no room in the
     address space (Above 4G Decoding), the flavour of the module is wrong for it, or it is broken; the kernel's log says
-    which (RmInitAdapter failed). Where a scheduler keeps GPUs from jobs that did not ask for one, this is as it should
-    be, and only told: ask for a GPU.
+    which (RmInitAdapter failed). Where a scheduler hides GPUs from jobs that did not request one, this is intended and
+    only a note: request a GPU.
     """
     here = ours(facts)
     if not here or number(told(facts, "nvml"), "gpu_count") != 0:
@@ -181,12 +181,12 @@ RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh
 
 @rule("driver-library-mismatch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
 def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The kernel module in memory and the driver's libraries are of different releases.
+    """The loaded kernel module and the driver's libraries are different releases.
 
-    Both come in one package and must be of one release: NVML and CUDA refuse to start otherwise (NVML error 18). Which
-    of the three is behind says what to do. Where the module on disk is as new as the libraries, only the one in memory
-    is old: load it again, or restart. Where the module on disk is behind, it was not built or not installed with the
-    libraries: bring the packages to one release first, since a restart alone would load the old one again.
+    Both come with the driver and must be the same release: NVML and CUDA refuse to start otherwise (NVML error 18).
+    What to do depends on which is behind. If the module on disk is as new as the libraries, only the loaded one is old:
+    reload it, or restart. If the module on disk is behind, it was not built or installed with the libraries: bring the
+    packages to one release first, since a restart alone would load the old one again.
     """
     code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
     seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
@@ -317,8 +317,8 @@ def _name(release: DriverRelease | None) -> str:
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
 
-    No CUDA program works until it succeeds. Mostly this follows from something deeper, which is then named as its
-    cause. By itself, its number says what to look at.
+    No CUDA program works until it succeeds. Usually this follows from a deeper fault, which is then named as its cause.
+    On its own, its number says what to check.
     """
     libcuda = told(facts, "libcuda")
     code, error = number(libcuda, "cu_init"), text(libcuda, "error")

@@ -184,10 +184,10 @@ GPU = ("onnxruntime-gpu", "ort-nightly-gpu")
     in_one_python=True,
 )
 def ort_cpu_and_gpu_installed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Onnxruntime and onnxruntime-gpu are both installed.
+    """Both onnxruntime and onnxruntime-gpu are installed.
 
-    They bring the same package, onnxruntime, and write over each other's files: the one installed last answers, and
-    after one of them is removed neither works. Remove both and install the one that is wanted.
+    They bring the same package, onnxruntime, and overwrite each other's files: the one installed last is imported, and
+    after one of them is removed neither works. Remove both and install the one you need.
     """
     said_ = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
     said_ |= {one.values["package"] for one in holding(facts, "ort-installed", "package")}
@@ -260,9 +260,9 @@ CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
 def multiple_cupy(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """More than one CuPy is installed.
 
-    The distributions cupy, cupy-cuda12x, cupy-cuda13x … all bring the package cupy and write over each other's files,
-    so that what is imported is a mixture. CuPy itself warns of it at import. Remove them all and install the one for
-    the CUDA that is here.
+    The distributions cupy, cupy-cuda12x, cupy-cuda13x … all bring the package cupy and overwrite each other's files, so
+    that what is imported is a mixture. CuPy itself warns about it when imported. Remove them all and install the one
+    for the CUDA version that is here.
     """
     held = [
         (copy, sorted(name for name in table(copy.facts, "distributions") if CUPY.fullmatch(name)))
@@ -319,12 +319,12 @@ BOTH = ({"onnxruntime", "onnxruntime-gpu"}, {"onnxruntime", "ort-nightly-gpu"})
 
 @rule("wheel-files-overwritten", layer=Layer.LIBRARY, component="packages", severity=Severity.WARNING)
 def wheel_files_overwritten(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Two installed wheels bring the same library file, and one has written over the other's.
+    """Two installed wheels bring the same library file, and one has overwritten the other's.
 
     Wheels for several CUDA majors, and flavours of one package, are installed into the same folders. The last one
-    installed writes over the files of the other without a word, so a program may load a library that was made for
-    another CUDA; and removing one of them deletes the file of both. The record of each wheel tells whose file is on the
-    disk. Remove them all, then install the one that is needed.
+    installed silently overwrites the other's files, so a program may load a library that was made for another CUDA
+    version; and removing one of them deletes the file of both. Each wheel's record shows whose file is on disk. Remove
+    them all, then install the one that is needed.
     """
     told: dict[tuple[str, tuple[str, ...]], Overwritten] = {}
     for one in overwritten(facts):

@@ -58,7 +58,7 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
     explained_by=("duplicate-torch-install",),
 )
 def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Torch and torchvision (or torchaudio) are of releases, or of builds, that do not belong together.
+    """The installed torch and torchvision (or torchaudio) are releases or builds that do not belong together.
 
     torchvision and torchaudio are compiled against exactly one release of torch. With another, their operators are
     missing ("operator torchvision::nms does not exist"), their libraries do not load (undefined symbol), or they notice
@@ -212,8 +212,8 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     An extension (flash-attn, vLLM's kernels, mamba, xFormers …) calls torch's C++ by mangled names that change from
     release to release; with another torch one is missing ("undefined symbol: _ZN3c10…"). Names that end in
-    __cxx1112basic_string or Ss tell of the C++ ABI. Install the build of the extension for this torch, the torch that
-    it was built for, or build it here with --no-build-isolation.
+    __cxx1112basic_string or Ss show the C++ ABI. Install the extension's build for this torch or the torch that it was
+    built for, or build it here with --no-build-isolation.
     """
     for message in said(facts, "xformers-built-for"):
         if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):

@@ -101,12 +101,11 @@ KINDS = {
 
 @rule("gpu-feature-unsupported", Layer.SERVING, "gpu", Severity.ERROR, in_one_python=True, from_messages=True)
 def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The GPU is too old for a feature that a program asks for; stack and build are well.
+    """The GPU is too old for a feature that a program asks for; the stack and the build are fine.
 
     bfloat16 and FlashAttention-2 begin with compute capability 8.0 (Ampere), FP8 with 8.9 (Ada), FlashAttention-3 with
-    9.0 (Hopper), torch.compile's Triton with 7.0 (Volta). Nothing that is installed changes that: ask for float16
-    (half) in the place of bfloat16, for another attention (SDPA, xFormers), for another quantisation; or take a newer
-    GPU.
+    9.0 (Hopper), torch.compile's Triton with 7.0 (Volta). No software changes that: use float16 (half) instead of
+    bfloat16, another attention implementation (SDPA, xFormers) or another quantisation, or a newer GPU.
     """
     build = torch(facts)
     if build and build.accelerator in {"cpu", "rocm", "xpu"}:
@@ -208,7 +207,7 @@ WENT_WRONG = {"import": "cannot be imported", "compile": "cannot compile for {de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came of running a framework, or what is beside it; ``here``: it is for a GPU that is here."""
+    """What came of running a framework, or what is beside it; here: it is for a GPU that is here."""
 
     mark: str
     component: str
@@ -326,12 +325,12 @@ def _said(one: Run, rule_: Rule, advice: str) -> Finding:
     ),
 )
 def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A framework or a library that is built for the GPU was run and did not compute on it, or not rightly.
+    """A framework or a library that is built for the GPU was run and did not compute on it, or not correctly.
 
     gpustack --deep imports each framework, and each library and compiler for the GPU, in a process of its own and lets
     it compute something with a known answer. This one raised an error, fell back to the CPU, or gave a wrong answer.
-    Mostly that follows from something deeper, which is then named as its cause; its own words are below. What no
-    framework rests on is a warning: the frameworks compute without it.
+    Usually that follows from a deeper fault, which is then named as its cause; its own message is below. If no
+    framework depends on it, it is a warning: the frameworks work without it.
     """
     for one in _failed(facts):
         if not one.at_import:
@@ -349,9 +348,9 @@ def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library for the GPU cannot be imported at all, GPU or none.
 
     gpustack --deep imports each in a process of its own. This import failed, which no GPU and no driver can fix: a
-    library that it needs is missing or is another's, or the installation is damaged. Its own words are below. Where a
-    GPU is there and a framework's build is for it, framework-fails-on-gpu says so instead, with what is behind it. What
-    no framework rests on is a warning.
+    library that it needs is missing or the wrong one, or the installation is damaged. Its own message is below. If
+    there is a GPU and the framework's build is for it, framework-fails-on-gpu is reported instead, with its cause. If
+    no framework depends on it, it is a warning.
     """
     for one in _failed(facts):
         if one.at_import:

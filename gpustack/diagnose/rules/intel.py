@@ -138,10 +138,10 @@ ONEAPI_LIBRARY, INACTIVE = "oneapi-library", "oneapi-not-active"
 def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The oneAPI environment was not set up, so its libraries are not found.
 
-    oneAPI installs below /opt/intel/oneapi, outside the loader's way. Its script setvars.sh puts the folders of the
-    compiler, MKL and the other libraries on the paths of one shell, and has to be run in each. The number in a soname
-    says which release of oneAPI a program was built with; another release brings another number. Install that release
-    if it is not there, and run the script before the program.
+    oneAPI installs below /opt/intel/oneapi, outside the loader's search path. Its script setvars.sh puts the folders of
+    the compiler, MKL and the other libraries on the paths of one shell, and has to be run in each. The number in a
+    soname says which release of oneAPI a program was built with; another release brings another number. Install that
+    release if it is not there, and run the script before the program.
     """
     yield from _oneapi_seen(facts)
     if not heard(facts, ONEAPI_LIBRARY, INACTIVE):

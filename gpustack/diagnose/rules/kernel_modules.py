@@ -106,8 +106,8 @@ NOVA_NAME = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel
 def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nouveau, the kernel's own driver for NVIDIA GPUs, holds the GPU.
 
-    Only one driver can hold a GPU. While nouveau does, NVIDIA's module finds no device, and nothing of CUDA works. Keep
-    nouveau from being loaded, rebuild the initramfs, since it is loaded from there, and restart.
+    Only one driver can hold a GPU. While nouveau does, NVIDIA's module finds no device, and CUDA does not work. Keep
+    nouveau from being loaded, rebuild the initramfs (it is loaded from there), and restart.
     """
     yield from _held(nouveau_loaded, "nouveau", NOUVEAU_NAME, facts, matrix)
 
@@ -139,7 +139,7 @@ GONE = frozenset({Status.ABSENT, Status.NOT_APPLICABLE})
     explained_by=("container-no-gpus-flag", "container-toolkit-missing", "docker-snap"),
 )
 def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """There is an NVIDIA GPU and no NVIDIA driver.
+    """There is an NVIDIA GPU but no NVIDIA driver.
 
     The GPU is on the PCI bus, but neither the kernel module nor the driver's libraries are installed, so no program can
     use it. Install the driver that your distribution or NVIDIA offers for it, and restart. An old GPU needs an old
@@ -197,8 +197,8 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     """NVIDIA's kernel module is not loaded.
 
     The driver's libraries are here, but the module that they talk to is not in memory: it was not built for the running
-    kernel, something keeps it out, or nobody has loaded it. Nothing of CUDA works until it is. Load it and read what
-    the kernel says; where it is not on disk for this kernel, build it.
+    kernel, something blocks it, or nothing has loaded it. CUDA does not work until it is loaded. Load it and read what
+    the kernel says; if it is not on disk for this kernel, build it.
     """
     if not nvidia_here(facts) or not out(facts) or missing(facts):
         return

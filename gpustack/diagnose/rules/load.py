@@ -172,7 +172,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU slows itself down because it is too hot.
 
     The driver or the hardware holds the clocks back to keep the GPU below its limit, so programs run slower than they
-    could. Look at fans, air flow, dust and the temperature of the room; in a server, at the fan profile.
+    could. Check fans, airflow, dust and the room temperature; in a server, also the fan profile.
     """
     yield from heat(facts)
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
@@ -215,10 +215,10 @@ NODES = sh("sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*")
 def gpu_process_stuck(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
     """A process that cannot end is on the GPU: it has ended and its memory is still held, or it waits in the driver.
 
-    A process that has ended keeps its GPU memory as long as anybody holds what it had open: a child of it that lives
-    on, or a thread of it that is stuck in the driver. One that waits in the driver (state D) cannot be killed; most
-    often the GPU or its firmware has stopped responding. End the children, or the parent that does not collect it; look
-    at the kernel's log; the last resort is a reset of the GPU or a restart.
+    A process that has ended keeps its GPU memory as long as something still has its files open: a child process that is
+    still running, or a thread that is stuck in the driver. One that waits in the driver (state D) cannot be killed;
+    most often the GPU or its firmware has stopped responding. End the child processes, or the parent that does not reap
+    it; read the kernel's log; the last resort is a GPU reset or a restart.
     """
     for copy in processes.processes(facts):
         stuck = table(copy.facts, "stuck")
@@ -304,11 +304,11 @@ MOST_GROUNDS, MOST_COMMANDS = 4, 8
     explained_by=("driver-library-mismatch",),
 )
 def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
-    """A process on the GPU runs on a driver library whose file is no longer there: the driver was replaced under it.
+    """A process on the GPU uses a driver library whose file has been deleted: the driver was replaced while it ran.
 
-    A package update puts new files in the place of the old ones, and what was started before goes on with the old ones.
-    It works until it loads one more library of the driver, which is then of another release; and as long as it runs,
-    the old kernel module cannot be taken out of memory. Start it again.
+    A package update replaces the files, and programs that were already running keep using the old ones. That works
+    until one of them loads another library of the driver, which then belongs to a different release; and as long as it
+    runs, the old kernel module cannot be unloaded. Restart the process.
     """
     found = [copy for copy in processes.processes(facts) if processes.releases(copy)]
     if not found:
@@ -342,12 +342,12 @@ OWN_FAULTS = {
 
 @rule("application-fault", layer=Layer.APPLICATION, component="kernel-log", severity=Severity.INFO)
 def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A program on a GPU failed by its own doing; the stack is well.
+    """A program on a GPU failed because of its own fault; the stack is fine.
 
     The driver writes an Xid for faults of programs too: an address that is not mapped (31), an illegal instruction or
     index (13), and what follows when such a program ends (43, 45). Too little free memory, tensors that do not fit and
     assertions are the program's own as well. Neither GPU nor driver is at fault. Run the program under
-    compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
+    compute-sanitizer; test the GPU only if it fails with many programs that work elsewhere.
     """
     for kind, what in OWN_FAULTS.items():
         if heard(facts, kind):

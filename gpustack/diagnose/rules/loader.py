@@ -97,7 +97,8 @@ def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     cuSPARSE and cuSOLVER call CUDA's linker by names that bear its version (__nvJitLinkComplete_12_4), and an older
     libnvJitLink has no such names: importing the framework fails with "undefined symbol: __nvJitLink…, version
-    libnvJitLink.so.12". Mostly LD_LIBRARY_PATH names an older toolkit. Take its folder off, or reinstall the wheel.
+    libnvJitLink.so.12". Usually LD_LIBRARY_PATH names an older toolkit. Remove that folder from it, or reinstall the
+    wheel.
     """
     lack = lacking(facts, "nvjitlink")
     for mark in dict.fromkeys(one.build and one.build.mark for one in lack):
@@ -204,8 +205,8 @@ def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
     The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
     before those that the framework was built and tested with. An older one lacks functions (undefined symbol:
-    cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one mostly works, and is only told. Take the
-    folder off LD_LIBRARY_PATH: wheels bring what they need.
+    cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one usually works, and is only a note. Remove the
+    folder from LD_LIBRARY_PATH: wheels bring what they need.
     """
     found = [*clashes(facts, *OF_CUDA), *(one for one in clashes(facts, NCCL) if not one.older)]
     for mark in dict.fromkeys(one.mark for one in found):
@@ -267,7 +268,7 @@ ONE_FIRST = "An older one of the system, of an image, or of another package is l
 def nccl_version_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The NCCL that a framework loads is not the one that it was built with.
 
-    NCCL carries what several GPUs say to each other. An older one lacks functions that the framework calls (undefined
+    NCCL carries the communication between GPUs. An older one lacks functions that the framework calls (undefined
     symbol: ncclMemFree, ncclCommRegister …), or fails once a second GPU takes part. It comes from LD_LIBRARY_PATH, from
     the system, or from a second wheel: nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last one
     installed stays. Keep one of them, of the version that the framework requires, and take others off the loader's

@@ -52,8 +52,8 @@ PACKAGES = {
 def dkms_headers_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The headers of the running kernel are missing, so DKMS could not build NVIDIA's module for it.
 
-    DKMS compiles the module for each kernel, and for that needs the kernel's headers. A kernel update brought a new
-    kernel without them, and the module stayed behind. Install the headers and let DKMS build.
+    DKMS compiles the module for each kernel, and for that needs the kernel's headers. A kernel update installed a new
+    kernel without them, so the module was not rebuilt. Install the headers and let DKMS build it.
     """
     missing, running = _missing(facts), kernel(facts)
     built, kernels, headers = dkms_modules(facts), *(texts(told(facts, "system-packages"), one) for one in LISTS)
@@ -132,7 +132,7 @@ def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     The headers are there, but the module's source does not compile: the kernel is newer than this driver release knows,
     a distribution has changed it, or the compiler differs from the kernel's. Install a newer release of the driver's
-    branch, or start an older kernel. The build's log names the line.
+    branch, or boot an older kernel. The build's log names the line.
     """
     running = kernel(facts)
     written = mine(facts, *DKMS_SAID) or (_in_words(facts) if release(facts) and running else ())
@@ -245,10 +245,10 @@ def _fix_other(facts: Facts, module: str) -> Fix:
 
 @rule("module-built-for-other-kernel", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
 def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """NVIDIA's kernel module was built for another kernel than the one that runs.
+    """NVIDIA's kernel module was built for a different kernel than the one that is running.
 
-    A module carries the name of the kernel that it was made for (its vermagic), and the kernel refuses one that names
-    another. Build the module for this kernel, or start the kernel that it was made for.
+    A module carries the name of the kernel that it was built for (its vermagic), and the kernel refuses one that names
+    another. Build the module for this kernel, or boot the kernel that it was built for.
     """
     if not nvidia_here(facts) or not out(facts):
         return
@@ -297,12 +297,12 @@ BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-n
     ),
 )
 def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Secure Boot keeps NVIDIA's kernel module out.
+    """Secure Boot refuses NVIDIA's kernel module.
 
     With Secure Boot on, the kernel loads only modules signed with a key that the firmware or the machine owner knows.
     The module here was refused for its signature. Enrol the key that signed it (mokutil asks for a password, which the
-    blue screen at the next start wants back), install a module that your distribution has signed, or switch Secure Boot
-    off.
+    blue screen at the next boot asks for again), install a module that your distribution has signed, or switch Secure
+    Boot off.
     """
     module, log, kernel_ = (told(facts, one) for one in ("nvidia.ko", "kernel-log", "linux-kernel"))
     missing = nvidia_here(facts) and out(facts)

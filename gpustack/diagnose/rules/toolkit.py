@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @rule("cuda-toolkit-missing", Layer.RUNTIME, "cuda-toolkit", Severity.INFO)
 def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """There is no CUDA toolkit (nvcc), or no host compiler, on a machine with an NVIDIA GPU.
+    """There is no CUDA toolkit (nvcc) or no host compiler on a machine with an NVIDIA GPU.
 
-    Frameworks bring the CUDA that they need, so nothing is missing to run them. Who builds extensions (flash-attn,
-    vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``.
+    Frameworks bring the CUDA libraries that they need, so nothing is missing to run them. Building extensions
+    (flash-attn, vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for
+    build``.
     """
     if not nvidia_here(facts) or status(facts, "cuda-toolkit") is not Status.ABSENT:
         return
@@ -81,12 +82,12 @@ OTHERWISE = (
 
 @rule("nvcc-torch-mismatch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
 def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Nvcc is of another CUDA than PyTorch was built with, and an extension is to be built.
+    """The nvcc in use is from a different CUDA version than PyTorch was built with, and an extension is to be built.
 
     An extension is compiled by the toolkit's nvcc and linked to PyTorch's CUDA runtime, so PyTorch refuses where the
     two differ in their major ("The detected CUDA version mismatches the version that was used to compile PyTorch").
     Which nvcc counts is decided by CUDA_HOME, else by PATH. Point CUDA_HOME to a toolkit of PyTorch's CUDA, or install
-    the PyTorch that is built for the toolkit. Programs that build nothing do not mind the difference.
+    the PyTorch that is built for the toolkit. The difference does not matter to programs that build nothing.
     """
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
@@ -186,8 +187,8 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     nvcc gives the host's part of the code to gcc, clang or Visual Studio, and its header host_config.h refuses
     compilers that are newer than the toolkit ("unsupported GNU version! gcc versions later than 12 are not supported").
-    Where the check is switched off, the newer C++ library fails instead, in /usr/include/c++. Build with an older
-    compiler beside the system's (-ccbin, NVCC_CCBIN, CUDAHOSTCXX, CMAKE_CUDA_HOST_COMPILER), or with a newer toolkit.
+    With the check switched off, the newer C++ library fails instead, in /usr/include/c++. Build with an older compiler
+    beside the system's (-ccbin, NVCC_CCBIN, CUDAHOSTCXX, CMAKE_CUDA_HOST_COMPILER), or with a newer toolkit.
     """
     one = _compiler(facts, matrix)
     plain = heard(facts, *REFUSED)
@@ -360,10 +361,9 @@ def _older(one: Target, matrix: Matrix) -> str | None:
 def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The CUDA toolkit is newer than the GPU: its compiler no longer makes code for the GPU's architecture.
 
-    Each major of CUDA drops old architectures, and then refuses them in the words that it has for unknown ones
-    ("Unsupported gpu architecture 'compute_35'"). Build with the last toolkit that has it, or take the target out of
-    the list where no such GPU is meant: where none is here, that is a setting of the program that is built, and no
-    fault.
+    Each CUDA major version drops old architectures, and then refuses them with the same message as unknown ones
+    ("Unsupported gpu architecture 'compute_35'"). Build with the last toolkit that supports it, or remove the target
+    from the list if no such GPU is meant: if none is here, that is a setting of the program being built, not a fault.
     """
     one = next((target for target in refused(facts, matrix) if target.dropped), None)
     if one is None:

@@ -29,10 +29,10 @@ ADVICE = "Divide the GPU by one of the profiles that the list shows (PROFILE is 
 
 @rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
 def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """MIG mode is on, and the GPU is divided into no instance.
+    """MIG mode is on, but no MIG instances exist.
 
-    With MIG on, CUDA offers only the instances that the GPU has been divided into. There is none, so programs see no
-    GPU. Make instances, or switch MIG off.
+    With MIG on, CUDA offers only the instances that the GPU has been divided into. None exist, so programs see no GPU.
+    Create instances, or switch MIG off.
     """
     if mig.none(facts):
         names = naming.gpu_names(facts)
@@ -115,7 +115,7 @@ COUNTS = {"one": 1, "single": 1, "only one": 1, "two": 2, "three": 3, "four": 4,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A variable with its value. ``seen``: the probe of CUDA ran with it; else a text shows it."""
+    """A variable with its value. seen: the probe of CUDA ran with it; else a text shows it."""
 
     variable: str
     devices: str
@@ -158,7 +158,7 @@ class Setting:
     explained_by=("mig-multiple-devices", "mig-enabled-no-instance"),
 )
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
+    """CUDA_VISIBLE_DEVICES names GPUs that do not exist, or none.
 
     CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist:
     those before it are seen, and where it is the first, none is. An index beyond the last GPU, a wrong UUID, -1 or

@@ -40,7 +40,7 @@ PURGE = sh(
     from_messages=True,
 )
 def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver for Linux was installed inside WSL, where the driver is that of Windows.
+    """A Linux driver was installed inside WSL, which uses the Windows driver.
 
     In WSL the GPU is reached through Windows: its driver puts libcuda and nvidia-smi into /usr/lib/wsl/lib, and the
     Linux kernel has no NVIDIA module. Packages such as nvidia-driver, nvidia-utils, libnvidia-compute or cuda-drivers
@@ -97,7 +97,7 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
     explained_by=("wsl-linux-driver-installed", "cuda-visible-devices-invalid", "container-no-gpus-flag"),
 )
 def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """In WSL, programs load another libcuda than that of Windows in /usr/lib/wsl/lib.
+    """In WSL, programs load a libcuda other than the Windows driver's in /usr/lib/wsl/lib.
 
     The driver of Windows puts its libcuda into /usr/lib/wsl/lib, and only that one reaches the GPU. A libcuda from a
     Linux package, a toolkit's compat folder or a conda environment that the loader finds first sees no GPU, while
@@ -164,11 +164,11 @@ USUAL = "/usr/lib/x86_64-linux-gnu"
     ),
 )
 def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The driver's library is there, and the name libcuda.so by which a program looks for it is not.
+    """The driver's library is installed, but the name libcuda.so, by which a program looks for it, is missing.
 
     The driver installs libcuda.so.<release>, and libcuda.so.1 as a name of it. Programs that compile or that load CUDA
-    by themselves (Triton, Numba, cuDNN, a linker with -lcuda) also want the plain name libcuda.so on the loader's way,
-    which drivers in containers, WSL and slim packages do not bring. Make the link, or name the folder.
+    by themselves (Triton, Numba, cuDNN, a linker with -lcuda) also want the plain name libcuda.so on the loader's
+    search path, which drivers in containers, WSL and slim packages do not provide. Create the link, or name the folder.
     """
     names = _names(facts)
     here = heard(facts, *THERE) or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
@@ -231,8 +231,8 @@ SOUGHT = (LISTS, EMPTY, "tf-built-with-cuda", "tf-no-cuda-drivers", "gpu-unused-
 def tf_no_native_windows_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """TensorFlow after 2.10 does not use the GPU on Windows itself.
 
-    2.10 was the last release with GPU support on native Windows; newer ones come without CUDA there, whatever is
-    installed beside them, and list the CPU alone. Run it in WSL2, or take TensorFlow 2.10 with CUDA 11.2 and cuDNN 8.1.
+    2.10 was the last release with GPU support on native Windows; newer ones have no CUDA support there, whatever else
+    is installed, and list only the CPU. Run it in WSL2, or use TensorFlow 2.10 with CUDA 11.2 and cuDNN 8.1.
     """
     release = version(facts, "tensorflow") or installed(facts, *NAMES)
     windows = "windows" in (facts.host.os or "").lower() or bool(installed(facts, "tensorflow-intel"))
