@@ -151,7 +151,7 @@ def test_an_unused_compat_folder_is_nothing_to_speak_of() -> None:
     [
         ((seen("nvidia-fabricmanager"),), None, "is not running"),
         ((seen("nvidia-fabricmanager", {"running": False}),), None, "is not running"),
-        ((), None, "was not seen to run"),
+        ((), None, "does not seem to run"),
         ((seen("nvidia-fabricmanager"),), "docker", "on the machine itself"),
     ],
 )

@@ -43,8 +43,8 @@ RECORDS: Mapping[str, Record] = {
         explained_by=("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed"),
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Read what the kernel says of it, stop the programs on it and reset it. If it still does not answer, "
-        "switch the machine off and on; if that does not help, have the board replaced.",
+        remedy="Read what the kernel says about it, stop the programs on it and reset it. If it still does not "
+        "respond, power-cycle the machine; if that does not help, have the board replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
         needs_root=True,
@@ -114,7 +114,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-clocks-low": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="If nobody lowered them on purpose, set the clocks back.",
+        remedy="If that was not intended, reset the clocks.",
         commands=lambda gpu: (
             sh("sudo nvidia-smi -rac -i {gpu}", gpu=GPU(gpu)),
             sh("sudo nvidia-smi -rgc -i {gpu}", gpu=GPU(gpu)),
@@ -145,7 +145,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-memory-hot": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Cool it: fans, air flow, dust, the room; in a server, the fan profile.",
+        remedy="Cool it: check fans, airflow, dust and the room; in a server, the fan profile.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
         doc="""The memory of a GPU is too hot.
@@ -176,8 +176,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-power-limited": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="If nobody lowered it on purpose, set the default limit again (WATTS is the default that nvidia-smi "
-        "shows).",
+        remedy="If that was not intended, restore the default limit (WATTS is the default that nvidia-smi shows).",
         commands=lambda gpu: (
             sh("nvidia-smi -q -d POWER -i {gpu}", gpu=GPU(gpu)),
             step("set it with `sudo nvidia-smi -pl WATTS -i {gpu}`", gpu=GPU(gpu)),
@@ -227,7 +226,7 @@ RECORDS: Mapping[str, Record] = {
         explained_by=("gpu-fell-off-bus", "bios-bar-setting"),
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch the machine off, seat the card, its riser and its cables again, and try another slot. If the "
+        remedy="Switch the machine off, reseat the card, its riser and its cables, and try another slot. If the "
         "errors come back, have the card or the board replaced.",
         commands=_link,
         verify=_all,
@@ -272,14 +271,14 @@ RECORDS: Mapping[str, Record] = {
     "gpu-overheat": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
+        remedy="Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
     ),
     "gpu-hw-slowdown": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Look at the power supplies, their cables and the load on them, and at the server's event log.",
+        remedy="Check the power supplies, their cables and the load on them, and the server's event log.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
         doc="""A GPU is slowed down by its hardware: a power brake signal or a power fault.
@@ -290,8 +289,8 @@ RECORDS: Mapping[str, Record] = {
     "pcie-link-degraded": Record(
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and look "
-        "at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
+        remedy="Switch the machine off and reseat the card, its riser and cables in a slot with all lanes; check "
+        "the slot's setting in the firmware (generation: automatic or the card's) and look for newer firmware.",
         commands=_link,
         verify=_all,
         needs_root=True,

@@ -55,9 +55,11 @@ class Pair:
 NEWER_DRIVER = "Install a newer driver, or a build for an older CUDA."
 SAME_RELEASE = "Bring the kernel module and the driver's libraries to one release, then restart."
 OTHER_BUILD = "Install a build that has code for this GPU."
-FITTING = "Install versions that fit each other: gpustack matrix plan shows which ones do on this machine."
+FITTING = "Install versions that work together: gpustack matrix plan shows which ones do on this machine."
 BUILD = sh("sudo dkms autoinstall")
-OTHER_LIBRARY = "Let the framework load the library that it was built with: reinstall it, and take others off the path."
+OTHER_LIBRARY = (
+    "Let the framework load the library that it was built with: reinstall it, and take other copies off the path."
+)
 MODULE_OUT = ("dkms-headers-missing", "dkms-build-failed", "nvidia-module-not-loaded", "module-built-for-other-kernel")
 CODE = (
     *("arch-by-ptx-only", "ptx-newer-than-driver", "gpu-feature-unsupported", "toolkit-too-old-for-arch"),
@@ -85,7 +87,7 @@ PAIRS: Mapping[str, Pair] = {
     "branch": Pair(
         finding="driver-too-old-for-gpu",
         layer=Layer.DRIVER,
-        remedy="Install a driver of a branch that knows this GPU.",
+        remedy="Install a driver of a branch that supports this GPU.",
         said_by=("legacy-gpu-needs-older-branch", "gsp-firmware-regression"),
         component=DRIVER,
         whole=True,
@@ -95,7 +97,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="open-module-unsupported-gpu",
         commands=lambda _facts: (sh("modinfo -F license nvidia"),),
         layer=Layer.KERNEL_MODULE,
-        remedy="Install the kernel module of the other kind: NVIDIA packages both.",
+        remedy="Install the other flavour of the kernel module: NVIDIA packages both.",
         said_by=("closed-module-unsupported-gpu",),
         component="nvidia.ko",
         whole=True,
@@ -130,7 +132,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="dkms-build-failed",
         commands=lambda _facts: (sh("dkms status"), sh("uname -r")),
         layer=Layer.KERNEL_MODULE,
-        remedy="Install a driver that builds on this kernel, or start an older kernel.",
+        remedy="Install a driver that builds on this kernel, or boot an older kernel.",
         said_by=(*MODULE_OUT, "driver-library-mismatch"),
         component="nvidia.ko",
         whole=True,
@@ -160,7 +162,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="gpu-unsupported-by-kfd",
         commands=lambda _facts: (sh("sudo dmesg | grep -iE 'amdgpu|kfd'"),),
         layer=Layer.HARDWARE,
-        remedy="Start a kernel whose amdgpu supports this GPU, and read what the driver logs.",
+        remedy="Boot a kernel whose amdgpu supports this GPU, and read what the driver logs.",
         said_by=("amdgpu-not-loaded",),
         component="amdgpu.ko",
         whole=True,
@@ -210,7 +212,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="toolkit-too-old-for-arch",
         commands=lambda _facts: (sh("nvcc --list-gpu-arch"),),
         layer=Layer.COMPILER,
-        remedy="Compile with a toolkit that knows this GPU.",
+        remedy="Compile with a toolkit that supports this GPU.",
         said_by=("arch-dropped-by-toolkit",),
         severity=Severity.WARNING,
         building=True,
@@ -219,7 +221,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="host-compiler-too-new",
         commands=lambda _facts: (sh("nvcc --version"), sh("gcc --version")),
         layer=Layer.COMPILER,
-        remedy="Let nvcc use a compiler that it accepts (-ccbin), or take a newer toolkit.",
+        remedy="Let nvcc use a compiler that it accepts (-ccbin), or use a newer toolkit.",
         severity=Severity.WARNING,
         building=True,
     ),

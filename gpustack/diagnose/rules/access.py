@@ -96,8 +96,8 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
             "users may use the GPU, open the nodes until the next start.",
             commands=(
                 sh("ls -l {named}", named=named),
-                step("where that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
-                step("or until the next start: `sudo chmod 0666 {named}`", named=named),
+                step("if that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
+                step("or until the next boot: `sudo chmod 0666 {named}`", named=named),
             ),
             needs_root=True,
             verify=sh("nvidia-smi"),
@@ -139,8 +139,7 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         title=f"{nodes} belongs to group {strange} here, not to render: users of the group render may not open it"
         if strange
         else f"This user may not open {nodes}: it must be in group {groups}, which owns the GPU's nodes",
-        detail="A container numbers its groups by itself: the number of the machine's group render is another group in "
-        "it, or none."
+        detail="A container numbers its groups itself: the host's render group id is another group in it, or none."
         if strange
         else "The kernel's driver is loaded; what is refused is opening its nodes for reading and writing.",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
@@ -187,7 +186,7 @@ def _closed(
     return user_not_in_render_group.finding(
         severity=Severity.INFO if nvidia_here(facts) else Severity.ERROR if grave else Severity.WARNING,
         title=f"This user may not open {' and '.join(paths)}: group {' and '.join(owners)} owns the GPU's nodes",
-        detail=f"The account is in {' and '.join(again)} by now, and this login is older than that." if again else "",
+        detail=f"The account is in {' and '.join(again)} now, but this login session is older." if again else "",
         because=held,
         fix=replace(
             fix,
@@ -269,7 +268,7 @@ def _fix(facts: Facts) -> Fix:
             verify=sh("rocminfo"),
         )
     return Fix(
-        text="Put the user into the groups, then log out and in again.",
+        text="Add the user to the groups, then log out and in again.",
         commands=(sh("sudo usermod -aG render,video $USER"), sh("ls -l /dev/kfd /dev/dri")),
         needs_root=True,
         verify=sh("id -nG"),

@@ -131,10 +131,11 @@ def _kfd_seen(facts: Facts) -> Iterator[Finding]:
                 because_of(facts, "amd-gpu", gpu.copy, "device_id"),
             ),
             fix=fixes.advice(
-                "Take a kernel that is built with CONFIG_HSA_AMD: every large distribution's is."
+                "Use a kernel that is built with CONFIG_HSA_AMD, as those of all major distributions are."
                 if whole_kernel
                 else "Read why in the kernel's log: chips older than GCN 2 are not supported at all, a newer one needs "
-                "a newer kernel, and some need PCIe atomics of the slot. OpenCL of Mesa or Vulkan may compute on it.",
+                "a newer kernel, and some need PCIe atomics from the slot. Mesa's OpenCL or Vulkan may still "
+                "compute on it.",
                 sh("sudo dmesg | grep -i kfd"),
                 sh("uname -r"),
                 verify=sh("rocminfo | grep gfx"),
@@ -150,7 +151,7 @@ def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fi
     elif new:
         words = f"Install a newer kernel than {kernel(facts) or 'this one'}, whose KFD knows this GPU."
     else:
-        words = "No setting changes that: use a GPU that ROCm supports, or compute by OpenCL of Mesa or by Vulkan."
+        words = "No setting changes that: use a GPU that ROCm supports, or compute with Mesa's OpenCL or with Vulkan."
     return fixes.advice(words, sh("dmesg | grep -i kfd"), sh("uname -r"), verify=sh("rocminfo | grep gfx"))
 
 
@@ -183,7 +184,7 @@ def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 *(Because(component="kernel-log", fact="amdgpu", value=line, source="kernel log") for line in log[-3:]),
             ),
             fix=fixes.advice(
-                "Take out what keeps it away, and read in the kernel's log why it gave up; missing firmware is in "
+                "Remove what blocks it, and read in the kernel's log why it gave up; missing firmware is in "
                 "the package linux-firmware (firmware-amd-graphics on Debian).",
                 sh("sudo modprobe amdgpu"),
                 sh("sudo dmesg | grep -iE 'amdgpu|firmware'"),
@@ -375,7 +376,7 @@ def _gfx_fix(gfx: str | None, matrix: Matrix) -> Fix:
     having = [one for one in amd_intel.torch_builds(matrix) if gfx in one.archs]
     newest = f" The newest of PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
     outcome = f" ({row.outcome})" if row else ""
-    override = f" Or let ROCm take it for its nearest relative with {OVERRIDE}={value}{outcome}." if value else ""
+    override = f" Or let ROCm treat it as its closest relative with {OVERRIDE}={value}{outcome}." if value else ""
     return fixes.advice(
         f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
         *(

@@ -202,7 +202,7 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: 
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
     if _has_code(facts, cc):
-        yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."
+        yield "PyTorch's own build has code for this GPU; what was compiled separately does not."
     if floor and cc and cc < floor.capability:
         yield f"Wheels of this vLLM run from compute capability {floor.capability} on."
     yield "It is a Jetson: generic wheels are made for other GPUs." if embedded(facts) else ""
@@ -332,7 +332,7 @@ def _seen(facts: Facts) -> Iterator[Complaint]:
 def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
     """Return how to get code for the GPUs; where there is code for some, how to use those alone."""
     wheel = fixes.torch_wheel(build, facts, matrix)
-    text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
+    text_ = wheel[0] if wheel else "No official PyTorch build that we know has code for it: build it from source."
     commands = wheel[1] if wheel else (sh(ARCH_LIST, arch=ARCH(without[0])),)
     devices = items(told(facts, "libcuda"), "devices")
     usable = (one for one in devices if ComputeCapability.parse(text(one, "cc")) not in {None, *without})
@@ -363,7 +363,9 @@ def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because=(because_of(facts, build.component, build.copy, "archs"),),
             row=arch_fit(build, gpus[0], facts, matrix).row,
             fix=fixes.advice(
-                wheel[0] if wheel else "Give the driver room to keep what it compiles, and the first start its time.",
+                wheel[0]
+                if wheel
+                else "Give the driver room to cache what it compiles, and allow time for the first start.",
                 *(wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),)),
                 verify=fixes.verify(build),
             ),

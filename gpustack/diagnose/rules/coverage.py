@@ -79,19 +79,20 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
             severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
             layer=Layer.RUNTIME,
             component=component,
-            title=f"{where} registers the {NAMES[component]} driver {library}, which is not there",
-            detail="The loader passes over it: the devices of that driver are missing from every list."
+            title=f"{where} registers the {NAMES[component]} driver {library}, which does not exist",
+            detail="The loader skips it: the devices of that driver are missing from every list."
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
             fix=fixes.advice(
-                "Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
+                "Reinstall the package of that driver, or remove it; a file that belongs to no package can be moved "
+                "away.",
                 sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
+                step("if no package owns it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
                 verify=verify,
             )
             if file
             else fixes.advice(
-                "Take the library out of the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
+                "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
             ),
         )
 
@@ -242,8 +243,7 @@ def _source(name: str, facts: Facts) -> str:
 
 
 FIX = Fix(
-    text="Bring gpustack up to date, from where this one was installed; `gpustack matrix update` shows what the matrix "
-    "lacks.",
+    text="Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
     verify=sh("gpustack --version"),
 )
 
@@ -439,7 +439,7 @@ def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
         instance=name,
         layer=seen.layer,
         component=seen.id,
-        title=f"{name} could not be looked at: {why}",
+        title=f"{name} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
         fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
     )
@@ -453,7 +453,7 @@ def _explained(seen: Component) -> bool:
 
 def _stuck() -> Fix:
     return fixes.advice(
-        "Look at what the kernel says, and at processes that wait in it.",
+        "Read what the kernel says, and look for processes that wait in it.",
         sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
         sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
         verify=sh("gpustack doctor"),
@@ -462,7 +462,8 @@ def _stuck() -> Fix:
 
 def _at_fault() -> Fix:
     return fixes.advice(
-        "Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
+        "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
+        "with a snapshot.",
         sh("gpustack snapshot"),
         verify=sh("gpustack doctor"),
     )

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 ORT_FAILED = ("ort-requires", "ort-provider-create-failed", "ort-provider-failed")
 DEFAULT_BEFORE = 11  # onnxruntime-gpu of the package index was for this major, long after machines had the next
-ALONE = "A library of another major cannot take its place, whatever the driver."
+ALONE = "A library of another major version cannot take its place, whatever the driver."
 PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"')
 
 
@@ -121,7 +121,7 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         dropped = [what for what in listed if what.endswith(f"-cu{major}")] or [f"nvidia-cuda-runtime-cu{major}"]
         yield cuda_major_mixed.finding(
             component="cuda-runtime",
-            title=f"{found} of CUDA {major} is loaded in the place of {own} of CUDA {proper[0]}",
+            title=f"{found} of CUDA {major} is loaded instead of {own} of CUDA {proper[0]}",
             detail=f"{': '.join(['Both are here', *([', '.join(listed)] if listed else [])])}. {ALONE}",
             confidence=Confidence.CERTAIN if listed else Confidence.LIKELY,
             because=(because_said(one), *(here.because for here in wheels[:4])),
@@ -184,7 +184,7 @@ def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     found = f"cuDNN {others[0][0]} is installed" if others else "no cuDNN of that major is found"
     yield ort_cudnn_major_mismatch.finding(
         title=f"{name} wants cuDNN {wanted} (libcudnn.so.{wanted}), and {found}",
-        detail="The CUDA provider cannot be loaded, and ONNX Runtime goes on without the GPU.",
+        detail="The CUDA provider cannot be loaded, and ONNX Runtime continues without the GPU.",
         confidence=Confidence.CERTAIN if others else Confidence.POSSIBLE,
         because=(
             *((because_said(named.message),) if named else grounds(facts, *ORT_FAILED, most=2)),
@@ -259,7 +259,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"{first.soname} is not found: no {f'CUDA {major}' if major else 'CUDA'} runtime is {where}",
         detail=f"Not found: {', '.join(one.soname for one in wanted)}."
         + (f" CUDA {driver} is what the driver can run, and brings no such library." if driver else "")
-        + (f" {installed[0].what} is here, and the loader does not look there." if installed else ""),
+        + (f" {installed[0].what} is installed, but the loader does not look there." if installed else ""),
         confidence=Confidence.CERTAIN if not installed else Confidence.LIKELY,
         because=(
             *(because_said(one.message) for one in wanted[:3]),
@@ -312,7 +312,7 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title = f"{name} cannot open {', '.join(map(_spelled, wanted)) or 'a library of CUDA'} and {ends}"
     else:
         title = f"{name} looks for the libraries of {_built(release, wanted)}"
-        needs = f"{needs} Libraries of another version have other names, so it leaves the GPU alone."
+        needs = f"{needs} Libraries of another version have other names, so it does not use the GPU."
     yield tf_cannot_dlopen.finding(
         component=wanted[0].library if wanted else TENSORFLOW,
         title=title + (f"; {' and '.join(what for what, _ in here)} is here" if here else ""),
@@ -417,7 +417,7 @@ def _tf_fix(release: TensorflowRelease | None, wanted: Sequence[Missing], facts:
     return fixes.advice(
         f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'}, beside what is there, "
         "and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); or install a TensorFlow that is built for "
-        "the CUDA that is here.",
+        "the CUDA version that is here.",
         sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
         verify=fixes.TENSORFLOW_SEES,
     )

@@ -57,14 +57,14 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"{NODE}, the node of nvidia_uvm, is not there, and CUDA cannot start without it"
         if node
         else "nvidia_uvm (nvidia-uvm) is not loaded, and CUDA cannot start without it",
-        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks well.")
+        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks fine.")
         if in_text
         else "",
         because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts))
         if in_text
         else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
         fix=Fix(
-            text=f"{fixes.place(facts)}Load nvidia_uvm and make its device node, now and at each start (a line "
+            text=f"{fixes.place(facts)}Load nvidia_uvm and create its device node, now and at each boot (a line "
             "nvidia-uvm in /etc/modules-load.d/); for a container, pass the node in.",
             commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
             needs_root=True,
@@ -139,14 +139,12 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     unknown = not in_text or heard(facts, "cuinit-999", "cuda-unknown-error")
     how = "unknown error, 999" if unknown else "it fails"
     stale = "stale" if slept else "probably stale after a suspend"
-    what = "after the machine slept (suspend)" if slept else "and the driver lists the GPU"
-    awake = "" if slept else "If the machine did not sleep: is nvidia_uvm loaded, and is /dev/nvidia-uvm there?"
+    what = "after the machine was suspended" if slept else "and the driver lists the GPU"
+    awake = "" if slept else "If the machine was not suspended: is nvidia_uvm loaded, and does /dev/nvidia-uvm exist?"
     seen = (("libcuda", "cu_init"), ("nvml", "code"), (MODULE, "loaded"))
     yield uvm_stale_after_suspend.finding(
         title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {stale}",
-        detail=machine(
-            facts, matrix, "nvidia_uvm keeps a state across suspend and resume that the GPU has lost.", awake
-        )
+        detail=machine(facts, matrix, "Across suspend and resume, nvidia_uvm keeps state that the GPU has lost.", awake)
         if in_text
         else "",
         because=(*grounds(facts, *STALE_FAILS), *grounds(facts, "suspended", most=2), *more(facts))
@@ -154,8 +152,8 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         else tuple(because(facts, *names) for names in seen),
         row=row.row if row else None,
         fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. To "
-            "keep it away, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
+            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. "
+            "To prevent it, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
             "nvidia-resume.service.",
             commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
             needs_root=True,
@@ -344,7 +342,7 @@ def _title(path: str | None, code: int, facts: Facts, matrix: Matrix) -> str:
     driver = naming.driver_name(facts, matrix) or "the driver"
     what = f"The compat libcuda {path}" if path else "A compat libcuda is loaded that"
     if code == MISMATCH:
-        return f"{what} does not pair with the kernel module of {driver} (CUDA error 803)"
+        return f"{what} does not match the kernel module of {driver} (CUDA error 803)"
     where = naming.gpu_names(facts) or "this GPU"
     return f"{what} is newer than {driver}, which {where} does not support (CUDA error 804)"
 
@@ -353,13 +351,13 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
     own, release = naming.own_cuda(facts, matrix) or _told_of_driver(facts), driver_release(facts)
     wanted = _wanted(facts, matrix)
     if code == MISMATCH:
-        parts = [f"An image brings a libcuda of its own (usually in {USUAL}), which is found before the driver's."]
+        parts = [f"The image brings its own libcuda (usually in {USUAL}), which is found before the driver's."]
         parts += ["The same is said after an update of the driver, until the module is loaded again."]
     else:
         parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs only."]
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
     if found and found.branches:
-        parts.append(f"By its own note it is for the branches {_listed(found.branches)}.")
+        parts.append(f"According to its own note it is for branches {_listed(found.branches)}.")
     fits = [one.name for one in matrix.compats if found and release and release.branch in one.bases]
     parts += [f"Packages for this driver: {', '.join(fits)}."] if fits and code == MISMATCH else []
     parts += [f"The driver itself is of CUDA {own}."] if own else []
@@ -393,7 +391,7 @@ def _wanted(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 def _without_compat(facts: Facts) -> Fix:
     folder = value(facts, "compat-folder", "path") or USUAL
     return Fix(
-        text=f"Have the driver's own libcuda found first: take {folder} off LD_LIBRARY_PATH and out of "
+        text=f"Make the loader find the driver's own libcuda first: take {folder} off LD_LIBRARY_PATH and out of "
         "/etc/ld.so.conf.d, in the image or when the container starts (docker run -e "
         f"LD_LIBRARY_PATH={MOUNTED}); or remove the libcuda that the image brings.",
         commands=(

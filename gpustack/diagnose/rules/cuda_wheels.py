@@ -157,7 +157,8 @@ def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                 component=name,
                 title=f"{name} {release} is named for CUDA {tag['major']}, and wants {found.soname} of "
                 f"CUDA {found.majors[-1]}",
-                detail="A wheel needs the libraries of the CUDA major that it was linked to, whatever its name says.",
+                detail="A wheel needs the libraries of the CUDA major version that it was linked against, whatever "
+                "its name says.",
                 because=(because_said(found.message), *because_package(facts, name)),
                 confidence=Confidence.LIKELY,
                 fix=fixes.advice(
@@ -193,7 +194,7 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name,
         title=f"{wheel.words} is built for CUDA {major} ({found.soname}), and {beside} beside it brings none of it",
-        detail=f"{wheel.name} loads torch first, whose wheels bring the CUDA libraries of their own major alone."
+        detail=f"{wheel.name} loads torch first, whose wheels bring only the CUDA libraries of their own major version."
         + (f" This release asks for torch {wheel.torch}." if wheel.torch else ""),
         because=(
             because_said(message),
@@ -207,7 +208,8 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         fix=fixes.advice(
             f"Take the torch for CUDA {major}"
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
-            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
+            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must have the same "
+            "major version.",
             ASK,
             *torches(wheel, major, matrix),
             verify=shows(wheel.name),

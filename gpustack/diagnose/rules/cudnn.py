@@ -51,7 +51,7 @@ def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 instance=one.mark,
                 title=f"{one.who} {one.how} cuDNN {one.found} and was built with {one.own}: cuDNN {one.least} or newer "
                 "is needed",
-                detail=f"Within major {numbers(one.least)[0]} of cuDNN a newer one takes the place of an older one, "
+                detail=f"Within major {numbers(one.least)[0]} of cuDNN a newer release can replace an older one, "
                 "not the other way round.",
                 because=one.because,
                 fix=one.fix,
@@ -123,9 +123,9 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield cudnn_missing.finding(
         title=f"{wanted[0].soname} of cuDNN {major} is not found".replace("  ", " ")
         + (f"; cuDNN {others[0]} is here" if others else ""),
-        detail="A cuDNN of another major cannot take its place."
+        detail="Another major version of cuDNN cannot take its place."
         if others
-        else "It is not installed, or it lies in a wheel, where the loader does not look for other programs.",
+        else "It is not installed, or it is inside a wheel, where the loader does not look for other programs.",
         confidence=Confidence.LIKELY,
         because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
         fix=fixes.advice(
@@ -168,7 +168,7 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
             severity=Severity.WARNING if one.severity is Severity.INFO else one.severity,
             title=f"{one.who} {one.how} cuDNN {one.found} instead of its own {one.own}"
             + (": LD_LIBRARY_PATH names it first" if one.build else ""),
-            detail="Another copy is found before its own, mostly by LD_LIBRARY_PATH.",
+            detail="Another copy is found before its own, usually through LD_LIBRARY_PATH.",
             because=one.because,
             fix=one.fix,
         )
@@ -187,7 +187,7 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
     if file and wheel and not found and heard(facts, *FAILED):
         folder, own = file.values["path"].rpartition("/")[0], f"{wheel} {text(held, wheel) or ''}".strip()
         yield _taken(
-            f"cuDNN is loaded from {folder} in the place of the framework's own ({own})",
+            f"cuDNN is loaded from {folder} instead of the framework's own ({own})",
             (because_said(file), *grounds(facts, *FAILED, most=1)),
             facts,
         )
@@ -198,7 +198,7 @@ def _taken(title: str, because: tuple[Because, ...], facts: Facts) -> Finding:
     where = place(facts, "cudnn")
     return cudnn_shadowed_by_ld_library_path.finding(
         title=title,
-        detail=f"The framework brings its own cuDNN; another is found before it, mostly by LD_LIBRARY_PATH"
+        detail=f"The framework brings its own cuDNN; another is found first, usually through LD_LIBRARY_PATH"
         f"{f' ({where})' if where else ''}.",
         confidence=Confidence.LIKELY,
         because=(*because, *path_grounds(facts)),
@@ -253,8 +253,8 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
     title = f"Parts of two cuDNN releases are mixed{f': {_and(versions)}' if versions else ''}"
     yield cudnn_two_copies.finding(
         title=title + (f", the system's in {system[0]}" if system else ""),
-        detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, mostly "
-        "of the system, is found before it or beside it (LD_LIBRARY_PATH, the loader's cache)."
+        detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, "
+        "usually the system's, is found before it or mixed with it (LD_LIBRARY_PATH, the loader's cache)."
         + (f" Parts lie in {_and(where)}." if len(where) > 1 else ""),
         because=(
             *grounds(facts, *TWO_REFUSED, most=2),
@@ -267,7 +267,7 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         fix=off_path(facts, "cuDNN", TWO_VERIFY)
         if path_grounds(facts)
         else fixes.advice(
-            "Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
+            "Remove the system's cuDNN (or install the wheel's version of it), and reinstall the wheel's.",
             sh("ldconfig -p | grep libcudnn"),
             sh("python -m pip list | grep -i cudnn"),
             verify=TWO_VERIFY,

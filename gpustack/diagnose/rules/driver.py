@@ -48,7 +48,7 @@ def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     if not absent or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
         return
     yield libcuda_missing.finding(
-        title="The driver works, and its CUDA library libcuda.so.1 is not there",
+        title="The driver works, but its CUDA library libcuda.so.1 is missing",
         because=(
             Because(component="libcuda", fact="status", value="absent", source="the loader"),
             because(facts, "nvml", "code"),
@@ -61,13 +61,13 @@ def _libcuda_fix(facts: Facts) -> Fix:
     if facts.host.container:
         command = sh("docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ubuntu ldconfig -p")
         return Fix(
-            text="Start the container with the driver's computing part: docker run -e "
+            text="Start the container with the driver's compute libraries: docker run -e "
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility. The command starts one that lists libcuda.so.1.",
             commands=(command,),
             verify=sh("gpustack doctor"),
         )
     if facts.host.wsl:
-        text, commands = "Bring the driver of Windows up to date, which brings libcuda, and restart WSL.", SHUT_DOWN
+        text, commands = "Update the Windows driver, which brings libcuda, and restart WSL.", SHUT_DOWN
         return Fix(text=text, commands=commands, verify=sh("gpustack doctor"))
     return _installed(facts)
 
@@ -83,7 +83,7 @@ def _installed(facts: Facts) -> Fix:
     else:
         commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
     return Fix(
-        text="Install the driver's computing part, in the driver's own release.",
+        text="Install the driver's compute libraries, in the driver's own release.",
         commands=(*commands, sh("sudo ldconfig")),
         needs_root=True,
         verify=sh("gpustack doctor"),
@@ -137,7 +137,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     said = [line for line in texts(told(facts, "kernel-log"), "nvrm") if any(word in line for word in WORDS)]
     yield gpu_not_listed.finding(
         severity=Severity.ERROR,
-        title=f"The driver is loaded and lists no GPU, although one is at {', '.join(copy.key for copy in here)}",
+        title=f"The driver is loaded but lists no GPU, although there is one at {', '.join(copy.key for copy in here)}",
         detail=said[-1] if said else "",
         because=(
             because(facts, "nvml", "gpu_count"),
@@ -145,7 +145,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             *(Because(component="kernel-log", fact="nvrm", value=line, source="kernel log") for line in said[-1:]),
         ),
         fix=Fix(
-            text="Read why the driver could not bring it up. Where the log speaks of BAR, switch Above 4G Decoding on "
+            text="Read why the driver could not start it. If the log mentions BAR, switch Above 4G Decoding on "
             "in the machine's firmware; otherwise switch the machine off and on.",
             commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
             needs_root=True,
@@ -158,7 +158,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _withheld(facts: Facts) -> Finding:
     """Return that the GPUs are the machine's and not this job's."""
     return gpu_not_listed.finding(
-        title="This job was given no GPU: the machine has some, and their device nodes are shut to it",
+        title="This job was given no GPU: the machine has GPUs, but the job may not open their device nodes",
         because=(
             because(facts, "nvml", "gpu_count"),
             because(facts, "nvidia.ko", "nodes"),
@@ -194,7 +194,7 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     row = matrix.nvml_codes.get(MISMATCH)
     yield driver_library_mismatch.finding(
-        title=f"The kernel module in memory is {_name(_loaded(facts))}, the libraries are {_libraries(facts)}",
+        title=f"The loaded kernel module is {_name(_loaded(facts))}, but the driver libraries are {_libraries(facts)}",
         detail=" ".join(part for part in (_why(facts), _named(facts)) if part),
         because=(*grounds(facts, *SAID), *_grounds(facts)),
         row=row.row if row and code == MISMATCH else None,
@@ -266,14 +266,14 @@ def _libraries(facts: Facts) -> str:
 def _why(facts: Facts) -> str:
     loaded, disk, users = loaded_release(facts), disk_release(facts), _users(facts)
     if len(users) > 1:
-        return "The libraries themselves are of two releases: two installations of the driver are mixed."
+        return "The libraries themselves are from two releases: two installations of the driver are mixed."
     if facts.host.container and disk is None:
-        return "The container brings driver libraries of its own; they must be those of the machine that runs it."
+        return "The container brings its own driver libraries; they must be those of the host that runs it."
     if disk and disk == loaded:
-        return f"The module on disk is {disk} as well: the libraries were changed and the module was not."
+        return f"The module on disk is {disk} as well: the libraries were changed but the module was not."
     if disk and disk in users:
         return f"The module on disk is {disk} already: the driver was updated and the old module is still in memory."
-    return f"The module on disk is {disk}: no two parts are of one release." if disk else ""
+    return f"The module on disk is {disk}: no two parts are from the same release." if disk else ""
 
 
 def _mismatch_fix(facts: Facts) -> Fix:
@@ -281,8 +281,8 @@ def _mismatch_fix(facts: Facts) -> Fix:
     loaded, disk, users = loaded_release(facts), disk_release(facts) or source, _users(facts)
     if facts.host.container and disk is None:
         return Fix(
-            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
-            f"the container toolkit mounts those of the machine. {containers.SHOWN}",
+            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and restart the container: the "
+            f"container toolkit mounts the host's. {containers.SHOWN}",
             commands=(containers.COMMANDS["docker"],),
             verify=sh("nvidia-smi"),
         )
@@ -295,7 +295,7 @@ def _mismatch_fix(facts: Facts) -> Fix:
             fixes.initramfs(facts),
         )
     return Fix(
-        text=f"{fixes.place(facts)}Stop all programs on the GPU and load the module again, or restart.",
+        text=f"{fixes.place(facts)}Stop all programs on the GPU and reload the module, or restart.",
         commands=RELOAD,
         needs_root=True,
         needs_reboot=False,

@@ -167,7 +167,7 @@ def _complaint(facts: Facts, matrix: Matrix) -> Finding:
     wanted = wanted_cuda(facts, matrix)
     by_name = value(facts, "nvenc-driver", "needs") or value(facts, "driver-older-than-needed", "needs")
     needs = f"driver {by_name} or newer" if by_name else naming.needed_driver(wanted, facts, matrix) if wanted else ""
-    what = f"what runs here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
+    what = f"a program here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
     what += " or newer" if wanted and not by_name and wanted not in _seen(facts) else ""
     fit = Fit(kept=Kept.BROKEN, needs=needs, found="", row=_row(wanted, matrix))
     return _finding(f": {what}", fit, None, facts, matrix)
@@ -182,12 +182,12 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
     outright = heard(facts, *OUTRIGHT)
     named = bool(naming.driver_name(facts, matrix))
     parts = [f"It needs {needs}." if needs else ""]
-    parts += [f"The driver runs what is built for CUDA {highest}." if highest else ""]
+    parts += [f"The driver runs programs built for CUDA {highest}." if highest else ""]
     parts += [f"GPU: {names}." if names and from_text(facts) else "", _compat(build, facts, matrix) if build else ""]
     if not build and not outright:
-        parts.append("The same is said where a program finds no driver at all, as in a container without the GPU.")
+        parts.append("The same message appears if a program finds no driver at all, as in a container without the GPU.")
     newer = f"Install {needs or 'a newer driver'}."
-    older = f" Or take a build of the same program for CUDA {highest} or older." if highest and not build else ""
+    older = f" Or install a build of the same program for CUDA {highest} or older." if highest and not build else ""
     shown = build or next(iter(builds(facts)), None)
     return driver_too_old_for_cuda_build.finding(
         instance=build.mark if build else None,
@@ -197,9 +197,7 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
         because=(*grounds(facts, *COMPLAINTS), *(_grounds(build, facts) if build else naming.of_driver(facts))),
         row=fit.row,
         fix=Fix(
-            text=f"{wheel[0]} Or bring the driver up to date: {needs}."
-            if wheel
-            else f"{fixes.place(facts)}{newer}{older}",
+            text=f"{wheel[0]} Or update the driver: {needs}." if wheel else f"{fixes.place(facts)}{newer}{older}",
             commands=wheel[1] if wheel else fixes.driver(facts, matrix),
             needs_root=not wheel,
             needs_reboot=not wheel,
@@ -368,7 +366,7 @@ def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Findin
                         ),
                         row=pair.row,
                         fix=Fix(
-                            text="Bring cuda-core up to date.",
+                            text="Update cuda-core.",
                             commands=(sh('{python} -m pip install --upgrade "cuda-core>=1.0.1"', python=python),),
                             verify=sh('{python} -c "import cuda.core"', python=python),
                         ),

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 TIMEOUT, ERROR = 119, 120
 RAN = "gsp-heartbeat"  # it had started, whatever failed after it
 ADVICE = (
-    "Reset the GPU, or switch the machine off and on; then bring the driver up to date. Before Blackwell, the "
+    "Reset the GPU, or switch the machine off and on; then update the driver. Before Blackwell, the "
     "proprietary module can do without GSP (NVreg_EnableGpuFirmware=0)."
 )
 
@@ -122,7 +122,7 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield gsp_firmware_regression.finding(
         title=f"{f'Driver {driver}' if driver else 'The driver'} cannot start the GPU's GSP firmware"
         + (f"; {well} can" if well else ""),
-        detail=machine(facts, matrix, "The GPU is on the bus, and its own processor does not come up."),
+        detail=machine(facts, matrix, "The GPU is on the bus, but its own processor does not start."),
         because=(
             *map(because_said, failed[:4]),
             *grounds(facts, "release-works", "release-fails", most=2),
@@ -228,7 +228,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         fix=Fix(
             text=f"{fixes.place(facts)}In the machine's firmware (BIOS), switch Above 4G Decoding and Resizable BAR on "
-            "and CSM off; bring the firmware up to date. Where there is none, start the kernel with pci=realloc.",
+            "and CSM off; update the firmware. If there is no such setting, boot the kernel with pci=realloc.",
             commands=(
                 sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
                 sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),

@@ -51,13 +51,13 @@ ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 BF16 = Feature(
     name="bf16 (bfloat16)",
     needs="8.0",
-    instead="Ask for fp16 (float16, half) in the place of bf16.",
+    instead="Use fp16 (float16, half) instead of bf16.",
     commands=(step("with transformers: --fp16 instead of --bf16"), step("with vLLM: --dtype half")),
 )
 FLASH = Feature(
     name="FlashAttention-2",
     needs="8.0",
-    instead="Use another attention: SDPA of PyTorch, or xFormers.",
+    instead="Use another attention implementation: PyTorch's SDPA, or xFormers.",
     commands=(
         step('with transformers: attn_implementation="sdpa"'),
         step("with vLLM: `export VLLM_ATTENTION_BACKEND=XFORMERS`"),
@@ -66,13 +66,13 @@ FLASH = Feature(
 HOPPER = Feature(
     name="FlashAttention-3",
     needs="9.0",
-    instead="Use FlashAttention-2 or SDPA of PyTorch.",
+    instead="Use FlashAttention-2 or PyTorch's SDPA.",
     commands=(step('with transformers: attn_implementation="sdpa"'),),
 )
 FP8 = Feature(
     name="FP8",
     needs="8.9",
-    instead="Take the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
+    instead="Use the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
     commands=(step("with vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
 )
 COMPILE = Feature(
@@ -149,7 +149,7 @@ def _feature(message: Message) -> Feature:
     plain = message.kind in {"capability-needed", "quantization-capability"} and base is FP8 and "fp8" not in line
     if plain:
         what = (message.values.get("what") or "A feature").strip().removeprefix("The ").removeprefix("the ")
-        other = "Take another method or format that this GPU has, such as fp16."
+        other = "Use another method or format that this GPU supports, such as fp16."
         return Feature(name=what, needs=needs, instead=other, commands=(ASK,))
     return Feature(name=base.name, needs=needs, instead=base.instead, commands=base.commands)
 
@@ -221,7 +221,7 @@ class Run:
 
     @property
     def late(self) -> bool:
-        """Whether it gave no answer in the time it had."""
+        """Whether it did not finish in time."""
         return SILENT in (text(self.exercise, "reason") or "")
 
     @property
@@ -246,13 +246,13 @@ class Run:
         """What became of running it."""
         device = text(self.exercise, "device")
         if self.late:
-            return "gave no answer in the time it had"
+            return "did not finish in time"
         if not flag(self.exercise, "ran"):
             known = WENT_WRONG.get(text(self.exercise, "failed_at") or "", "could not be run")
             return known.format(device=device or "the GPU") if self.here else "cannot be imported"
         if text(self.exercise, "error"):
             return f"failed on {device or 'the GPU'}"
-        return "computed on the CPU and not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
+        return "computed on the CPU, not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
 
 
 def _failed(facts: Facts) -> Iterator[Run]:
@@ -334,7 +334,7 @@ def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     for one in _failed(facts):
         if not one.at_import:
-            yield _said(one, framework_fails_on_gpu, "What it says is the lead; run it again when that is fixed.")
+            yield _said(one, framework_fails_on_gpu, "Its own message is the clue; run it again when that is fixed.")
 
 
 @rule(

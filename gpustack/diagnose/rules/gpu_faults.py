@@ -88,11 +88,11 @@ def _off_bus_finding(
         because=grounds,
         row=row,
         fix=Fix(
-            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: seat the GPU again, look at "
-            "power supply and cables, slot and riser, temperature, firmware; then the board.",
+            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: reseat the GPU; check "
+            "power supply and cables, slot and riser, temperature and firmware; then the board.",
             commands=(
                 sh("sudo dmesg | grep -iE 'xid|aer'"),
-                step("where somebody can switch it on again: `sudo poweroff`"),
+                step("if somebody can switch it on again: `sudo poweroff`"),
             ),
             needs_root=True,
             needs_reboot=True,
@@ -136,12 +136,14 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             severity=Severity.WARNING if past else Severity.ERROR,
             title=f"{event.place} {'has had' if past else 'has'} uncorrectable memory errors (ECC"
             + (f", Xid {event.code})" if numbered else ")"),
-            detail=machine(facts, matrix, "Its memory is damaged, or was hit once; the program is not at fault."),
+            detail=machine(
+                facts, matrix, "Its memory is damaged or had a single bit flip; the program is not at fault."
+            ),
             because=(*event.grounds, *more(facts)),
             row=row.row if row else None,
             fix=Fix(
                 text=f"{fixes.place(facts)}Stop its programs and reset it, or restart the machine. If errors come back "
-                "or remapping failed, have the board exchanged.",
+                "or remapping failed, have the board replaced.",
                 commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),)
                 if pci
                 else (show, *(() if amd else (reset,))),
@@ -249,8 +251,8 @@ def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         fix=Fix(
             text=f"{fixes.place(facts)}Read the machine's event log, try another slot, riser, power supply (with a "
-            "cable of its own for each socket of the card) or mainboard, bring the "
-            "firmware up to date, and have the faulty part exchanged.",
+            "cable of its own for each socket of the card) or mainboard, update the firmware, and have the faulty "
+            "part replaced.",
             commands=(sh("sudo dmesg | grep -iE 'hardware error|aer|mce'"), sh("sudo ipmitool sel list")),
             needs_root=True,
         ),

@@ -216,7 +216,7 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield iommu_acs_p2p.finding(
         severity=Severity.WARNING if faults else Severity.INFO,
         title=f"Between the {len(cards)} GPUs stands {' and '.join(ways[:1])}"
-        + (", and copies were turned away" if faults else ""),
+        + (", and copies were rejected" if faults else ""),
         detail="; ".join(ways),
         confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
         because=tuple(grounds),
@@ -249,13 +249,13 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     likely = slower or booted or heard(facts, *WAYS)
     yield iommu_acs_p2p.finding(
         severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
-        title=f"Copies between GPUs (P2P) {what}: {way} stands between them"
+        title=f"Copies between GPUs (P2P) {what}: {way} is in the way"
         if fails or turned_away or slower
         else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
         detail=machine(
             facts,
             matrix,
-            "With IOMMU or ACS in the way, P2P copies hang, crawl or arrive as zeros.",
+            "With IOMMU or ACS in the way, P2P copies hang, are very slow or arrive as zeros.",
             "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
         ),
         because=(
@@ -424,5 +424,5 @@ def _state(facts: Facts) -> str:
     if runs:
         return "runs and has not joined the GPUs"
     if facts.host.container:
-        return "is to run on the machine itself, which is not seen from this container"
-    return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "was not seen to run"
+        return "must run on the host itself, which is not visible from this container"
+    return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "does not seem to run"

@@ -152,7 +152,7 @@ def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     arch = arch_on_bus(copy, matrix)
     span = matrix.span(arch) if arch else None
     yield nvidia_driver_missing.finding(
-        title=f"There is an NVIDIA GPU ({_name(copy, arch)}) and no NVIDIA driver",
+        title=f"There is an NVIDIA GPU ({_name(copy, arch)}) but no NVIDIA driver",
         detail="Neither the kernel module nor the driver's libraries were found, so no program can use the GPU.",
         because=(
             because_of(facts, "pci-display", copy, "device_id"),
@@ -182,7 +182,7 @@ def _row(row: Row | None, last: int | None) -> Row | None:
 
 
 def _missing_fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
-    branch = f"branch {last}, the last that runs this GPU" if last else "which also keeps nouveau away"
+    branch = f"branch {last}, the last that runs this GPU" if last else "which also blocks nouveau"
     return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))
 
 
@@ -241,7 +241,7 @@ def _unloaded_fix(facts: Facts, blocked: tuple[str, ...]) -> Fix:
         )
     if on_disk(facts):
         return Fix(
-            text=f"{fixes.place(facts)}Load it; if that fails, the kernel's last lines say why.",
+            text=f"{fixes.place(facts)}Load it; if that fails, the last lines of the kernel log say why.",
             commands=(sh("sudo modprobe nvidia"), sh("sudo dmesg | tail -n 40")),
             needs_root=True,
             verify=sh("nvidia-smi"),
@@ -304,7 +304,7 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
             else replace(
                 found,
                 title=title,
-                detail=machine(facts, matrix, "From branch 545 on it runs all from Turing on."),
+                detail=machine(facts, matrix, "From branch 545 on it supports every GPU since Turing."),
                 fix=fixes.rebuild(
                     facts,
                     "Install the proprietary (closed) flavour of the kernel module, or a newer driver; or let this one "

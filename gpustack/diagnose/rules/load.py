@@ -57,7 +57,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
             ),
             fix=Fix(
                 text="Stop its programs and reset it, or restart the machine. If errors come back, have the board "
-                "exchanged.",
+                "replaced.",
                 commands=(
                     sh("amd-smi list"),
                     step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
@@ -85,7 +85,8 @@ def heat(facts: Facts) -> Iterator[Finding]:
                     because_of(facts, "amd-gpu", gpu.copy, "temperature", sensor + "_limit_c"),
                 ),
                 fix=Fix(
-                    text="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
+                    text="Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan "
+                    "profile.",
                     commands=(sh("rocm-smi --showtemp --showfan"),),
                     verify=sh("rocm-smi --showtemp"),
                 ),
@@ -114,7 +115,7 @@ def link(facts: Facts) -> Iterator[Finding]:
                 title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
                 because=(Because(component="pci-display", fact="link", value=f"{place}: {width}", source="sysfs"),),
                 fix=Fix(
-                    text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in "
+                    text="Switch the machine off, reseat the card and its riser, and check the slot's setting in "
                     "the firmware.",
                     commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(place)),),
                     needs_root=True,
@@ -164,7 +165,7 @@ DENIED = re.compile(
     r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
     re.IGNORECASE,
 )
-ADVICE = "Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile."
+ADVICE = "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile."
 
 
 @rule("gpu-overheat", layer=Layer.HARDWARE, component="gpu", severity=Severity.WARNING)
@@ -187,7 +188,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         severity=Severity.ERROR if gone else Severity.WARNING,
         component="gpu",
         title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
-        detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then goes."),
+        detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then shuts down."),
         because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
         fix=Fix(text=ADVICE, commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),), verify=sh("nvidia-smi")),
     )
@@ -197,7 +198,7 @@ def _end(*, lost: bool, gone: bool) -> str:
     """Return what came of the heat, in words."""
     if lost:
         return ", and was lost from the bus for it"
-    return ", and shut down because of it" if gone else " and slows itself down (thermal)"
+    return ", and shut down because of it" if gone else " and throttles itself (thermal)"
 
 
 ENDED, INIT = "ended", 1
@@ -237,7 +238,7 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
     end = [sh("kill {heirs}", heirs=tuple(map(PID, heirs)))] if heirs else []
     if parent and parent != INIT:
         end.append(sh("kill -CHLD {parent}", parent=PID(parent)))
-    left = f" Of its group, these still hold a GPU's node open: {', '.join(map(str, heirs))}." if heirs else ""
+    left = f" Of its group, these still have a GPU's device node open: {', '.join(map(str, heirs))}." if heirs else ""
     return gpu_process_stuck.finding(
         instance=str(processes.pid(copy)),
         severity=Severity.ERROR if used else Severity.WARNING,
@@ -246,7 +247,8 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
         detail=f"It is a zombie (state Z), and the driver still lists it.{left}",
         because=_grounds(facts, copy),
         fix=Fix(
-            text="End what it left behind; where nothing is left and the memory stays, end all programs on that GPU "
+            text="End what it left behind; if nothing is left and the memory stays in use, end all programs on that "
+            "GPU "
             "and reset it, or restart the machine.",
             commands=(*end, NODES, *_reset(copy)),
             needs_root=True,
@@ -264,10 +266,11 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
         component=processes.PROCESSES,
         title=f"{processes.named(copy)} waits in the driver ({where}) and cannot be ended",
         detail="A thread of it is in uninterruptible sleep (state D) there, and it used no processor time while we "
-        "looked. It may go on; if not, the GPU or its firmware has stopped responding.",
+        "watched. It may recover; if not, the GPU or its firmware has stopped responding.",
         because=_grounds(facts, copy),
         fix=Fix(
-            text="See whether it moves, and what the kernel says. If it stays, no signal ends it: restart the machine.",
+            text="Check whether it makes progress, and what the kernel says. If it stays, no signal ends it: "
+            "restart the machine.",
             commands=(
                 sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
                 LOG,
@@ -324,7 +327,7 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
         detail=f"{processes.listed(found)}. The driver's files were replaced after the start.{now}{module}",
         because=tuple(because_of(facts, processes.PROCESSES, copy, "gone") for copy in found[:MOST_GROUNDS]),
         fix=Fix(
-            text="Start each of them again when its work allows.",
+            text="Restart each of them when its work allows.",
             commands=tuple(dict.fromkeys(map(processes.restart, found)))[:MOST_COMMANDS],
             verify=sh("gpustack doctor"),
         ),

@@ -88,7 +88,7 @@ OLDER = "nvjitlink-older-said"
 CANNOT, USERS = "jax-cannot-load", ("cuSPARSE", "cuSOLVER")
 VERSION = re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII)
 IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import jax; print(jax.devices())"')}
-BY_PATH = "A folder on LD_LIBRARY_PATH, mostly of an older CUDA toolkit, goes before the wheel's own."
+BY_PATH = "A folder on LD_LIBRARY_PATH, usually of an older CUDA toolkit, comes before the wheel's own."
 
 
 @rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR, explained_by=("wheel-files-overwritten",))
@@ -108,7 +108,7 @@ def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title, grounds_, program = found
         yield nvjitlink_clash.finding(
             title=title,
-            detail=f"libcusparse and libnvJitLink must be of one release. {BY_PATH}",
+            detail=f"libcusparse and libnvJitLink must be from one release. {BY_PATH}",
             confidence=Confidence.LIKELY,
             because=(*grounds_, *path_grounds(facts)),
             fix=off_path(facts, "libnvJitLink", IMPORTS[program]),
@@ -152,11 +152,13 @@ def _loaded(facts: Facts) -> tuple[str, tuple[Because, ...], str] | None:
         title = f"{soname} is loaded from {path.rpartition('/')[0]}, not from the wheels that need a newer one"
         return title, (*failed, because_said(one), *by), "jax"
     if held and not one and any(said.values["library"] in USERS for said in holding(facts, CANNOT, "library")):
-        title = f"JAX cannot load its library of CUDA: LD_LIBRARY_PATH puts {held[0]} before the wheels"
+        title = f"JAX cannot load its CUDA library: LD_LIBRARY_PATH puts {held[0]} before the wheels"
         return title, grounds(facts, CANNOT, most=2), "jax"
     if heard(facts, OLDER):
         wanted = value(facts, OLDER, "wanted")
-        title = f"An older libnvJitLink is loaded than libcusparse wants{f' (CUDA {wanted})' if wanted else ''}"
+        title = (
+            f"The libnvJitLink that is loaded is older than libcusparse needs{f' (CUDA {wanted})' if wanted else ''}"
+        )
         return title, grounds(facts, OLDER, most=2), "torch"
     return None
 
@@ -245,9 +247,13 @@ def _symbols(lack: Sequence[Lacking], facts: Facts) -> Finding:
     lacks = f": it has no {first.symbol}" if first and first.symbol != soname else ""
     return cuda_lib_shadowed.finding(
         component=owner,
-        title=f"Another {soname} is loaded in the place of the one that belongs to {release}{lacks}",
+        title=f"Another {soname} is loaded instead of the one that belongs to {release}{lacks}",
         detail=(f"{first.asking or 'A library'} was released with a newer {soname}. " if first else "")
-        + (f"The other one is that of {where}." if where else "Mostly LD_LIBRARY_PATH or the system's CUDA gives it."),
+        + (
+            f"The other one is that of {where}."
+            if where
+            else "Usually it comes from LD_LIBRARY_PATH or the system's CUDA."
+        ),
         confidence=Confidence.LIKELY if first else Confidence.POSSIBLE,
         because=(
             *(one.because for one in lack),

@@ -44,7 +44,7 @@ PACKAGES = {
     "apt": "linux-headers-{kernel}",
     "dnf": "kernel-devel-{kernel} kernel-headers",
     "zypper": "kernel-default-devel",
-    "pacman": "linux-headers (linux-zen-headers, linux-lts-headers: as the kernel)",
+    "pacman": "linux-headers (linux-zen-headers, linux-lts-headers: matching the kernel)",
 }
 
 
@@ -198,7 +198,7 @@ def _why(driver: str | None, running: str | None, known: Row | None, matrix: Mat
     last = _newest(driver, matrix)
     if last and running:
         return f"The source of driver {last.driver} names kernels up to {last.kernel}; this one is {running}."
-    return "The headers are there, and the module's source does not compile against this kernel."
+    return "The headers are installed, but the module's source does not compile against this kernel."
 
 
 def _newest(driver: str | None, matrix: Matrix) -> Build | None:
@@ -218,7 +218,7 @@ def _build_fix(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
     shown = f"; {better[-1].driver} builds with {better[-1].kernel}" if better else ""
     return fixes.rebuild(
         facts,
-        f"Install a newer release of the driver{last}{shown}, which knows this kernel, or start an older kernel: the "
+        f"Install a newer release of the driver{last}{shown}, which supports this kernel, or boot an older kernel: the "
         "distribution's own or its long-term (LTS) one. The build's log names the line.",
         sh("tail -n 40 /var/lib/dkms/nvidia/{driver}/build/make.log", driver=DOTTED(driver) if driver else ANY),
         *fixes.driver(facts, matrix),
@@ -232,8 +232,8 @@ def _fix_other(facts: Facts, module: str) -> Fix:
     package = module if module.endswith("-dkms") else f"{module}-dkms"
     fix = fixes.rebuild(
         facts,
-        f"Install a release of {package} that knows this kernel, or start a kernel that it is made for. Or do without: "
-        f"the kernel's own {own} drives the GPU where {package} is not installed.",
+        f"Install a release of {package} that supports this kernel, or boot a kernel that it is made for. Or do "
+        f"without: the kernel's own {own} drives the GPU where {package} is not installed.",
         sh("tail -n 40 /var/lib/dkms/{module}/*/build/make.log", module=NAME(module)),
         *either(
             sh("sudo apt-get remove {package}", package=NAME(package)),
@@ -266,7 +266,7 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         ),
         fix=fixes.rebuild(
             facts,
-            "Build the module for this kernel, or start the kernel that it was built for.",
+            "Build the module for this kernel, or boot the kernel that it was built for.",
             fixes.headers(facts),
             sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
         ),
@@ -335,8 +335,8 @@ def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _title(facts: Facts) -> str:
     kernel = told(facts, "linux-kernel")
     if text(kernel, "lockdown") in LOCKED and flag(kernel, "secure_boot") is not True:
-        return "Kernel lockdown keeps the GPU's kernel module out: no key that the kernel trusts has signed it"
-    return "Secure Boot keeps the GPU's kernel module out: its signing key is not enrolled (MOK)"
+        return "Kernel lockdown refuses the GPU's kernel module: no key that the kernel trusts has signed it"
+    return "Secure Boot refuses the GPU's kernel module: its signing key is not enrolled (MOK)"
 
 
 def _blamed(facts: Facts) -> bool:
@@ -353,7 +353,7 @@ def _fix(facts: Facts) -> Fix:
     key = KEYS[2] if fixes.manager(facts) == "dnf" else KEYS[0] if fixes.manager(facts) == "apt" else KEYS[1]
     return fixes.rebuild(
         facts,
-        "Enrol the key that signed the module (the next start asks for the password that mokutil wants now), or "
+        "Enrol the key that signed the module (the next boot asks for the password that mokutil asks for now), or "
         "install a module that your distribution has signed, or switch Secure Boot off in the firmware.",
         sh("sudo mokutil --import {key}", key=PATH(key)),
     )

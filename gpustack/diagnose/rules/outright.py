@@ -113,7 +113,7 @@ def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         return
     found = value(facts, NUMPY[0], "found")
     yield numpy_abi_mismatch.finding(
-        title=f"An extension was compiled for another NumPy than the installed {found or 'one'}",
+        title=f"An extension was compiled for a different NumPy than the installed {found or 'one'}",
         because=grounds(facts, *NUMPY),
         fix=Fix(
             text="Update the package that was compiled for the other NumPy; until there is one, stay below NumPy 2.",
@@ -215,7 +215,8 @@ def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         title=f"Packages of the driver exclude each other{f': {package}' if package else ''}",
         because=grounds(facts, *PACKAGES),
         fix=Fix(
-            text="Remove the driver's packages of the other branch, keep one source of them, and install one branch.",
+            text="Remove the driver's packages of the other branch, keep one repository for them, and install one "
+            "branch.",
             commands=(
                 *AGAIN.get(manager(facts) or "apt", ()),
                 step("remove the driver's packages of the other branch, then install one branch as a whole"),
@@ -284,7 +285,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
         return
     missing = "compute" if compute else "video"
     yield container_capabilities_missing.finding(
-        title=f"The container got the GPU without the capability {missing!r}, so its library is not there",
+        title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
         because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=Fix(
@@ -316,7 +317,7 @@ def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         return
     path = next((one.values["path"] for one in said(facts, *STALE) if "path" in one.values), None)
     yield cdi_spec_stale.finding(
-        title=f"The CDI description of the GPUs names {path or 'a file'}, which is not there",
+        title=f"The CDI description of the GPUs names {path or 'a file'}, which does not exist",
         because=grounds(facts, *STALE),
         fix=Fix(
             text="Generate the description again, and after every update of the driver.",

@@ -199,7 +199,7 @@ def _detail(name: str, pins: list[Pin]) -> str:
         return f"The metadata of {name} requires {said}. What it has compiled, or calls, is made for that."
     if pins[0].required == TORCH:
         return f"The metadata of {name} requires {said}. Its compiled files find all that they call in the torch here."
-    return f"The metadata of {name} requires {said}. A newer one of the same major mostly serves as well."
+    return f"The metadata of {name} requires {said}. A newer release of the same major version usually works as well."
 
 
 def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | None:
@@ -316,7 +316,7 @@ def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
     commands = [
         sh("python -m pip install {wanted}", wanted=requirement("bitsandbytes", f"=={newest}"))
         if newest
-        else step("install a bitsandbytes with that binary that goes with the torch here, or build it")
+        else step("install a bitsandbytes that has that binary and works with the installed torch, or build it")
     ]
     if near:
         digits = NUMBER(f"{near.major}{near.minor}")
@@ -370,7 +370,7 @@ def _of(build: Build, facts: Facts, matrix: Matrix) -> Finding | None:
     plugin = build.copy.build or (extra[0] if extra else CUDA12)
     return jax_plugin_mismatch.finding(
         instance=build.mark,
-        title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must be of one version",
+        title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must have the same version",
         detail=_said(facts),
         because=(
             *grounds(facts, *KINDS),
@@ -394,11 +394,11 @@ def _heard(facts: Facts, matrix: Matrix) -> Finding:
     lacks, call = value(facts, "jaxlib-too-old", "name"), value(facts, "jax-plugin-interface", "call")
     module = value(facts, "jax-plugin-interface", "module")
     plugin = f"The plugin {module}" if module else "The CUDA plugin"
-    two = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
+    two = f"JAX and its CUDA plugin (PJRT) are different releases: {_said(facts)}".rstrip(" :.")
     titles = (
-        (jax or needs, f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"),
+        (jax or needs, f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be the same release"),
         (lacks, f"The CUDA plugin of JAX is newer than jaxlib {jaxlib}".strip() + f", which has no {lacks} yet"),
-        (call, f"{plugin} of JAX is of another release than jaxlib {jaxlib}".strip() + f": {call} differs"),
+        (call, f"{plugin} of JAX is a different release than jaxlib {jaxlib}".strip() + f": {call} differs"),
     )
     return jax_plugin_mismatch.finding(
         title=next((title for known, title in titles if known), two),

@@ -55,7 +55,7 @@ def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             confidence=one.confidence,
             fix=fixes.advice(
                 f"Run it in a container whose distribution has glibc {one.needs} or newer, upgrade the distribution, "
-                f"or take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
+                f"or use a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
                 sh("ldd --version"),
                 sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
                 verify=sh("ldd --version"),
@@ -252,7 +252,7 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
     package, _, wanted = asked.partition("==")
     best = fitting[-1] if fitting else None
     others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
-    instead = f" Or take {package} {others[0]} to {others[-1]}, which this Python has wheels of." if others else ""
+    instead = f" Or take {package} {others[0]} to {others[-1]}, which has wheels for this Python." if others else ""
     python = f"Python {best}" if best else "an older Python (a newer one for a newer release)"
     return fixes.advice(
         f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
@@ -270,7 +270,7 @@ def _install(package: str, wanted: str, python: str | None, facts: Facts, matrix
     """Return how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
     name = distribution_of(package.lower(), facts)
     if name is None:
-        return step("install there what was asked for")
+        return step("install there what you wanted")
     tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
     asked = requirement(name, f"=={wanted}") if wanted else pinned(name, facts, matrix, python=python)
     if tag and name.startswith("torch"):
@@ -307,7 +307,7 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     needs, by = wanting[-1].values["needs"], wanting[-1].values.get("by")
     who = by.rpartition("/")[2] if by else "A program"
     yield libstdcxx_too_old.finding(
-        title=f"{who} wants {needs} of libstdc++, and the one that is found first has no such version",
+        title=f"{who} wants {needs} of libstdc++, but the one that is found first has no such version",
         detail=f"Wanted by {by}." if by else "",
         because=grounds(facts, LIBSTDCXX_SAYS),
         confidence=Confidence.CERTAIN,

@@ -98,7 +98,7 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
         title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
-        detail="An extension cannot be built for this PyTorch by this toolkit.",
+        detail="This toolkit cannot build an extension for this PyTorch.",
         confidence=Confidence.CERTAIN if found and wanted and heard(facts, *NVCC_SAID) else Confidence.LIKELY,
         because=(
             *grounds(facts, *NVCC_SAID, NVCC_HEADER, NVCC_FAILED),
@@ -133,8 +133,8 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
         commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return fixes.advice(
-        f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
-        f"nvcc is taken; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
+        f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which nvcc "
+        f"is used; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
         *(either(*commands) or (sh("nvcc --version"), sh('python -c "import torch; print(torch.version.cuda)"'))),
         verify=sh('python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"'),
     )
@@ -380,7 +380,7 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=known.row if known else None,
         fix=fixes.advice(
             f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
-            f"-gencode), or build with CUDA {one.last} where such a GPU is meant.",
+            f"-gencode), or build with CUDA {one.last} if such a GPU is meant.",
             *either(sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))),
             verify=sh("nvcc --list-gpu-arch"),
         ),

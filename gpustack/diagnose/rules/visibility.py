@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 
-ADVICE = "Divide the GPU by one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
+ADVICE = "Divide the GPU with one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
 
 
 @rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
@@ -38,7 +38,7 @@ def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         names = naming.gpu_names(facts)
         yield _undivided(
             None,
-            f"MIG is on{f' for {names}' if names else ''}, and there is no MIG instance for programs to use",
+            f"MIG is on{f' for {names}' if names else ''}, but there is no MIG instance for programs to use",
             (*grounds(facts, mig.NONE, mig.ON, *mig.NO_GPU), *naming.of_driver(facts)),
             Confidence.CERTAIN if heard(facts, mig.NONE) else Confidence.LIKELY,
         )
@@ -185,7 +185,7 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
         fix=fixes.advice(
             "Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few
-            else "Unset it, here and where a script or program sets it (os.environ), or name GPUs that are there.",
+            else "Unset it, here and wherever a script or program sets it (os.environ), or name GPUs that exist.",
             sh("unset {variable}", variable=VARIABLE(VARIABLES[0] if few else one.variable)),
             sh("nvidia-smi -L"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
@@ -219,7 +219,7 @@ def _wrong(one: Setting, facts: Facts) -> str:
     if one.hides:
         return "hides every GPU" if blind else ""
     if not one.seen and WORD.fullmatch(one.devices.strip()):
-        return "is no list of GPUs, so it hides every GPU" if blind else ""
+        return "is not a list of GPUs, so it hides every GPU" if blind else ""
     absent, renumbered = one.absent(many, facts), _renumbered(one, facts)
     first = one.names[0]
     if not (absent or renumbered or (not many and blind and INDEX.fullmatch(first) and int(first))):
@@ -227,7 +227,7 @@ def _wrong(one: Setting, facts: Facts) -> str:
     if not (blind or renumbered) and first.startswith("GPU-"):
         return ""
     known = f"this machine has {many} GPU{'s' if many > 1 else ''}, 0 to {many - 1}"
-    return f"names a GPU that is not there: {known if many and not renumbered else 'no such GPU is there'}"
+    return f"names a GPU that is not there: {known if many and not renumbered else 'there is no such GPU'}"
 
 
 def _too_few(one: Setting, facts: Facts) -> str:
@@ -239,7 +239,7 @@ def _too_few(one: Setting, facts: Facts) -> str:
     if not heard(facts, "invalid-ordinal") or not shown or (shown > 1 and count(facts) <= shown):
         return ""
     last = f"cuda:0 to cuda:{shown - 1}" if shown > 1 else "cuda:0"
-    return f"shows programs {last} alone, and one asks for another (invalid device ordinal)"
+    return f"shows programs {last} only, but one asks for another (invalid device ordinal)"
 
 
 def _renumbered(one: Setting, facts: Facts) -> bool:
