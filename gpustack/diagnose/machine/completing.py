@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import driver_release
-from gpustack.diagnose.machine.values import flag, number, text, texts
+from gpustack.diagnose.machine.values import flag, number, table, text, texts
 from gpustack.diagnose.rules.cuda_start import winner
 from gpustack.matrix.subjects import gpus, torch
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, Instance, JsonValue
 
 
+FABRIC = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout": 6}  # bits of nvml.h
 BY_NAME = "its name"
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
@@ -49,11 +50,23 @@ def _each(
 
 
 def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
+    copy = _fabric(copy)
     name = text(copy.facts, "name")
     if not name or text(copy.facts, "cc"):
         return copy
     capability = gpus.capability_of(matrix, name)
     return _with(copy, cc=str(capability), cc_from=BY_NAME) if capability else copy
+
+
+def _fabric(copy: Instance) -> Instance:
+    """Return a GPU with what the mask of its NVLink fabric's health says is wrong."""
+    mask = number(copy.facts, "fabric", "health_mask") or 0
+    wrong = {matter: True for matter, shift in FABRIC.items() if mask >> shift & 3 == 1}
+    if not wrong:
+        return copy
+    held = table(copy.facts, "fabric")
+    health = {**table(held, "health"), **wrong}
+    return replace(copy, facts={**copy.facts, "fabric": {**held, "health": health}})
 
 
 def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
-from gpustack.diagnose.machine.values import at, copies, flag, number, table, text, told
+from gpustack.diagnose.machine.values import at, copies, everything, flag, number, table, text, told
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 
@@ -120,9 +120,11 @@ def _slots(machine: Machine, component: str) -> Iterator[Subject]:
     known = {one.mark: one for one in machine.subjects("gpu")}
     source = _source(machine, component)
     for copy in ours(machine.facts):
-        gpu = known.get(copy.key)
-        product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
-        yield Subject(component=component, held=copy.facts, mark=copy.key, product=product, gpu=of_gpu, source=source)
+        gpu = known.get(copy.key) or Subject(component="gpu", held=NOTHING)
+        product, kind = gpu.product, gpu.kind
+        yield Subject(
+            component=component, held=copy.facts, mark=copy.key, product=product, gpu=gpu.held, source=source, kind=kind
+        )
 
 
 def _ports(machine: Machine, component: str) -> Iterator[Subject]:
@@ -169,7 +171,7 @@ def _whole(machine: Machine, component: str) -> Iterator[Subject]:
     seen = machine.component(component)
     if seen is not None and seen.status in {Status.PRESENT, Status.FAILED}:
         copy = next(iter(copies(machine.facts, component)), None)
-        yield Subject(component=component, held=copy.facts if copy else seen.facts, source=seen.source)
+        yield Subject(component=component, held=everything(copy or seen), source=seen.source)
 
 
 def _source(machine: Machine, component: str) -> str:
