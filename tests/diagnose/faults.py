@@ -250,6 +250,47 @@ def links_that_do_not_answer(said: dict[str, Any], gpu: int) -> None:
     held["unavailable"]["errors.replay"] = "link 0: NVMLError_GpuIsLost: GPU is lost"
 
 
+@named("nvlink-inactive", "answering")
+def half_of_the_links_without_an_answer(said: dict[str, Any], gpu: int) -> None:
+    for one in part(said, "nvlink")["instances"][gpu]["facts"]["links"][:9]:
+        one["active"] = None
+
+
+@named("gpu-missing", "GPUs of the device nodes")
+def a_device_node_that_is_closed(said: dict[str, Any], gpu: int) -> None:
+    said["host"]["container"] = None
+    (node,) = (
+        one for one in part(said, "nvidia.ko")["instances"][0]["facts"]["nodes"] if one["path"] == f"/dev/nvidia{gpu}"
+    )
+    node.update(readable=False, writable=False)
+
+
+@named("gpu-missing", "GPUs of CUDA")
+def no_gpu_for_cuda_that_starts(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "libcuda")["instances"][0]["facts"]["devices"] = []
+
+
+@named("gpu-missing", "gpu_count", whole=True)
+def counted_more_than_described(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "nvml")["instances"][0]["facts"]["gpu_count"] += 1
+
+
+@named("gpu-fell-off-bus", "xids")
+def an_xid_that_the_gpu_alone_has(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "gpu")["instances"][gpu]["facts"]
+    held["xids"] = [{"pci": pci(gpu), "code": 79, "text": "GPU has fallen off the bus.", "seconds": 10.0}]
+
+
+@named("gpu-hw-slowdown", "throttle.reasons")
+def a_mask_that_is_not_spelled_out(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 0x88, "reasons": None})
+
+
+@named("pin-violated", "pins.torch.triton", whole=True)
+def another_triton_than_torch_pins(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "pytorch")["instances"][0]["facts"]["installed"]["triton"] = "3.2.0"
+
+
 @named("driver-library-mismatch", "version", whole=True)
 def a_libcuda_of_another_release(said: dict[str, Any], _gpu: int) -> None:
     part(said, "libcuda")["instances"][0]["version"] = "570.124.06"
@@ -408,6 +449,10 @@ OF_GPU = (
     ("pcie-errors", "pcie.nonfatal_errors", 2),
     ("pcie-errors", "pcie.correctable_errors", 200_000),
     ("persistence-mode-off", "persistence", False),
+    *(("gpu-sensor-error", path, value) for path in ("power.watts", "clocks.sm_mhz") for value in (0, None)),
+    *(("gpu-sensor-error", "temperature.gpu_c", value) for value in (-40, None)),
+    ("gpu-sensor-error", "memory.total_mib", None),
+    ("fabric-state", "fabric.state", "not-supported"),
 )
 OF_SLOT = (("aer.fatal", 1), ("aer.nonfatal", 4), ("aer.correctable", 123_456))
 OF_LINK = (

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 
 FABRIC = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout": 6}  # bits of nvml.h
+SLOWED = {
+    0x08: "hw_slowdown",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+}
 BY_NAME = "its name"
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
@@ -50,7 +56,7 @@ def _each(
 
 
 def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
-    copy = _fabric(copy)
+    copy = _masks(copy)
     name = text(copy.facts, "name")
     if not name or text(copy.facts, "cc"):
         return copy
@@ -58,15 +64,18 @@ def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
     return _with(copy, cc=str(capability), cc_from=BY_NAME) if capability else copy
 
 
-def _fabric(copy: Instance) -> Instance:
-    """Return a GPU with what the mask of its NVLink fabric's health says is wrong."""
-    mask = number(copy.facts, "fabric", "health_mask") or 0
-    wrong = {matter: True for matter, shift in FABRIC.items() if mask >> shift & 3 == 1}
-    if not wrong:
-        return copy
-    held = table(copy.facts, "fabric")
-    health = {**table(held, "health"), **wrong}
-    return replace(copy, facts={**copy.facts, "fabric": {**held, "health": health}})
+def _masks(copy: Instance) -> Instance:
+    """Return a GPU with what the masks of its fabric and clocks say is wrong, where they alone say it."""
+    held, throttle = table(copy.facts, "fabric"), table(copy.facts, "throttle")
+    health, clocks = number(held, "health_mask") or 0, number(throttle, "mask") or 0
+    wrong = {matter: True for matter, shift in FABRIC.items() if health >> shift & 3 == 1}
+    slow = tuple(name for bit, name in SLOWED.items() if clocks & bit and name not in texts(throttle, "reasons"))
+    more: dict[str, JsonValue] = {}
+    if wrong:
+        more["fabric"] = {**held, "health": {**table(held, "health"), **wrong}}
+    if slow:
+        more["throttle"] = {**throttle, "reasons": (*texts(throttle, "reasons"), *slow)}
+    return replace(copy, facts={**copy.facts, **more}) if more else copy
 
 
 def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
-from gpustack.diagnose.machine.values import at, copies, everything, flag, number, table, text, told
+from gpustack.diagnose.machine.values import at, copies, everything, flag, items, number, table, text, told
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 
@@ -104,15 +104,18 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
 
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
     """Yield the NVLinks of each GPU."""
-    known = {(one.held.get("uuid"), one.held.get("index")): one for one in machine.subjects("gpu")}
+    named = {(one.held.get("uuid"), one.held.get("index")): one for one in machine.subjects("gpu")}
     source = _source(machine, component)
     for copy in copies(machine.facts, component):
         index = number(copy.facts, "index")
-        fits = (one for (uuid, number_), one in known.items() if uuid == copy.key or number_ == index is not None)
+        fits = (one for (uuid, number_), one in named.items() if uuid == copy.key or number_ == index is not None)
         gpu = next(fits, None)
         mark = gpu.mark if gpu else copy.key
         product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
-        yield Subject(component=component, held=copy.facts, mark=mark, product=product, gpu=of_gpu, source=source)
+        links = items(copy.facts, "links")
+        known = sum(flag(link, "active") is not None for link in links) if links else None
+        held = {**copy.facts, "answering": known}
+        yield Subject(component=component, held=held, mark=mark, product=product, gpu=of_gpu, source=source)
 
 
 def _slots(machine: Machine, component: str) -> Iterator[Subject]:
