@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import driver_release
-from gpustack.diagnose.machine.values import flag, number, text, texts
+from gpustack.diagnose.machine.values import flag, number, table, text, texts
 from gpustack.diagnose.rules.cuda_start import winner
 from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, Instance, JsonValue
 
 
+FABRIC = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout": 6}  # bits of nvml.h
+SLOWED = {
+    0x08: "hw_slowdown",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+}
 BY_NAME = "its name"
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
@@ -51,6 +58,7 @@ def _each(
 
 
 def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
+    copy = _masks(copy)
     name = text(copy.facts, "name")
     if not name or text(copy.facts, "cc"):
         return copy
@@ -64,6 +72,20 @@ def _amd(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
         return copy
     target = amd_intel.gfx_of(matrix, name)
     return _with(copy, gfx=target.gfx, gfx_from=BY_NAME) if target else copy
+
+
+def _masks(copy: Instance) -> Instance:
+    """Return a GPU with what the masks of its fabric and clocks say is wrong, where they alone say it."""
+    held, throttle = table(copy.facts, "fabric"), table(copy.facts, "throttle")
+    health, clocks = number(held, "health_mask") or 0, number(throttle, "mask") or 0
+    wrong = {matter: True for matter, shift in FABRIC.items() if health >> shift & 3 == 1}
+    slow = tuple(name for bit, name in SLOWED.items() if clocks & bit and name not in texts(throttle, "reasons"))
+    more: dict[str, JsonValue] = {}
+    if wrong:
+        more["fabric"] = {**held, "health": {**table(held, "health"), **wrong}}
+    if slow:
+        more["throttle"] = {**throttle, "reasons": (*texts(throttle, "reasons"), *slow)}
+    return replace(copy, facts={**copy.facts, **more}) if more else copy
 
 
 def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
