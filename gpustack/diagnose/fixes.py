@@ -12,6 +12,7 @@ from gpustack.matrix.subjects import drivers, torch
 from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
+    DOTTED,
     KERNEL,
     NAME,
     PATH,
@@ -62,6 +63,15 @@ INSTALL = {
     "zypper": "sudo zypper install {packages}",
     "pacman": "sudo pacman -S {packages}",
 }
+# GCC beside the system's own: package and program. Source: packages.ubuntu.com and packages.debian.org (gcc-N), Red
+# Hat's documentation of GCC Toolset (RHEL 8 to 10, and Rocky and AlmaLinux with it), openSUSE and Arch Linux packages.
+COMPILERS = {
+    "apt": (sh("gcc-{number} g++-{number}"), sh("/usr/bin/g++-{number}")),
+    "dnf": (sh("gcc-toolset-{number}"), sh("/opt/rh/gcc-toolset-{number}/root/usr/bin/g++")),
+    "zypper": (sh("gcc{number} gcc{number}-c++"), sh("/usr/bin/g++-{number}")),
+    "pacman": (sh("gcc{number}"), sh("/usr/bin/g++-{number}")),
+}
+OLDEST_GCC = 9  # of what a distribution has that is still supported (Ubuntu 22.04 has 9 to 12, Debian 12 has 11 and 12)
 REINSTALL = {
     "apt": sh("sudo dpkg --configure -a && sudo apt-get --fix-broken install"),
     "dnf": sh("sudo dnf distro-sync '*nvidia*'"),
@@ -130,7 +140,7 @@ def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int
     if name in OWN:
         return (OWN[name],)
     if manager(facts) is None:
-        newest = max(one.number for one in drivers.branches(matrix) if one.kind in {"LTS", "PB"})
+        newest = max(one.number for one in drivers.branches(matrix) if one.kind in drivers.KEPT)
         return driver_packages.commands(newest, facts, matrix)
     return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
 
@@ -139,6 +149,29 @@ def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     """Return the last branch of the driver that runs every NVIDIA GPU here, or None where the newest does."""
     spans = map(matrix.span, driver_packages.archs(facts, matrix))
     return min((span.last for span in spans if span and span.last), default=None)
+
+
+def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
+    """Return how a GCC that a toolkit accepts is installed beside the system's own, and named to nvcc."""
+    number, family = DOTTED(str(newest)), manager(facts)
+    if newest < OLDEST_GCC:
+        no = "no distribution that is still supported has GCC {number}: install a newer CUDA toolkit, or build in a"
+        return (step(no + " container of that time", number=number),)
+    if family == "dnf" and driver_packages.distribution(facts) in driver_packages.OWN_GCC:
+        return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
+    packages, program = (sh(one, number=number) for one in COMPILERS[family or "apt"])
+    red_hat, toolset = (sh(one, number=number) for one in COMPILERS["dnf"])
+    elsewhere = step(
+        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux `sudo dnf install {red_hat}`,"
+        " and the compiler is {toolset}",
+        red_hat=red_hat,
+        toolset=toolset,
+    )
+    return (
+        sh(INSTALL[family or "apt"], packages=packages),
+        sh("export NVCC_CCBIN={program} CUDAHOSTCXX={program} CXX={program}", program=program),
+        *(() if family else (elsewhere,)),
+    )
 
 
 def reinstall(facts: Facts) -> Command:
