@@ -52,13 +52,13 @@ def release_named(matrix: Matrix, component: str, version: str) -> str | None:
 
 
 def known(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether the matrix states anything of this release."""
+    """Return whether the matrix states anything of this release, and not of others of its minor alone."""
     if version_of(version) is None:
         return component == "gpu" and _gpu(matrix, version)
     if any(generated.of_component(matrix, component, version)):
         return True
     if generated.missing(matrix, component, version):
-        return False
+        return component not in BY_MINOR and release_named(matrix, component, version) is not None
     test = KNOWN.get(component)
     return test(matrix, version) if test else release_named(matrix, component, version) is not None
 
@@ -75,6 +75,10 @@ def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
 def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
     rows = matrix.rows("torch_wheels", "companions", torch.Companions)
     return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
+
+
+def _pins(matrix: Matrix, component: str) -> Iterator[Candidate]:
+    return _exact(one.version for one in training.torch_pins(matrix, component))
 
 
 def _cudnn(matrix: Matrix) -> Iterator[Candidate]:
@@ -107,10 +111,16 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
+    "triton-inference-server": lambda matrix: _exact(
+        one.version for one in serving.releases(matrix, "triton-inference-server")
+    ),
     "flash-attention": lambda matrix: _exact(one.version for one in training.flash_wheels(matrix)),
     "xformers": lambda matrix: _exact(one.version for one in training.xformers(matrix)),
     "bitsandbytes": lambda matrix: _exact(one.version for one in training.bitsandbytes(matrix)),
     "transformer-engine": lambda matrix: _minors(one.version for one in training.transformer_engine(matrix)),
+    "torch-tensorrt": lambda matrix: _pins(matrix, "torch-tensorrt"),
+    "intel-extension-for-pytorch": lambda matrix: _pins(matrix, "intel-extension-for-pytorch"),
+    "megatron-lm": lambda matrix: _pins(matrix, "megatron-lm"),
     "cuda-toolkit": lambda matrix: _exact(one.version for one in toolkits.releases(matrix)),
     "nvidia-driver": _drivers,
     "cudnn": _cudnn,
@@ -129,6 +139,7 @@ def _branch(matrix: Matrix, version: str) -> bool:
     return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
 
 
+BY_MINOR = frozenset({"tensorflow", "onnxruntime", "onnx", "transformer-engine"})  # of which rows by hand state minors
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorflow": lambda matrix, version: frameworks.tensorflow_of(matrix, version) is not None,
     "onnxruntime": lambda matrix, version: frameworks.onnxruntime_of(matrix, version) is not None,

@@ -25,7 +25,7 @@ GOOD = frozenset({"supported", "release-ready"})
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of a machine that was looked at; what a text tells is drawn with the frameworks."""
+    """Return the contracts of a machine that was probed, or asked about; a text's are drawn with the frameworks."""
     if from_text(facts) and not any(map(asked, copies(facts, "rocm"))):
         return
     for gpu in amd.gpus(facts):
