@@ -151,6 +151,11 @@ def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     return min((span.last for span in spans if span and span.last), default=None)
 
 
+def older_gxx(facts: Facts, version_: int) -> Command:
+    """Return the path of the C++ compiler that ``older_gcc`` installs."""
+    return sh(COMPILERS[manager(facts) or "apt"][1], number=DOTTED(str(version_)))
+
+
 def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
     """Return how a GCC that a toolkit accepts is installed beside the system's own, and named to nvcc."""
     number, family = DOTTED(str(newest)), manager(facts)
@@ -159,7 +164,7 @@ def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
         return (step(no + " container of that time", number=number),)
     if family == "dnf" and driver_packages.distribution(facts) in driver_packages.OWN_GCC:
         return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
-    packages, program = (sh(one, number=number) for one in COMPILERS[family or "apt"])
+    packages, program = sh(COMPILERS[family or "apt"][0], number=number), older_gxx(facts, newest)
     red_hat, toolset = (sh(one, number=number) for one in COMPILERS["dnf"])
     elsewhere = step(
         "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux `sudo dnf install {red_hat}`,"

@@ -275,7 +275,7 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
     return fixes.advice(
         f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
         *fixes.older_gcc(facts, newest),
-        verify=sh('"$NVCC_CCBIN" --version'),
+        verify=sh("{compiler} --version", compiler=fixes.older_gxx(facts, newest)),
     )
 
 
