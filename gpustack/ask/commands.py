@@ -150,7 +150,7 @@ def compat(package: str, facts: Facts) -> tuple[Command, ...]:
     """Return the commands that install a compat package and let programs find it."""
     version = DOTTED(package.removeprefix("cuda-compat-").replace("-", "."))
     return (
-        *_from_nvidia(NAME(package), facts),
+        *_from_nvidia(package, facts),
         sh("export LD_LIBRARY_PATH=/usr/local/cuda-{version}/compat:$LD_LIBRARY_PATH", version=version),
     )
 
@@ -173,24 +173,21 @@ def _conda(subject: Subject, matrix: Matrix) -> tuple[Command, ...]:
 
 def _toolkit(version: str, facts: Facts) -> tuple[Command, ...]:
     minor = ".".join(version.split(".")[:2])
-    *typed, last = _from_nvidia(NAME(f"cuda-toolkit-{minor.replace('.', '-')}"), facts)
+    *typed, last = _from_nvidia(f"cuda-toolkit-{minor.replace('.', '-')}", facts, arch="cuda")
     return (*typed, *either(last, sh("conda install -c conda-forge cuda-toolkit={minor}", minor=DOTTED(minor))))
 
 
-def _from_nvidia(package: Word, facts: Facts) -> tuple[Command, ...]:
+def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command, ...]:
     """Return how a package of NVIDIA's repository is installed: on this distribution, else on the two likeliest."""
-    first = step("set up NVIDIA's repository first ({page})", page=ADDRESS(fixes.TOOLKITS))
-    family = fixes.manager(facts)
-    if family == "pacman":
-        return (step("install the package of Arch Linux, which has its newest release alone: `sudo pacman -S cuda`"),)
-    if family:
-        return (first, sh(fixes.INSTALL[family], packages=package))
+    if fixes.manager(facts):
+        return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
     rpm = step(
         "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
         " `sudo dnf install {package}`",
-        package=package,
+        package=NAME(package),
     )
-    return (first, rpm, sh(fixes.INSTALL["apt"], packages=package))
+    first = step("set up NVIDIA's repository first ({page})", page=ADDRESS(fixes.TOOLKITS))
+    return (first, rpm, sh("sudo apt-get install {package}", package=NAME(package)))
 
 
 def python(number: str) -> tuple[Command, ...]:

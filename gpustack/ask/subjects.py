@@ -98,8 +98,8 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     version = subject.version
     if version is None:
         fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
-        usual = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
-        version = (usual or fitting or [None])[-1]
+        kept = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
+        version = next(reversed(kept or fitting), None)
     else:
         version = release_named(matrix, subject.component, version) or version
     tag = subject.tag

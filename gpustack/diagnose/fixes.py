@@ -65,12 +65,17 @@ INSTALL = {
 }
 # GCC beside the system's own: package and program. Source: packages.ubuntu.com and packages.debian.org (gcc-N), Red
 # Hat's documentation of GCC Toolset (RHEL 8 to 10, and Rocky and AlmaLinux with it), openSUSE and Arch Linux packages.
-COMPILERS = {
-    "apt": (sh("gcc-{number} g++-{number}"), sh("/usr/bin/g++-{number}")),
-    "dnf": (sh("gcc-toolset-{number}"), sh("/opt/rh/gcc-toolset-{number}/root/usr/bin/g++")),
-    "zypper": (sh("gcc{number} gcc{number}-c++"), sh("/usr/bin/g++-{number}")),
-    "pacman": (sh("gcc{number}"), sh("/usr/bin/g++-{number}")),
+OLDER_GCC = {
+    "apt": "sudo apt-get install gcc-{number} g++-{number}",
+    "dnf": "sudo dnf install gcc-toolset-{number}",
+    "zypper": "sudo zypper install gcc{number} gcc{number}-c++",
+    "pacman": "sudo pacman -S gcc{number}",
 }
+OLDER_GXX = {"dnf": "/opt/rh/gcc-toolset-{number}/root/usr/bin/g++", None: "/usr/bin/g++-{number}"}
+NO_SUCH_GCC = (
+    "no distribution that is still supported has GCC {number}: install a newer CUDA toolkit, or build in a container of"
+    " that time"
+)
 OLDEST_GCC = 9  # of what a distribution has that is still supported (Ubuntu 22.04 has 9 to 12, Debian 12 has 11 and 12)
 REINSTALL = {
     "apt": sh("sudo dpkg --configure -a && sudo apt-get --fix-broken install"),
@@ -151,30 +156,27 @@ def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     return min((span.last for span in spans if span and span.last), default=None)
 
 
-def older_gxx(facts: Facts, version_: int) -> Command:
+def older_gxx(facts: Facts, newest: int) -> Command:
     """Return the path of the C++ compiler that ``older_gcc`` installs."""
-    return sh(COMPILERS[manager(facts) or "apt"][1], number=DOTTED(str(version_)))
+    family = "dnf" if manager(facts) == "dnf" else None
+    return sh(OLDER_GXX[family], number=DOTTED(str(newest)))
 
 
 def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
     """Return how a GCC that a toolkit accepts is installed beside the system's own, and named to nvcc."""
     number, family = DOTTED(str(newest)), manager(facts)
     if newest < OLDEST_GCC:
-        no = "no distribution that is still supported has GCC {number}: install a newer CUDA toolkit, or build in a"
-        return (step(no + " container of that time", number=number),)
-    if family == "dnf" and driver_packages.distribution(facts) in driver_packages.OWN_GCC:
+        return (step(NO_SUCH_GCC, number=number),)
+    if driver_packages.distribution(facts) in driver_packages.OWN_GCC:
         return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
-    packages, program = sh(COMPILERS[family or "apt"][0], number=number), older_gxx(facts, newest)
-    red_hat, toolset = (sh(one, number=number) for one in COMPILERS["dnf"])
     elsewhere = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux `sudo dnf install {red_hat}`,"
-        " and the compiler is {toolset}",
-        red_hat=red_hat,
-        toolset=toolset,
+        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux"
+        " `sudo dnf install gcc-toolset-{number}`, and the compiler is /opt/rh/gcc-toolset-{number}/root/usr/bin/g++",
+        number=number,
     )
     return (
-        sh(INSTALL[family or "apt"], packages=packages),
-        sh("export NVCC_CCBIN={program} CUDAHOSTCXX={program} CXX={program}", program=program),
+        sh(OLDER_GCC[family or "apt"], number=number),
+        sh("export NVCC_CCBIN={it} CUDAHOSTCXX={it} CXX={it}", it=older_gxx(facts, newest)),
         *(() if family else (elsewhere,)),
     )
 

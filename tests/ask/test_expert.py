@@ -9,6 +9,7 @@ import pytest
 from gpustack.ask import answering, ground, search
 from gpustack.ask import plan as planning
 from gpustack.ask.given import Given, made, put
+from gpustack.ask.why import judge as judge_subject
 from gpustack.diagnose import fixes
 from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
@@ -224,7 +225,7 @@ def test_the_oldest_driver_is_found_without_trying_all_of_them(monkeypatch: pyte
         count += 1
         return judging(*asked)
 
-    judging: Callable[..., object] = search.judge
+    judging: Callable[..., object] = judge_subject
     monkeypatch.setattr(search, "judge", counted)
     asked = answering.search(["torch==2.6.0"], Given(gpu="B200", driver="535"), None, MATRIX, versions=4)
     (found,) = planning.alternatives(asked)
