@@ -237,6 +237,8 @@ def bare(container: str = "docker") -> Facts:
         ("containerd", ["kubectl run gpu", '"nvidia.com/gpu":1']),
         ("apptainer", ["apptainer exec --nv docker://ubuntu nvidia-smi"]),
         ("singularity", ["apptainer exec --nv docker://ubuntu nvidia-smi"]),
+        ("lxc", ["lxc config device add gpu-test gpu gpu", "nvidia.runtime=true", "Proxmox"]),
+        ("systemd-nspawn", ["systemd-nspawn", "--bind=/dev/nvidia0"]),
         ("unknown", ["docker run --rm --gpus all ubuntu nvidia-smi"]),
     ],
 )
