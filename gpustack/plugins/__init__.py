@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack.errors import UsageError
-from gpustack.model.facts import Facts, Unseen
 
 if TYPE_CHECKING:
+    from gpustack.model.facts import Facts, Unseen
     from gpustack.plugins.reading import Plugin
 
 GROUP, FILE, VARIABLE = "gpustack.plugins", "plugin.toml", "GPUSTACK_PLUGINS"
@@ -48,7 +48,8 @@ def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[st
     found = [*((one, Path(one)) for one in named), *_installed()]
     new = [(origin, folder) for origin, folder in found if str(folder) not in LOADED.places]
     if new:
-        from gpustack.plugins.reading import take  # noqa: PLC0415 - nobody pays for plugins who has none
+        from gpustack.model.facts import Unseen  # noqa: PLC0415 - nobody pays for plugins who has none
+        from gpustack.plugins.reading import take  # noqa: PLC0415
 
         for origin, folder in new:
             LOADED.places.add(str(folder))
