@@ -236,7 +236,8 @@ def test_an_installed_plugin_is_found_by_its_entry_point(
 def test_who_has_no_plugin_does_not_load_what_reads_them() -> None:
     program = (
         "import sys\nfrom gpustack import plugins\nplugins.load()\n"
-        "print([one for one in sys.modules if one in ('gpustack.plugins.reading', 'gpustack.model.facts', 'importlib.metadata')])\n"
+        "late = ('gpustack.plugins.reading', 'gpustack.model.facts', 'importlib.metadata')\n"
+        "print([one for one in sys.modules if one in late])\n"
     )
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False, cwd=REPO)
     assert done.stdout == "[]\n", done.stderr
