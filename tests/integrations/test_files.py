@@ -69,6 +69,7 @@ def read(path: Path) -> Any:  # noqa: ANN401 - YAML has no type
         ("vendor.github-actions", "../action.yml"),
         ("vendor.github-workflows", "github/workflow.yml"),
         ("vendor.github-workflows", "github/again.yml"),
+        ("vendor.github-workflows", "../.github/workflows/release.yml"),
         ("vendor.gitlab-ci", "gitlab/gitlab-ci.yml"),
     ],
 )
@@ -119,7 +120,9 @@ def test_shellcheck_finds_nothing(script: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("file", ["../action.yml", "gitlab/gitlab-ci.yml", "kubernetes/daemonset.yaml"])
+@pytest.mark.parametrize(
+    "file", ["../action.yml", "../.github/workflows/release.yml", "gitlab/gitlab-ci.yml", "kubernetes/daemonset.yaml"]
+)
 def test_shellcheck_finds_nothing_in_scripts_inside_yaml(file: str, tmp_path: Path) -> None:
     for number, text in enumerate(scripts(read(INTEGRATIONS / file))):
         script = tmp_path / f"{number}.sh"
