@@ -71,8 +71,8 @@ def wide(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def engines(session: nox.Session) -> None:
-    """Collect a fleet through Slurm, mpirun, ClusterShell and Ray on this machine; Slurm wants root."""
-    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "ray>=2.40")
+    """Collect a fleet through Slurm, kubectl, mpirun, ClusterShell and Ray on this machine; Slurm wants root."""
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "ray>=2.45", "kmock>=0.8")
     session.run("pytest", "-m", "engines or slurm", "tests/fleet", "tests/integrations", *session.posargs)
 
 
