@@ -85,13 +85,6 @@ def test_the_schema_would_refuse_a_file_with_a_wrong_key(tmp_path: Path) -> None
     assert checker("check-jsonschema", "--builtin-schema", "vendor.github-actions", wrong)[0] != 0
 
 
-def test_every_action_of_others_is_named_by_the_hash_of_a_commit() -> None:
-    files = (*(REPO / ".github/workflows").glob("*.yml"), *(INTEGRATIONS / "github").glob("*.yml"), REPO / "action.yml")
-    used = [one for file in files for one in re.findall(r"uses: (\S+)", file.read_text("utf-8"))]
-    assert len(used) > 5
-    assert [one for one in used if one != "./" and not re.fullmatch(r"[\w-]+/[\w/.-]+@[0-9a-f]{40}", one)] == []
-
-
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.stem)
 def test_kubernetes_takes_the_manifest(manifest: Path) -> None:
     code, said = checker("kubernetes-validate", "--strict", manifest)
