@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Contract, Finding
 
 Said = TypeVar("Said")
-LAYERS = tuple(Layer)
-SEVERITIES = tuple(Severity)
-CONFIDENCES = tuple(Confidence)
+LAYERS, SEVERITIES, CONFIDENCES = tuple(Layer), tuple(Severity), tuple(Confidence)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
 REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
@@ -199,7 +197,9 @@ def _said(
 def failed(rule: Callable[..., object], error: Exception) -> Unseen:
     """Return that a rule failed, as something that nobody looked at."""
     what = rule.id if isinstance(rule, Rule) else "requirements"
-    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
+    plugin, slash, _ = what.partition("/")
+    remedy = f"correct the plugin {plugin}, or leave it out" if slash else REPORT_IT
+    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=remedy)
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:
