@@ -152,7 +152,7 @@ def snapshot(
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:
         raise UsageError("--pseudonyms and --no-redact contradict one another")
-    key = _key(pseudonyms) if pseudonyms else b""
+    key = read_key(pseudonyms) if pseudonyms else b""
     if origins:
         write(again(origins, timeout, redacted=redacted, key=key), output)
         return
@@ -160,7 +160,7 @@ def snapshot(
     write(render(without_secrets(facts, wanted=redacted, key=key)), output)
 
 
-def _key(path: Path) -> bytes:
+def read_key(path: Path) -> bytes:
     """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
     try:
         with path.open("rb") as file:
