@@ -14,7 +14,7 @@ from gpustack.diagnose.engine import judge
 from gpustack.fleet import judging, nodes
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
-from gpustack.model.fleet import FleetReport, Low
+from gpustack.model.fleet import FleetReport, Low, fold
 from gpustack.model.report import Health
 from gpustack.report import renderer
 from gpustack.snapshots import read
@@ -79,6 +79,17 @@ def test_a_slow_card_is_a_suspect_until_it_is_measured_again(tmp_path: Path) -> 
     outliers = [one for figure in found.figures for one in figure.outliers]
     assert {f"{one.node}/{one.gpus[0]}" for one in outliers} >= set(planted["slow"])
     assert {one.verdict for one in outliers} == {Low.SUSPECT}
+    text = renderer("fleet")(found)
+    assert f"--bench --again --nodes '{fold(one.node for one in outliers)}'" in text
+
+
+def test_a_distribution_counts_every_gpu_that_was_measured(whole: judging.Whole) -> None:
+    measured = [one for one in whole.report.figures if one.gpus > GPUS]
+    assert measured
+    assert all(sum(one.bins) == one.gpus for one in measured)
+    [bf16] = [one for one in measured if one.id == "gemm.bf16" and one.gpus > NODES]
+    fullest = bf16.bins.index(max(bf16.bins)) / len(bf16.bins)
+    assert abs(bf16.least + fullest * (bf16.greatest - bf16.least) - bf16.median) < 0.02 * bf16.median
 
 
 def test_few_nodes_are_held_to_their_ceilings_alone(tmp_path: Path) -> None:
