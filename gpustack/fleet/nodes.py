@@ -162,6 +162,7 @@ def labels(path: Path) -> Mapping[str, Mapping[str, str]]:
 
 VERSION = 1
 STORE = "fleet.sqlite"
+SAME_BOOT = 300  # seconds
 TABLES = """
 create table runs (id integer primary key, taken text not null, folder text not null, nodes integer not null);
 create table nodes (run integer not null, node text not null, status text not null, kind text not null,
@@ -244,17 +245,23 @@ def since(path: Path, finding: str) -> tuple[Recurrence, ...]:
     with _open(path) as store:
         last = store.execute("select max(id) from runs").fetchone()[0]
         rows = store.execute(
-            """select f.node, min(r.taken), max(r.taken), count(distinct f.run), count(distinct nullif(n.boot, '')),
+            """select f.node, min(r.taken), max(r.taken), count(distinct f.run), group_concat(distinct n.boot),
                       (select count(*) from nodes o where o.node = f.node), max(f.run) = ?
                from findings f join runs r on r.id = f.run left join nodes n on n.run = f.run and n.node = f.node
                where f.id = ? group by f.node""",
             (last, finding),
         ).fetchall()
     found = (
-        Recurrence(node=node, first=first, last=latest, runs=runs, boots=boots, of=total, now=bool(now))
+        Recurrence(node=node, first=first, last=latest, runs=runs, boots=_boots(boots or ""), of=total, now=bool(now))
         for node, first, latest, runs, boots, total, now in rows
     )
     return tuple(sorted(found, key=lambda one: (-one.score, one.node)))
+
+
+def _boots(said: str) -> int:
+    """Return how many boots there were, by the seconds in which they began, which clocks tell to some minutes."""
+    began = sorted(int(one) for one in said.split(",") if one)
+    return sum(1 for place, one in enumerate(began) if not place or one - began[place - 1] > SAME_BOOT)
 
 
 def ids(path: Path) -> tuple[str, ...]:

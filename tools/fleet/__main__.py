@@ -108,6 +108,9 @@ def _node(eight: Json, name: str, what: set[str], draw: random.Random) -> Json:
     node = copy.deepcopy(eight)
     parts = {one["id"]: one for one in node["components"]}
     node["host"]["hostname"] = name
+    up = draw.randint(3_000, 9_000_000) + draw.randint(0, 99) / 100
+    for one in (parts["linux-kernel"], *parts["linux-kernel"]["instances"]):
+        one["facts"]["uptime_s"] = up
     for gpu in parts["gpu"]["instances"]:
         facts = gpu["facts"]
         heat = draw.randint(27, 38)
