@@ -8,20 +8,19 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gpustack.cli.fleet_pairs import Labels, pairs
 from gpustack.cli.options import Fail, Formats, Output, Verbose
+from gpustack.cli.pseudonyms import Hidden, Pseudonyms
 from gpustack.cli.results import rendered, write
 from gpustack.errors import UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
     from gpustack.model.fleet import FleetReport
-
-Thing = TypeVar("Thing")
 
 fleet = typer.Typer(
     name="fleet",
@@ -38,10 +37,6 @@ Named = Annotated[
 ]
 Store = Annotated[
     Path, typer.Option("--store", metavar="FILE", help="What gpustack fleet judge wrote: DIR/fleet.sqlite.")
-]
-Pseudonyms = Annotated[
-    Path | None,
-    typer.Option("--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."),
 ]
 
 
@@ -79,7 +74,7 @@ def collect(
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.fleet import engines
 
-    hidden = _Hidden(pseudonyms) if pseudonyms else None
+    hidden = Hidden(pseudonyms) if pseudonyms else None
     if engine == "kubernetes" and not (manifest or IMAGE.fullmatch(image)):
         raise UsageError("--engine kubernetes needs --image: one that holds gpustack")
     if engine == "ray":
@@ -141,13 +136,13 @@ def judge(
 
     DIR may also be a file that gpustack fleet pack wrote: SQLite, DuckDB or Parquet.
     """
-    from gpustack.fleet import nodes, tables
+    from gpustack.fleet import nodes, runs, tables
     from gpustack.fleet.judging import judge as judge_all
 
     if pseudonyms and written == "nodelist":
         raise UsageError("--pseudonyms and --format nodelist contradict one another: a scheduler needs the names")
     known = nodes.labels(labels) if labels else {}
-    hidden = _Hidden(pseudonyms) if pseudonyms else None
+    hidden = Hidden(pseudonyms) if pseudonyms else None
     shown = sys.stderr.isatty()
 
     def told(done: int, of: int) -> None:
@@ -161,38 +156,14 @@ def judge(
         if hidden:
             hidden.know(files)
             report = hidden.out_of(report)
-    if kept := store or (folder / nodes.STORE if folder.is_dir() and not hidden else None):
-        nodes.add(kept, folder, report, whole.gathered.seen)
+    if kept := store or (folder / runs.STORE if folder.is_dir() and not hidden else None):
+        runs.add(kept, folder, report, whole.gathered.seen)
     if written in {"text", "json"}:
         text = rendered(report, "json" if written == "json" else "text", "fleet", output, verbose=verbose)
     else:
         text = renderer(f"fleet-{written}")(report)
     write(text, output)
     raise typer.Exit(int(_counts(report, fail_on)))
-
-
-class _Hidden:
-    """What takes names out of a fleet's files and reports, with the key that a file holds."""
-
-    def __init__(self, keyfile: Path) -> None:
-        from gpustack.cli.examining import read_key
-        from gpustack.redaction import pseudonyms
-
-        self.key, self.hosts = read_key(keyfile), list[str]()
-        self.called = pseudonyms(self.key)
-
-    def know(self, *folders: Path) -> None:
-        """Learn the names of the nodes whose files lie in folders."""
-        from gpustack.fleet import nodes
-
-        for there, missing in map(nodes.look, folders):
-            self.hosts += [*(one.name for one in there), *missing]
-
-    def out_of(self, thing: Thing) -> Thing:
-        """Return JSON or a report without serials, UUIDs, addresses and the names of nodes."""
-        from gpustack.redaction import redact
-
-        return redact(thing, key=self.key, hosts=self.hosts)
 
 
 def _counts(report: FleetReport, fail_on: str) -> bool:
@@ -218,7 +189,7 @@ def diff(
     """Say which nodes got worse, better or lost between two collections, and what changed on them."""
     from gpustack.fleet import judging
 
-    hidden = _Hidden(pseudonyms) if pseudonyms else None
+    hidden = Hidden(pseudonyms) if pseudonyms else None
     found = judging.between(before, after, hidden.called if hidden else str)
     if hidden:
         hidden.know(before, after)
@@ -248,14 +219,14 @@ def since(
 ) -> None:
     """Say which nodes have had a finding, since when, how often, and across how many boots."""
     from gpustack import __version__
-    from gpustack.fleet import nodes
+    from gpustack.fleet import runs
     from gpustack.matrix import Matrix
     from gpustack.model.fleet import History
     from gpustack.model.report import Tool
 
-    found = nodes.since(store, finding)
-    if not found and finding not in nodes.ids(store):
-        _known(finding, nodes.ids(store))
+    found = runs.since(store, finding)
+    if not found and finding not in runs.ids(store):
+        _known(finding, runs.ids(store))
     tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
     history = History(tool=tool, finding=finding, nodes=found)
     write(rendered(history, written, "fleet-since", output, verbose=verbose), output)
@@ -284,10 +255,10 @@ def gate(
     ] = "nodelist",
 ) -> None:
     """Print the nodes that must take no work, by the last run, and exit with 1 where there are any."""
-    from gpustack.fleet import nodes
+    from gpustack.fleet import nodes, runs
     from gpustack.model.fleet import fold
 
-    answers = nodes.gate(store, nodes.expand(named) if named else (), warnings=warnings)
+    answers = runs.gate(store, nodes.expand(named) if named else (), warnings=warnings)
     held = {
         one.node: one.why or "the store has never seen it" for one in answers if one.why or (unknown and not one.known)
     }

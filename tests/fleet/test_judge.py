@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.fleet import judging, nodes
+from gpustack.fleet import judging, nodes, runs
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import FleetReport, Low, fold
@@ -229,8 +229,8 @@ def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) ->
     )
     store, folder = tmp_path / "fleet.sqlite", tmp_path / "nodes"
     folder.mkdir()
-    runs = [("01", 90_000, sick), ("02", 176_460, sick), ("03", 3_600, well), ("04", 1_800, sick)]
-    for day, up, said in runs:
+    taken = [("01", 90_000, sick), ("02", 176_460, sick), ("03", 3_600, well), ("04", 1_800, sick)]
+    for day, up, said in taken:
         for name, held in (("lemon", said), ("well", well)):
             whole = json.loads(json.dumps({**held, "taken": f"2026-11-{day}T12:00:00+00:00"}))
             kernel = next(one for one in whole["components"] if one["id"] == "linux-kernel")
@@ -238,9 +238,9 @@ def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) ->
                 one["facts"]["uptime_s"] = float(up)
             (folder / f"{name}.json").write_text(json.dumps(whole))
         report = judging.judge(folder)
-        nodes.add(store, folder, report.report, report.gathered.seen)
+        runs.add(store, folder, report.report, report.gathered.seen)
     [id_] = {id_ for one in report.report.classes for id_ in one.root_causes}
-    [lemon] = nodes.since(store, id_)
+    [lemon] = runs.since(store, id_)
     assert (lemon.node, lemon.runs, lemon.of, lemon.boots, lemon.now) == ("lemon", 3, 4, 2, True)
     assert (lemon.first[:10], lemon.last[:10]) == ("2026-11-01", "2026-11-04")
     assert lemon.score == 1.0  # three of four runs, half as much again after a boot
@@ -281,18 +281,18 @@ def test_the_store_knows_who_came_back_and_holds_back_the_sick(
     _, planted = made
     path = tmp_path / "fleet.sqlite"
     for _ in range(2):
-        nodes.add(path, made[0], whole.report, whole.gathered.seen)
-    lost = nodes.since(path, "gpu-count-mismatch")
+        runs.add(path, made[0], whole.report, whole.gathered.seen)
+    lost = runs.since(path, "gpu-count-mismatch")
     assert {one.node for one in lost} == set(planted["lost"])
     assert all((one.runs, one.of, one.now) == (2, 2, True) for one in lost)
-    held = {one.node: one.why for one in nodes.gate(path, ()) if one.why}
+    held = {one.node: one.why for one in runs.gate(path, ()) if one.why}
     assert set(held) == {
         *planted["driver"],
         *planted["lost"],
         *planted["silent"],
         *(name.partition("/")[0] for name in planted["slow"]),
     }
-    [stranger] = nodes.gate(path, ("login1",))
+    [stranger] = runs.gate(path, ("login1",))
     assert not stranger.known
 
 
