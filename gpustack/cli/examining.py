@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from gpustack.cli import options
+from gpustack.cli.pseudonyms import Pseudonyms, read_key
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
-from gpustack.errors import GpustackError, InputError, UsageError
+from gpustack.errors import GpustackError, UsageError
 from gpustack.interrupting import heard
 from gpustack.plugins import noted
 from gpustack.report import renderer
@@ -32,7 +33,6 @@ WORDS = {"--from": "recorded", "--container": "unpacked"}
 
 Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
-LEAST_KEY, MOST_KEY = 16, 4096  # bytes of a key for pseudonyms
 DOCTOR_SECONDS = 10.0
 RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an idle one
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
@@ -138,12 +138,7 @@ def snapshot(
     everywhere: options.Everywhere = False,
     _plugins: options.Plugins = None,
     redacted: options.Redacted = True,
-    pseudonyms: Annotated[
-        Path | None,
-        typer.Option(
-            "--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."
-        ),
-    ] = None,
+    pseudonyms: Pseudonyms = None,
     timeout: options.Timeout = None,
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
@@ -155,24 +150,12 @@ def snapshot(
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:
         raise UsageError("--pseudonyms and --no-redact contradict one another")
-    key = _key(pseudonyms) if pseudonyms else b""
+    key = read_key(pseudonyms) if pseudonyms else b""
     if origins:
         write(again(origins, timeout, redacted=redacted, key=key), output)
         return
     facts = taken(pythons, timeout, deep=deep, everywhere=everywhere)
     write(render(without_secrets(facts, wanted=redacted, key=key)), output)
-
-
-def _key(path: Path) -> bytes:
-    """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
-    try:
-        with path.open("rb") as file:
-            key = file.read(MOST_KEY).strip()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if len(key) < LEAST_KEY:
-        raise InputError(f"{path} holds {len(key)} bytes: a key has {LEAST_KEY} or more (head -c 32 /dev/urandom)")
-    return key
 
 
 def stack(
