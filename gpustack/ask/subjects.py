@@ -11,8 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import gpus, torch
-from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects import amd_intel, gpus, torch
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.versions import ComputeCapability
 
@@ -40,6 +39,8 @@ COMPONENTS = {
     "libnccl": "nccl",
     "megatron-core": "megatron-lm",
     "tritonserver": "triton-inference-server",
+    "kernel": "linux-kernel",
+    "py": "python",
 }
 WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)")
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
@@ -111,8 +112,10 @@ def is_gpu(text: str, matrix: Matrix) -> bool:
     """Return whether a text is a GPU: its architecture, its compute capability or its name."""
     if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return True
-    named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or gfx_of(matrix, text)
-    return named is not None and canonicalize_name(text) not in {*COMPONENTS, *matrix.systems}
+    if any(canonicalize_name(re.split("[=<>~]", word)[0]) in {*COMPONENTS, *matrix.systems} for word in text.split()):
+        return False  # words of which one is a GPU are no GPU
+    named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or amd_intel.gfx_of(matrix, text)
+    return named is not None or amd_intel.device_named(matrix, text) is not None
 
 
 def _component(name: str) -> tuple[str, str | None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -32,6 +34,7 @@ pairs = typer.Typer(
     rich_markup_mode=None,
 )
 fleet.add_typer(pairs)
+IMAGE = re.compile(r"[\w][\w./:@-]{0,500}")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with NODE.json.gz of each node.")]
 Named = Annotated[
     str | None,
@@ -57,7 +60,10 @@ def collect(
     program: Annotated[
         str, typer.Option("--program", metavar="COMMAND", help="gpustack, as the nodes call it.")
     ] = "gpustack",
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Of the pods, with Kubernetes.")] = "",
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Of the Jobs, with Kubernetes.")] = "",
+    manifest: Annotated[
+        Path | None, typer.Option("--manifest", metavar="FILE", help="A Job of your own, instead of ours.")
+    ] = None,
     bench: Annotated[bool, typer.Option("--bench", help="Run the quick bench as well.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Ask nodes that have answered before, too.")] = False,
     seconds: Annotated[
@@ -74,14 +80,14 @@ def collect(
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.fleet import engines
 
-    if engine == "kubernetes" and not image:
+    if engine == "kubernetes" and not (manifest or IMAGE.fullmatch(image)):
         raise UsageError("--engine kubernetes needs --image: one that holds gpustack")
     if engine == "ray":
         reach: collecting.Reach = collecting.ray_reach
         wanted = nodes.expand(named) if named else collecting.ray_names()
     else:
         row = collecting.engine(engines(Matrix()), engine)
-        reach = collecting.launcher(row, image)
+        reach = collecting.launcher(replace(row, manifest=nodes.text(manifest)) if manifest else row, image)
         wanted = nodes.expand(named) if named else collecting.names(row, seconds)
     plan = collecting.Plan(
         reach=reach,

@@ -21,6 +21,25 @@ FAMILIES = {
     "zypper": ("opensuse-leap", "opensuse-tumbleweed", "opensuse", "sles", "sled", "sle-micro"),
     "pacman": ("arch", "manjaro", "endeavouros", "cachyos", "garuda"),
 }
+# Distributions as people name them, and as they name themselves in /etc/os-release.
+DISTRIBUTIONS = {
+    **{name: name for names in FAMILIES.values() for name in names},
+    "red-hat": "rhel",
+    "redhat": "rhel",
+    "alma": "almalinux",
+    "alma-linux": "almalinux",
+    "rocky-linux": "rocky",
+    "suse": "sles",
+    "sle": "sles",
+    "mint": "linuxmint",
+    "linux-mint": "linuxmint",
+    "arch-linux": "arch",
+    "amazon-linux": "amzn",
+    "al2023": "amzn",
+    "azure-linux": "azurelinux",
+    "oracle-linux": "ol",
+    "pop-os": "pop",
+}
 # Source: NVIDIA Driver Installation Guide 580 to 620, Kernel Modules and Version locking; Ubuntu Server guide and
 # packages.ubuntu.com (nvidia-driver-*-server*); RPM Fusion how-to; Arch wiki (read 2026-11-22).
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"

@@ -9,7 +9,7 @@ from gpustack import __version__
 from gpustack.diagnose import another_environment, deep_messages, requirements
 from gpustack.diagnose.candidates import candidates
 from gpustack.diagnose.causes import cause_of
-from gpustack.diagnose.evidence import weighed
+from gpustack.diagnose.evidence import unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
@@ -96,7 +96,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         components=whole(facts, matrix),
         contracts=contracts,
         findings=tuple(weighed(one, facts) for one in findings),
-        not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures))),
+        not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures, *unseen(facts)))),
         environments=tuple(
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
             for one in facts.environments

@@ -9,11 +9,13 @@ import gzip
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +34,10 @@ MOST_BYTES = 32_000_000  # of one answer
 LAST = 300  # letters of what a failing command said
 EARLIER = 0.9  # of the time, after which a launcher may say itself what it waited for
 GRACE = 2.0  # seconds from the friendly end of a command to the hard one
-FIRST_BRACE = b"{"
+CLEANING = 30.0  # seconds for what a launcher leaves behind
+FIRST_BRACE, WORDS = b"{", "{words}"
+START = re.compile(r"^\{", re.MULTILINE)
+DECODER = json.JSONDecoder()
 
 
 Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
@@ -128,9 +133,9 @@ def _node(plan: Plan, name: str) -> str:
         why = ""
         for _ in range(plan.attempts):
             answer, why = plan.reach(name, (*plan.program, *ASKED[schema]), plan.seconds)
-            why = why or _invalid(answer, schema)
+            said, why = ("", why) if why else _said(answer, schema)
             if not why:
-                writing.write(path, gzip.compress(answer[answer.index(FIRST_BRACE) :], 6))
+                writing.write(path, gzip.compress(said.encode(), 6))
                 break
         if why:
             return why if schema == SNAPSHOT else f"no bench: {why}"
@@ -141,49 +146,70 @@ def launcher(row: Engine, image: str = "") -> Reach:
     """Return what runs words on a node by the launcher of a row."""
 
     def reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
-        return _run((*command(row, name, seconds, image), *words), seconds)
+        asked = filled(row, name, words, seconds, image)
+        ends = time.monotonic() + seconds
+        try:
+            for step in asked.before:
+                _, why = _run(step, ends - time.monotonic(), asked.manifest.encode())
+                if why:
+                    return b"", why
+            return _run(asked.command, ends - time.monotonic())
+        finally:
+            if asked.after:
+                _run(asked.after, CLEANING)
 
     return reach
 
 
-def command(row: Engine, name: str, seconds: float, image: str = "") -> tuple[str, ...]:
-    """Return the argument list that reaches a node, whose name has passed the check of names."""
-    blanks: Mapping[str, str] = {
+def filled(row: Engine, name: str, words: Sequence[str], seconds: float, image: str = "") -> Engine:
+    """Return the argument lists that run words on a node, whose name has passed the check of names."""
+    blanks = {
         "{node}": name,
         "{limit}": str(max(1, int(seconds * EARLIER))),
         "{image}": image,
-        "{overrides}": json.dumps({"spec": {"nodeName": name}}),
+        "{id}": os.urandom(6).hex(),
+        WORDS: json.dumps(words),
     }
-    return tuple(_filled(word, blanks) for word in row.command)
+
+    def fill(text: str) -> str:
+        for blank, value in blanks.items():
+            text = text.replace(blank, value)
+        return text
+
+    def each(step: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(fill, step))
+
+    command = row.command if WORDS in row.manifest else (*row.command, *words)
+    return replace(
+        row,
+        command=each(command),
+        before=tuple(map(each, row.before)),
+        after=each(row.after),
+        manifest=fill(row.manifest),
+    )
 
 
-def _filled(word: str, blanks: Mapping[str, str]) -> str:
-    for blank, value in blanks.items():
-        word = word.replace(blank, value)
-    return word
+def _said(answer: bytes, schema: str) -> tuple[str, str]:
+    """Return the JSON within an answer, and why it is not what was asked for, or an empty text."""
+    text = answer.decode("utf-8", "replace")
+    for found in START.finditer(text):
+        try:
+            said, end = DECODER.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            continue
+        if said.get("schema") != schema:
+            return "", f"its answer is {str(said.get('schema'))[:60]}, not {schema}: another version of gpustack?"
+        return text[found.start() : end], ""
+    shown = " ".join(text[-LAST:].split())
+    return "", f"its answer is no JSON: {shown[-100:] or 'nothing'}"
 
 
-def _invalid(answer: bytes, schema: str) -> str:
-    """Return why an answer is not what was asked for, or an empty text; a banner before the JSON is passed over."""
-    start = answer.find(FIRST_BRACE)
-    try:
-        said = json.loads(answer[start:]) if start >= 0 else None
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        shown = " ".join(answer[-LAST:].decode("utf-8", "replace").split())
-        return f"its answer is no JSON: {shown[-100:] or 'nothing'}"
-    if said.get("schema") != schema:
-        return f"its answer is {str(said.get('schema'))[:60]}, not {schema}: another version of gpustack?"
-    return ""
-
-
-def _run(words: Sequence[str], seconds: float) -> tuple[bytes, str]:
+def _run(words: Sequence[str], seconds: float, given: bytes = b"") -> tuple[bytes, str]:
     """Run one command; return what it wrote to standard output, and why it failed or an empty text."""
     try:
         child = subprocess.Popen(
             words,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -191,10 +217,10 @@ def _run(words: Sequence[str], seconds: float) -> tuple[bytes, str]:
     except OSError as error:
         return b"", f"{words[0]} cannot be run: {error.strerror}"
     try:
-        answer, said = child.communicate(timeout=seconds)
+        answer, said = child.communicate(given or None, timeout=max(seconds, 0.1))
     except subprocess.TimeoutExpired:
         _end(child)
-        return b"", f"no answer within {seconds:g} s"
+        return b"", f"no answer within {seconds:.0f} s"
     except BaseException:
         _end(child)
         raise

@@ -1,25 +1,33 @@
 """Collecting through real launchers on this machine: ``nox -s engines``, as root for Slurm.
 
+Of Kubernetes kubectl is real, and the API server is kmock's: see cluster.py.
+
 Each launcher that is not installed here is skipped, and says which package brings it.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+import yaml
 
 from tests.integrations.slurm import NODES, Cluster, path, running
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
 GPUSTACK = Path(sys.executable).with_name("gpustack")
+CLUSTER = Path(__file__).with_name("cluster.py")
+KUBERNETES = Path(__file__).resolve().parents[2] / "integrations/kubernetes"
 RAY = """
 import os, subprocess, sys
 from ray.cluster_utils import Cluster
@@ -35,7 +43,8 @@ sys.exit(done.returncode)
 
 def collect(*words: str, environ: Mapping[str, str], before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Run gpustack fleet collect with gpustack itself as what the nodes run."""
-    command = (*before, str(GPUSTACK), "fleet", "collect", "--program", str(GPUSTACK), *words)
+    program = () if "--program" in words else ("--program", str(GPUSTACK))
+    command = (*before, str(GPUSTACK), "fleet", "collect", *program, *words)
     whole = {**os.environ, **environ}
     return subprocess.run(command, env=whole, capture_output=True, text=True, timeout=240, check=False)
 
@@ -85,6 +94,55 @@ def test_ray_asks_three_nodes(tmp_path: Path) -> None:
     done = collect("--engine", "ray", str(folder), environ=patient, before=around)
     assert "3 answered" in done.stderr + done.stdout, done.stderr
     assert nodes_of(folder) == {"r0", "r1", "r2"}
+
+
+@contextmanager
+def kubernetes(folder: Path, roles: str, *names: str) -> Iterator[tuple[int, Path]]:
+    """Give the port of an API server with these nodes, and the file of what was asked of it."""
+    if importlib.util.find_spec("kmock") is None:
+        pytest.skip("kmock is not installed here (pip install kmock)")
+    asked = folder / "asked"
+    command = (sys.executable, str(CLUSTER), str(KUBERNETES / roles), str(asked), *names)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        try:
+            yield int(server.stdout.readline()), asked
+        finally:
+            server.terminate()
+
+
+def rights(roles: str) -> set[tuple[str, str, str]]:
+    """Return every verb, group and resource that the roles of a manifest grant."""
+    held = yaml.safe_load_all((KUBERNETES / roles).read_text("utf-8"))
+    rules = [rule for one in held if one["kind"] in {"Role", "ClusterRole"} for rule in one["rules"]]
+    return {asked for rule in rules for asked in itertools.product(rule["verbs"], rule["apiGroups"], rule["resources"])}
+
+
+def asked_of(log: Path) -> set[tuple[str, ...]]:
+    return {tuple(json.loads(line)) for line in log.read_text("utf-8").splitlines()}
+
+
+def test_kubernetes_runs_a_job_on_each_node_with_the_least_rights(tmp_path: Path) -> None:
+    needs("kubectl", "kubernetes-client")
+    with kubernetes(tmp_path, "fleet.yaml", "k1", "k2.example") as (port, asked):
+        config: dict[str, object] = {"apiVersion": "v1", "kind": "Config", "current-context": "here"}
+        config |= {"contexts": [{"name": "here", "context": {"cluster": "here", "namespace": "gpustack"}}]}
+        config |= {"clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{port}"}}]}
+        (tmp_path / "config").write_text(json.dumps(config))
+        there = {"KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path)}
+        folder = tmp_path / "nodes"
+        done = collect("--engine", "kubernetes", "--image", "gpustack:1", str(folder), environ=there)
+        assert "2 answered" in done.stderr + done.stdout, done.stderr
+        with urlopen(f"http://127.0.0.1:{port}/apis/batch/v1/jobs") as left:
+            assert json.load(left)["items"] == []
+        late = collect(
+            *("--engine", "kubernetes", "--image", "gpustack:1", "--timeout", "2", "--attempts", "1", "--again"),
+            *("--program", "sh -c 'sleep 9'", str(folder)),
+            environ=there,
+        )
+    assert nodes_of(folder) == {"k1", "k2.example"}
+    assert "k1: kubectl ended with 1: error: timed out waiting" in late.stderr + late.stdout
+    assert asked_of(asked) == rights("fleet.yaml")
 
 
 @pytest.fixture(scope="module")
