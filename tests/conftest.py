@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import posix
@@ -48,6 +49,8 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
+    for programs in ("probes", "microbench"):  # as an installer does: hundreds of children would each compile them
+        compileall.compile_dir(FAKES.parents[1] / programs, quiet=2)
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 

@@ -40,6 +40,7 @@ WHOLE = (
     "tests/bench/test_host_side.py",
     "tests/bench/test_memory.py",
     "tests/bench/test_several.py",
+    "tests/bench/test_stand_in.py",
     "tests/bench/test_stress.py",
     "tests/benchmarks/",
     "tests/faults/",
@@ -79,6 +80,8 @@ WHOLE = (
 EVEN_SO = (
     "tests/ask/test_expert.py::test_a_b200_gets_the_servers_package",
     "tests/bench/test_several.py::test_each_pair_and_all_gpus",
+    "tests/bench/test_stand_in.py::test_all_are_measured_and_checked",
+    "tests/bench/test_stand_in.py::test_a_wrong_result_is_a_failure_and_no_figure",
     "tests/bench/test_stress.py::test_one_wrong_bit",
     "tests/collect/test_images.py::test_a_build_of_the_image_is_judged",
     "tests/integrations/test_pytest_plugin.py::test_a_test_is_skipped",
