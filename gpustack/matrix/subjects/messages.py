@@ -155,6 +155,7 @@ class Pattern:
         return Row(table="messages", text=self.says, source=self.source, checked=self.checked)
 
 
+@cache
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
-    """Return every message that is known, in the order of the tables."""
+    """Return every message that is known, in the order of the tables; made once, since each text is held to all."""
     return tuple(one for table in TABLES for one in matrix.rows(table, "messages", Pattern))
