@@ -74,6 +74,9 @@ WHOLE = (
     "tests/test_rooms.py",
     "tests/trace/test_beside_gpu.py",
     "tests/trace/test_command.py",
+    "tests/trace/test_frameworks.py::test_the_steps_add_up",
+    "tests/trace/test_on_stand_in.py::test_a_",
+    "tests/trace/test_on_stand_in.py::test_the_steps_add_up",
     "tests/trace/test_failing.py::test_nothing_is_said_against_a_healthy_machine",
 )
 # The few of these, with their children, that run what nothing else does.
@@ -86,6 +89,7 @@ EVEN_SO = (
     "tests/collect/test_images.py::test_a_build_of_the_image_is_judged",
     "tests/integrations/test_pytest_plugin.py::test_a_test_is_skipped",
     "tests/integrations/test_pytest_plugin.py::test_fail_gives_the_diagnosis",
+    "tests/trace/test_on_stand_in.py::test_a_driver_that_tells_nothing",
 )
 # Where the children that are started are counted too: elsewhere they are whole commands, that run what others run.
 WITH_CHILDREN = ("tests/bench/", "tests/collect/", "tests/probes/", "tests/trace/")

@@ -216,7 +216,7 @@ class Matrix:
         return self._held[name]
 
     def _read(self, name: str) -> Mapping[str, Any]:
-        """Return a file: of a newer bundle, as the JSON made of it for a wheel or the tests, or else as it is written."""
+        """Return a file: of a newer bundle, as JSON made for a wheel or the tests, or else as it is written."""
         quick = self._of_bundle(name) or self.folder / f"{name}.json"
         if not quick.exists():
             written = (self.folder / f"{name}.toml").read_bytes()

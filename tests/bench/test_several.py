@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 NAMES = ("p2p.*", "nccl.*")
 LITTLE = "4000000"
 MEASURED = {Mark.OK, Mark.UNSTEADY}  # a machine that is busy may not come to enough samples in the time
-pytestmark = pytest.mark.skipif(
-    find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
-)
+pytestmark = [
+    pytest.mark.timeout(240),  # above that of a run: nothing here is measured by how long it takes
+    pytest.mark.skipif(
+        find_spec("cuda") is None or platform.machine() != "x86_64", reason="needs the bench extra, on x86-64"
+    ),
+]
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def run(driver: Path, nvml: Path, sums: str) -> Run:
         usual = {"FAKE_GPUS": "2", "FAKE_MEMORY": LITTLE, "NVML_FAKE_GPUS": "2", "NVML_FAKE_NVLINK": "4"}
         kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         environ = {**kept, "LD_LIBRARY_PATH": paths, **usual, **fakes}
-        return bench.measure(names or NAMES, gpus=gpus, nccl=nccl, environ=environ, timeout=60)
+        return bench.measure(names or NAMES, gpus=gpus, nccl=nccl, environ=environ, timeout=200)
 
     return run_
 
