@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import driver_packages
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.edges import asked
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import drivers, gpus
-from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects import amd_intel, drivers, gpus
 from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
@@ -52,7 +52,8 @@ BRANCH = re.compile(r"\d{3}")
 MACHINES = ("x86_64", "aarch64")
 ALSO_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "intel": "x86_64", "arm64": "aarch64", "armv8": "aarch64"}
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
-GPUS = frozenset({"gpu", "amd-gpu"})
+DISTRIBUTION = re.compile(rf"({'|'.join(driver_packages.DISTRIBUTIONS)})(?:-(\d[\d.]{{0,9}}))?")
+GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
 GPU_PARTS = GPUS | {"pci-display", "libcuda"}
 DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
 
@@ -99,7 +100,9 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
     if given.machine:
         machine = replace(machine, host=replace(machine.host, machine=given.machine))
     if given.os:
-        machine = replace(machine, host=replace(machine.host, os=SYSTEMS[given.os], wsl=given.os == "wsl"))
+        system = SYSTEMS.get(given.os, "Linux")
+        machine = replace(machine, host=replace(machine.host, os=system, wsl=given.os == "wsl"))
+        machine = put(machine, _distribution(given.os)) if given.os not in SYSTEMS else machine
     for component in _components(given, where(machine), machine, matrix):
         machine = put(machine, component)
     return machine
@@ -115,8 +118,8 @@ def checked(given: Given) -> None:
             raise UsageError(f"--{name} {said!r} is no version: it looks like {example}")
     if given.kernel_module not in {None, "open", "proprietary"}:
         raise UsageError(f"--kernel-module {given.kernel_module!r} is neither open nor proprietary")
-    if given.os not in {None, *SYSTEMS}:
-        raise UsageError(f"--os {given.os!r} is none of linux, windows, wsl")
+    if given.os not in {None, *SYSTEMS} and not DISTRIBUTION.fullmatch(given.os or ""):
+        raise UsageError(f"--os {given.os!r} is none of linux, windows, wsl and no distribution such as ubuntu-24.04")
     if given.machine not in {None, *MACHINES}:
         near = difflib.get_close_matches(given.machine or "", (*MACHINES, *ALSO_MACHINES), 1, 0.3)
         meant = ALSO_MACHINES.get(near[0], near[0]) if near else MACHINES[0]
@@ -173,10 +176,13 @@ def gpu(text: str, matrix: Matrix) -> Component:
     capability = ComputeCapability.parse(text)
     if capability:
         return made("gpu", None, name=None, cc=str(capability))
-    target = gfx_of(matrix, text)
+    target = amd_intel.gfx_of(matrix, text)
     capability = gpus.capability_of(matrix, text)
     if capability:
         return made("gpu", None, name=text, cc=str(capability))
+    device = amd_intel.device_named(matrix, text)
+    if device is not None:
+        return made("intel-gpu", None, name=text, device_id=f"{device:#06x}")
     if target or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return made("amd-gpu", None, name=text, gfx=target.gfx if target else text)
     shared = gpus.ambiguity_of(matrix, text)
@@ -212,7 +218,21 @@ def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -
         if version:
             yield made(component, version)
     if given.kernel:
-        yield made("linux-kernel", given.kernel)
+        there = facts.find("linux-kernel")
+        held = there.facts if there else {}
+        yield made("linux-kernel", given.kernel, os_id=held.get("os_id"), os_version=held.get("os_version"))
+
+
+def _distribution(named: str) -> Component:
+    """Return what a machine of this distribution shows of it; nobody asks how anything goes with that itself."""
+    found = DISTRIBUTION.fullmatch(named)
+    held: dict[str, JsonValue] = {
+        "os_id": driver_packages.DISTRIBUTIONS[found[1]] if found else None,
+        "os_version": found[2] if found else None,
+    }
+    copy = Instance(key=SOURCE, version=None, build=None, environment=None, facts=held)
+    one = made("linux-kernel", None)
+    return replace(one, facts=held, instances=(copy,))
 
 
 def _without_release(component: Component) -> Component:

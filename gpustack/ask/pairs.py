@@ -30,7 +30,7 @@ DRIVER, TOOLKIT = "nvidia-driver", "cuda-toolkit"
 # What has to do with what directly. Everything else is decided by what stands between: the kernel reaches a framework
 # through the driver, the driver reaches an extension through its PyTorch.
 RELATED = (
-    (GPUS, FRAMEWORKS | (ON_TORCH - COMPANIONS) | LIBRARIES | {TOOLKIT, DRIVER, "nvidia.ko"}),
+    (GPUS, FRAMEWORKS | (ON_TORCH - COMPANIONS) | LIBRARIES | {TOOLKIT, DRIVER, "nvidia.ko", "rocm"}),
     (frozenset({DRIVER}), FRAMEWORKS | LIBRARIES | {TOOLKIT, "linux-kernel"}),
     (frozenset({"python"}), FRAMEWORKS | ON_TORCH),
     (frozenset({"pytorch"}), ON_TORCH | {"nccl"}),

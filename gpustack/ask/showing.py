@@ -27,7 +27,7 @@ NEAR = 3
 SCREEN, COLUMNS, HEAD_LINES, MOST = 20, 70, 4, 6
 WIDEST = 45  # of a value on that screen: a column of longer ones is left to --all
 # Parts of tables about several components that are named otherwise than the component that they are about.
-PARTS = {"flash_attention": "flash-attention", "megatron_core": "megatron-lm", "containers": "triton-inference-server"}
+PARTS = {"flash_attention": "flash-attention"}
 
 
 def show(text: str, matrix: Matrix) -> MatrixTables:

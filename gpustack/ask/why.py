@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import nvidia_here
 from gpustack.diagnose.machine.values import copies, version
-from gpustack.diagnose.requirements.python import COMPILED
+from gpustack.diagnose.requirements.python import FROM_SOURCE
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import frameworks, generated
 from gpustack.matrix.subjects.ranges import numbers, version_of
@@ -70,6 +70,8 @@ def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ..
     """Return the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
     if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
         return (subject,)
+    if platform(facts) == "windows" or (subject.name == "jaxlib" and not any(map(facts.find, DEVICES))):
+        return (subject,)  # there is no plugin for Windows, and jaxlib alone is what computes on the CPU
     release = frameworks.jax_of(matrix, subject.version or "")
     given = numbers(version(facts, "cuda-toolkit"))[:1] if is_given(facts, "cuda-toolkit") else ()
     majors = sorted(release.cuda, key=lambda one: ((one,) == given, one), reverse=True) if release else ()
@@ -90,8 +92,9 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
     missing = tuple(gaps(pairs, drawn, machine))
     verdict, reasons = _concluded(subject, held, pairs, machine, matrix)
     if missing:
-        reasons = tuple(sorted((*reasons, *missing), key=_rank))
-        verdict = reasons[0].verdict
+        stated = _unknown(subject, machine, matrix) is None
+        reasons = tuple(sorted((*reasons, *missing), key=_rank)) if stated else (*reasons, *missing)
+        verdict = reasons[0].verdict if stated else verdict
     if twice:
         said = f"{subject.words} and {named(twice, facts)} are two of the same thing: one or the other is asked about."
         verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
@@ -178,10 +181,15 @@ def _read(subject: Subject, matrix: Matrix) -> str:
     """Return how far the releases of a distribution were read, where that is why one has no row."""
     if not generated.missing(matrix, subject.component, subject.version or ""):
         return ""
-    last = generated.releases(matrix, _distribution(subject))[-1]
-    asked, newest = version_of(subject.version or ""), version_of(last.version)
+    asked, there = version_of(subject.version or ""), generated.releases(matrix, _distribution(subject))
+    if asked and asked.is_prerelease:
+        return " Pre-releases are not read."
+    newest = version_of(there[-1].version) if there else None
     if asked and newest and asked > newest:
-        return f" The newest that was read, on {last.checked}, is {last.version}."
+        return f" The newest that was read, on {there[-1].checked}, is {there[-1].version}."
+    unread = generated.unread(matrix, subject.component)
+    if unread:
+        return f" The releases of {' and '.join(unread)} were not read."
     return " The package index has no such release."
 
 
@@ -216,7 +224,7 @@ def _more(contract: Contract) -> str:
         return " No row says whether that is enough."
     if contract.status is not Kept.LIMITED:
         return ""
-    if contract.from_ in COMPILED and contract.kind in {"torch", "python", "platform"}:
+    if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Plugins, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.cli.terminal import systems, words
 
@@ -40,7 +40,9 @@ Gcc = Annotated[str | None, typer.Option("--gcc", metavar="VERSION", help="Such 
 Clang = Annotated[str | None, typer.Option("--clang", metavar="VERSION", help="Such as 18.")]
 Kernel = Annotated[str | None, typer.Option("--kernel", metavar="RELEASE", help="Of Linux, such as 6.8.0-50-generic.")]
 Module = Annotated[str | None, typer.Option("--kernel-module", metavar="FLAVOUR", help="open or proprietary.")]
-System = Annotated[str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows or wsl.")]
+System = Annotated[
+    str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows, wsl, or a distribution: ubuntu-24.04.")
+]
 Machine = Annotated[
     str | None,
     typer.Option("--machine", metavar="PROCESSOR", help="x86_64 or aarch64; GH200, GB200, GB300 and Jetsons imply it."),
@@ -106,7 +108,6 @@ def _question(name: str) -> Callable[..., None]:
 
         rows = Matrix()
         asked = understood(subjects, rows)
-        subjects, here = list(asked.subjects), here or (asked.here and not origins)
         given = Given(
             driver=driver,
             gpu=gpu,
@@ -117,10 +118,12 @@ def _question(name: str) -> Callable[..., None]:
             clang=clang,
             kernel=kernel,
             kernel_module=kernel_module,
-            os=system,
-            machine=machine,
+            os=system or asked.os,
+            machine=machine or asked.machine,
         )
-        facts = _machine(subjects, given, rows, origins, timeout, here=here)
+        here = here or (asked.here and not origins)
+        several = (*asked.subjects, *asked.strange)
+        facts = _machine(several, given, rows, origins, timeout, here=here)
         answer: MatrixAnswer = getattr(answering, name)(subjects, given, facts, rows)
         _leave(answer, written, output, verbose=verbose)
         raise typer.Exit(int(name == "why" and answer.verdict.value == "incompatible"))
@@ -184,7 +187,7 @@ def update(
 
 
 def _machine(
-    subjects: list[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
+    subjects: Sequence[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
     """Return the facts of the machine asked about: recorded, this one, or None where all that counts is given."""
     from gpustack.ask.given import checked
@@ -192,7 +195,7 @@ def _machine(
     from gpustack.errors import UsageError
 
     checked(given)
-    for one in subjects:
+    for one in subjects[:1]:
         parse(one, rows)
     if here and origins:
         raise UsageError("--here and --from are two machines: give one of them")
@@ -219,6 +222,7 @@ def explain(
         ),
     ],
     *,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
 ) -> None:

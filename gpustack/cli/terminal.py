@@ -184,6 +184,8 @@ def called() -> str:
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
         return f"{'python' if shutil.which('python') == sys.executable else sys.executable} -m gpustack"
+    if program.suffix == ".pyz":
+        return f"python3 {shlex.quote(sys.argv[0])}"
     found = shutil.which(PROGRAM)
     near = program.name == PROGRAM and program.is_file() and not (found and Path(found).samefile(program))
     return shlex.quote(sys.argv[0]) if near else PROGRAM

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
 MADE = ".made"
+ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, what plugins state beside it
 SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
 
@@ -213,6 +214,8 @@ class Matrix:
                 self._held[name] = self._read(name)
             except (OSError, ValueError) as error:
                 raise _damaged(name, error) from error
+            if self.folder == assets.MATRIX:
+                self._held[name] = _with_added(name, self._held[name])
         return self._held[name]
 
     def _read(self, name: str) -> Mapping[str, Any]:
@@ -251,6 +254,18 @@ class Matrix:
 def made_of(folder: Path, name: str, written: bytes) -> Path:
     """Return where the JSON of a table of a checkout lies, if it was made: of exactly these bytes, and no others."""
     return folder / MADE / f"{name.replace('/', '.')}.{crc32(written):08x}.json"
+
+
+def _with_added(name: str, held: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a table with what plugins state beside it: further rows of a list, further names of a mapping."""
+    more = {part: rows for (table, part), rows in ADDED.items() if table == name}
+    return {
+        **held,
+        **{
+            part: [*held[part], *rows] if isinstance(rows, list) else {**held[part], **rows}
+            for part, rows in more.items()
+        },
+    }
 
 
 def _row(origin: str, number: int, line: Mapping[str, Any], kind: type[Kind]) -> Kind:

@@ -109,10 +109,9 @@ def _layers(trace: Trace) -> str:
                 words.BOUND[one.bound] if one.bound else "",
             )
         )
-    note = tag("p", "More than 100%: tensors so small stay in a cache.", "soft about") if words.cached(trace) else ""
     told = words.bounds(trace)
     meant = tag("p", safe(f"{told[:1].upper()}{told[1:]}."), "soft about") if told else ""
-    return _table(LAYER, rows) + meant + note
+    return _table(LAYER, rows) + meant
 
 
 def _kernels(trace: Trace) -> str:

@@ -139,7 +139,7 @@ TRUTHS = [
     (("torch==2.4.1+rocm6.1",), {"gpu": "gfx1100", "python": "3.12"}, WORKS),
     # of what was given no row speaks
     (("torchvision==0.22.1",), {"gpu": "Tesla K80"}, UNKNOWN),
-    (("bitsandbytes==0.45.0",), {"python": "3.7"}, UNKNOWN),
+    (("bitsandbytes==0.45.0",), {"python": "3.7"}, WORKS),  # a wheel for any Python 3, which states no other
     (("flash-attn==2.8.3",), {"driver": "390.157"}, UNKNOWN),
     (("torch==2.7.1",), {"gcc": "13"}, UNKNOWN),
     (("vllm==0.9.2",), {"os": "windows"}, FAILS),

@@ -87,7 +87,7 @@ def run(command: Iterable[str], environ: Mapping[str, str], seconds: float = 60)
 
 def action(environ: Mapping[str, str], **inputs: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
     """Run the check of the GitHub action as a runner does, and give its outputs too."""
-    described = read("github/action.yml")
+    described = read("../action.yml")
     given = {name: inputs.get(name, one["default"]) for name, one in described["inputs"].items()}
     (step,) = [one for one in described["runs"]["steps"] if one.get("id") == "check"]
     values = {
@@ -110,6 +110,25 @@ def test_the_github_action_tells_whose_fault_it_is(name: str, class_: str, code:
     assert ("::error" in done.stdout) == (code == 1)
     assert json.loads(Path(outputs["report"]).read_text("utf-8"))["class"] == class_
     assert json.loads(Path(outputs["sarif"]).read_text("utf-8"))["version"] == "2.1.0"
+    assert "gpustack" in Path(outputs["report"]).with_name("summary").read_text("utf-8"), "the summary of the step"
+
+
+@pytest.mark.packages
+@pytest.mark.timeout(300)
+def test_the_github_action_installs_what_lies_beside_it_and_that_checks(machine: Machine, tmp_path: Path) -> None:
+    described = read("../action.yml")
+    assert set(described["branding"]) == {"icon", "color"}
+    (step,) = [one for one in described["runs"]["steps"] if one.get("if") == "inputs.command == ''"]
+    shell = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+    kept = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_", "HTTP"))}
+    environ = {**machine(NO_GPU), **kept, "RUNNER_TEMP": str(tmp_path)}
+    environ.pop("PYTHONPATH")
+    done = run(shell, {**environ, "SOURCE": step["env"]["SOURCE"].replace("${{ github.action_path }}", str(REPO))})
+    assert done.returncode == 0, done.stdout + done.stderr
+    installed = str(tmp_path / "gpustack/bin/gpustack")
+    done, outputs = action(environ, command="", bench="false", gpus="0")
+    assert (done.returncode, outputs["class"]) == (0, "ok"), done.stdout + done.stderr
+    assert Path(installed).exists()
 
 
 def test_the_github_action_passes_what_it_is_given_and_nothing_else(machine: Machine, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
-from gpustack.diagnose.requirements.python import COMPILED, ON_ARM, tagged
-from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
+from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, packages, tagged
+from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch, wheel_tags
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
@@ -66,25 +66,23 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         for copy in one.instances if any(map(asked, one.instances)) else ():
             machines, row = _machines(one.id, copy, machine, matrix)
             if row:
-                kept = Kept.OK if machine in machines else Kept.LIMITED if one.id in COMPILED else Kept.BROKEN
+                kept = Kept.OK if machine in machines else UNFIT.get(one.id, Kept.BROKEN)
                 fit = Fit(kept=kept, needs=f"Linux on {' or '.join(machines)}", found=machine, row=row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the index has a wheel for Windows of what is asked about; one for any platform says nothing."""
+    """Return whether the index has wheels for Windows of what is asked about; one for any platform says nothing."""
     for one in facts.components:
         for copy in one.instances if any(map(asked, one.instances)) else ():
-            name = generated.DISTRIBUTIONS.get(one.id, (one.id,))[0]
-            known = generated.release_of(matrix, name, copy.version or "")
-            if known and known.wheels and generated.EVERY not in known.wheels:
-                kept = Kept.OK if "windows" in known.wheels else Kept.BROKEN
-                fit = Fit(
-                    kept=kept,
-                    needs=f"a platform with a wheel: {', '.join(known.wheels)}",
-                    found="Windows",
-                    row=known.row,
-                )
+            names = packages(one.id, copy, matrix)
+            known = [generated.release_of(matrix, name, copy.version or "") for name in names]
+            listed = [held for held in known if held and held.wheels and generated.EVERY not in held.wheels]
+            without = next((held for held in listed if "windows" not in held.wheels), None)
+            held = without or (listed[0] if listed and len(listed) == len(names) else None)
+            if held:
+                kept, needs = Kept.BROKEN if without else Kept.OK, f"a platform with a wheel: {', '.join(held.wheels)}"
+                fit = Fit(kept=kept, needs=needs, found="Windows", row=held.row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
@@ -115,13 +113,19 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _machines(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
-    """Return the processors that a release has wheels for, where a row says so."""
+    """Return the processors that a release has wheels for, where a row says so.
+
+    A wheel for any platform that has compiled code for one says nothing of the others.
+    """
     if component == "pytorch":
         known = torch.release_of(matrix, copy.version or "")
         offered = (one.partition("-") for one in (known.wheels if known else ()))
         return tuple(name for system, _, name in offered if system == "linux"), known.row if known else None
     listed = tagged(component, copy, matrix)
     if not listed or not all(listed):
+        return (), None
+    held = [wheel_tags.inside(matrix, name, copy.version or "") for name in packages(component, copy, matrix)]
+    if any(one and machine not in one.machines for one in held):
         return (), None
     machines = [tuple(name for one in wheels for name in one.machines if name != "windows") for wheels in listed]
     row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
@@ -217,7 +221,8 @@ def _frameworks(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract
         if component == "jax":
             yield from _local(toolkit, wanted, copy, matrix)
             continue
-        kept = Kept.OK if wanted == major else OTHERWISE.get(component, Kept.UNKNOWN)
+        alone = component == "tensorflow" and numbers(copy.version)[:2] < BRINGS_CUDA
+        kept = Kept.OK if wanted == major else Kept.BROKEN if alone else OTHERWISE.get(component, Kept.UNKNOWN)
         needs = "nvcc" if component == "pytorch" else "libraries"
         why = " to compile extensions" if component == "pytorch" else ""
         fit = Fit(kept=kept, needs=f"{needs} of CUDA {wanted}{why}", found=f"CUDA {toolkit}", row=row)
@@ -253,6 +258,7 @@ def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator
         yield edge("jax", TOOLKIT, "toolkit", replace(fit, found=f"CUDA {toolkit}{fit.found}"), copy.environment)
 
 
+BRINGS_CUDA = 2, 14  # the first TensorFlow with the extra and-cuda; wheels before it take the machine's libraries
 # What a toolkit of another CUDA major is; for others no row says whether their wheels brought their own.
 OTHERWISE: Mapping[str, Kept] = {"pytorch": Kept.LIMITED, "onnxruntime": Kept.BROKEN}
 

@@ -19,21 +19,35 @@ from gpustack.diagnose.machine.inventory import (
     builds,
     capabilities,
     driver_release,
+    driver_works,
     from_text,
     gpus,
     nvidia_here,
     on_bus,
+    ours,
     starts,
     unasked,
     user_release,
 )
-from gpustack.diagnose.machine.values import because, because_of, copies, items, status, table, text, told, version
+from gpustack.diagnose.machine.values import (
+    at,
+    because,
+    because_of,
+    copies,
+    items,
+    number,
+    status,
+    table,
+    text,
+    told,
+    version,
+)
 from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import PATH, VARIABLE, Command, requirement, sh, step
-from gpustack.model.facts import Layer, Status, once
+from gpustack.model.facts import Component, Layer, Status, once
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -41,7 +55,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.known_bad import KnownBad
-    from gpustack.model.facts import Component, Facts, JsonValue
+    from gpustack.model.facts import Facts, Instance, JsonValue
 
 
 OTHER = ("i386", "i486", "i586", "i686", "x86_32")  # words in the names of files for 32-bit programs
@@ -315,6 +329,7 @@ DIED = re.compile(
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )
 UNTOLD = "no reason was given"
+ANSWERED = {"nvml": "code", "libcuda": "cu_init"}  # and the fact that each has as soon as it was asked
 
 
 @rule(
@@ -334,8 +349,8 @@ def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """
     wanted = ALWAYS + (WITH_NVIDIA if nvidia_here(facts) or any_gpu(facts) is None else ())
     if nvidia_here(facts) and status(facts, "nvml") is not Status.FAILED:  # else the list of GPUs fails with NVML
-        several = gpus(facts)[1:] and status(facts, "gpu") is Status.PRESENT  # else the links fail with the GPUs
-        wanted += ("gpu", "nvlink") if several else ("gpu",)
+        linked = gpus(facts)[1:] and status(facts, "gpu") is Status.PRESENT  # else the links fail with the GPUs
+        wanted += ("gpu", "nvlink") if linked else ("gpu",)
     wanted += ("nvidia-uvm.ko",) if nvidia_here(facts) and starts(facts) is None else ()
     wanted += tuple(one.id for one in facts.components if one.id in WITH_NVIDIA and DIED.match(one.reason or ""))
     for seen in facts.components:
@@ -346,8 +361,45 @@ def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     for copy in gpu.instances if gpu else ():
         if gpu and copy.status is Status.FAILED and unasked(copy):
             yield _unseen_finding(gpu, f"gpu {copy.key}", text(copy.facts, "error") or UNTOLD)
+    if nvidia_here(facts) and not from_text(facts) and not facts.host.wsl:
+        yield from _silent(facts)
     if any_gpu(facts) and not from_text(facts):
         yield from _above(facts)
+
+
+def _silent(facts: Facts) -> Iterator[Finding]:
+    """Return what a machine with an NVIDIA GPU must answer and did not: its libraries, each GPU, and its NVLinks."""
+    if not ours(facts) and not gpus(facts) and not driver_works(facts):
+        return
+    for name, fact in ANSWERED.items():
+        seen, answers = facts.find(name), copies(facts, name)
+        told_ = any(copy.status is Status.FAILED or at(copy.facts, fact) is not None for copy in answers)
+        if name == "libcuda" and starts(facts):  # by a framework that ran
+            continue
+        if seen is None or (seen.status is Status.PRESENT and not told_):
+            yield _no_answer(facts, name, name, fact)
+    counted = number(told(facts, "nvml"), "gpu_count")
+    if counted and status(facts, "gpu") in {None, Status.ABSENT, Status.NOT_APPLICABLE}:
+        yield _no_answer(facts, "gpu", f"each of the {counted} GPUs that NVML counts", "name")
+    linked = {name for copy in copies(facts, "nvlink") if items(copy.facts, "links") for name in _names(copy)}
+    failed = status(facts, "nvlink") in {Status.FAILED, Status.UNKNOWN}  # which is said of all of them at once
+    for gpu in gpus(facts):
+        if gpu.copy.status is Status.PRESENT and text(gpu.copy.facts, "name") is None:
+            yield _no_answer(facts, "gpu", f"the GPU at {gpu.mark}", "name")
+        if gpus(facts)[1:] and not failed and number(gpu.copy.facts, "nvlinks") and not linked & set(_names(gpu.copy)):
+            yield _no_answer(facts, "nvlink", f"the NVLinks of the GPU at {gpu.mark}", "links")
+
+
+def _names(copy: Instance) -> tuple[JsonValue, ...]:
+    """Return what a GPU is called in the lists of GPUs and of NVLinks: its UUID, or its number."""
+    known = (copy.key, text(copy.facts, "uuid"), number(copy.facts, "index"))
+    return tuple(name for name in known if name is not None)
+
+
+def _no_answer(facts: Facts, component: str, name: str, fact: str) -> Finding:
+    known = facts.find(component)
+    seen = known or Component(id=component, layer=Layer.DRIVER, vendor="nvidia", status=Status.UNKNOWN)
+    return _unseen_finding(seen, name, f"these facts have no {component} {fact}")
 
 
 def _above(facts: Facts) -> Iterator[Finding]:

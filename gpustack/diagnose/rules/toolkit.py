@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
+from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
@@ -264,13 +264,6 @@ def _compiler_detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
     return f"GCC {major} is accepted from CUDA {'.'.join(map(str, first.cuda[:2]))} on." if first else ""
 
 
-INSTALL = {
-    "apt": "sudo apt-get install gcc-{number} g++-{number}",
-    "zypper": "sudo zypper install gcc{number} gcc{number}-c++",
-    "pacman": "sudo pacman -S gcc{number}",
-}
-
-
 def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
     newest = one.newest
     if one.name != "GCC" or newest is None:
@@ -279,14 +272,10 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
             step("name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)),
             verify=sh("nvcc --version"),
         )
-    number = DOTTED(newest)
-    install = sh(INSTALL.get(manager(facts) or "", "# install g++-{number} beside the system's"), number=number)
-    compiler = sh("/usr/bin/g++-{number}", number=number)
     return fixes.advice(
         f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
-        install,
-        sh("export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}", compiler=compiler),
-        verify=sh("{compiler} --version", compiler=compiler),
+        *fixes.older_gcc(facts, newest),
+        verify=sh("{compiler} --version", compiler=fixes.older_gxx(facts, newest)),
     )
 
 

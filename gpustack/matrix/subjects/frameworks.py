@@ -72,21 +72,6 @@ class Plugin(Stated):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Known(Stated):
-    """Versions of a library that go wrong with JAX, on GPUs from ``first_gpu`` to below ``end_gpu`` where these are."""
-
-    library: str
-    versions: VersionRange
-    when: str
-    what: str
-    first_gpu: ComputeCapability | None = field(default=None, metadata=key("min_cc"))
-    end_gpu: ComputeCapability | None = field(default=None, metadata=key("below_cc"))
-
-    def __str__(self) -> str:
-        return f"{self.when}: {self.what}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TensorflowRelease(Stated):
     """One minor release: the CUDA and cuDNN its GPU build was made with, whose majors must be there at run time.
 
@@ -224,11 +209,6 @@ def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
         return made(row, Plugin)
     plugins = (one for one in matrix.rows("jax", "plugins", Plugin) if one.plugin == f"jax-cuda{cuda}-plugin")
     return next((one for one in plugins if one.versions.holds(version)), None)
-
-
-def jax_known(matrix: Matrix) -> tuple[Known, ...]:
-    """Return the libraries that are known to go wrong with JAX."""
-    return matrix.rows("jax", "known", Known)
 
 
 def tensorflow_releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
