@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from gpustack import plugins
 from gpustack.errors import OutputError, UsageError
 
 Format: TypeAlias = Literal["text", "json"]
@@ -66,6 +67,15 @@ Origins = Annotated[
         metavar="PATH",
         help="What was recorded or pasted elsewhere; - is standard input (repeatable).",
         callback=named,
+    ),
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugins",
+        metavar="DIR",
+        help="A plugin of your site, beside the installed ones (repeatable).",
+        callback=plugins.load,
     ),
 ]
 Pythons = Annotated[
