@@ -52,8 +52,8 @@ def apart(loaded: str, disk: str | None, user: str = "580.95.05", *others: Compo
     [
         (apart("570.133.07", "580.95.05"), "the old module is still in memory", "sudo modprobe nvidia", False),
         (apart("570.133.07", "570.133.07"), "the module was not", "sudo dkms autoinstall", True),
-        (apart("570.133.07", "575.57.08"), "no two parts are of one release", "sudo dkms autoinstall", True),
-        (within(apart("570.133.07", None)), "The container brings driver libraries of its own", "docker run", False),
+        (apart("570.133.07", "575.57.08"), "no two parts are from the same release", "sudo dkms autoinstall", True),
+        (within(apart("570.133.07", None)), "The container brings its own driver libraries", "docker run", False),
         (apart("570.133.07", None), "", "sudo modprobe nvidia", False),
     ],
 )
