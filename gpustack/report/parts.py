@@ -21,7 +21,7 @@ Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)
 WORTH_TELLING = 0.03  # the weight of a likely cause
 TEXT = "text"  # the component of a ground that is words
-TECHNIQUE = "technique"  # what a server can do here: what it cannot is no fault
+TECHNIQUE = "technique"  # what a server can do here: what it cannot do is not a fault
 
 
 class Outcome(str, Enum):

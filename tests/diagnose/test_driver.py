@@ -88,7 +88,7 @@ def test_nvmls_word_alone_is_enough() -> None:
     facts = merged(healthy(), MISMATCH, driver(None), module(None, None), seen("pci-display", pci()), seen("gpu"))
     finding = found(facts, "driver-library-mismatch")
     assert finding is not None
-    assert "of another release" in finding.title
+    assert finding.title == "The loaded kernel module and the driver libraries are different releases"
 
 
 def test_releases_that_differ_and_work_are_a_warning() -> None:
@@ -154,7 +154,7 @@ def test_an_unused_compat_folder_is_nothing_to_speak_of() -> None:
         ((seen("nvidia-fabricmanager"),), None, "is not running"),
         ((seen("nvidia-fabricmanager", {"running": False}),), None, "is not running"),
         ((), None, "does not seem to run"),
-        ((seen("nvidia-fabricmanager"),), "docker", "on the machine itself"),
+        ((seen("nvidia-fabricmanager"),), "docker", "on the host itself"),
     ],
 )
 def test_a_fabric_manager_that_nobody_saw_is_not_said_to_be_down(

@@ -114,8 +114,9 @@ def test_it_is_not_blank_and_follows_light_and_dark(
     assert (mean < 128) is dark
 
 
-def test_on_paper_commands_are_whole(browser: chromium.Page, tmp_path: Path) -> None:
-    shown(browser, tmp_path, "driver-too-old", looks.PHONE, media="print")
+def test_on_paper_commands_are_whole_and_words_are_dark(browser: chromium.Page, tmp_path: Path) -> None:
+    shown(browser, tmp_path, "driver-too-old", looks.PHONE, media="print", dark=True)
+    assert browser.ask("getComputedStyle(document.body).color") == "rgb(29, 35, 48)"
     wide = "[...document.querySelectorAll('pre')].filter(pre => pre.scrollWidth > pre.clientWidth + 1).length"
     assert browser.ask("document.querySelectorAll('pre').length") > 0
     assert browser.ask(wide) == 0

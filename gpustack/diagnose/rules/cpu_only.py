@@ -106,7 +106,7 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 
 def _for_gpu(component: str, facts: Facts, matrix: Matrix) -> Fix:
-    """Return how the build of a framework with GPU code is installed in the place of the one without."""
+    """Return how the build of a framework with GPU code is installed instead of the one without."""
     text_, without, wanted, verify = INSTALLED[component]
     removed = tuple(sh("python -m pip uninstall -y {name}", name=DISTRIBUTION(one)) for one in without)
     added = sh("python -m pip install {wanted}", wanted=pinned(wanted, facts, matrix))

@@ -110,7 +110,7 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
 
 
 def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Return the library of one major that a program takes in the place of its own, where both are mentioned."""
+    """Return the library of one major that a program takes instead of its own, where both are mentioned."""
     for one in holding(facts, "library-instead", "found", "wanted"):
         found, own = one.values["found"], one.values["wanted"]
         taken, proper = (cuda_majors(name, matrix) for name in (found, own))
@@ -336,7 +336,7 @@ def _needless(wanted: Sequence[Missing], facts: Facts) -> bool:
 
 
 def _here(wanted: Sequence[Missing], facts: Facts, matrix: Matrix) -> list[tuple[str, Because]]:
-    """Return what is installed in the place of what is wanted, each with its ground."""
+    """Return what is installed instead of what is wanted, each with its ground."""
     libraries = {one.library for one in wanted}
     cudnn = [(f"cuDNN {number}", ground) for number, ground in cudnn_here(facts)[:1] if CUDNN in libraries]
     return cudnn + [(one.what, one.because) for one in cuda_here(facts, matrix)[:1] if libraries - {CUDNN}]

@@ -194,7 +194,7 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     row = matrix.nvml_codes.get(MISMATCH)
     yield driver_library_mismatch.finding(
-        title=f"The loaded kernel module is {_name(_loaded(facts))}, but the driver libraries are {_libraries(facts)}",
+        title=_mismatch(facts),
         detail=" ".join(part for part in (_why(facts), _named(facts)) if part),
         because=(*grounds(facts, *SAID), *_grounds(facts)),
         row=row.row if row and code == MISMATCH else None,
@@ -259,8 +259,14 @@ def _named(facts: Facts) -> str:
     return f"Named beside it: {', '.join(found[:3])}." if found else ""
 
 
-def _libraries(facts: Facts) -> str:
-    return " and ".join(str(one) for one in _users(facts)) or "of another release"
+def _mismatch(facts: Facts) -> str:
+    """Return which releases meet, as far as they are known."""
+    module, libraries = _loaded(facts), " and ".join(str(one) for one in _users(facts))
+    if not module and not libraries:
+        return "The loaded kernel module and the driver libraries are different releases"
+    if not module:
+        return f"The driver libraries are {libraries}, but the loaded kernel module is a different release"
+    return f"The loaded kernel module is {module}, but the driver libraries are {libraries or 'a different release'}"
 
 
 def _why(facts: Facts) -> str:
@@ -301,10 +307,6 @@ def _mismatch_fix(facts: Facts) -> Fix:
         needs_reboot=False,
         verify=sh("nvidia-smi"),
     )
-
-
-def _name(release: DriverRelease | None) -> str:
-    return str(release) if release else "of another release"
 
 
 @rule(

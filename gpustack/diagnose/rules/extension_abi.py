@@ -78,7 +78,7 @@ def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding
 
 
 def _sources(facts: Facts, matrix: Matrix) -> bool:
-    """Return whether sources of torchvision are imported in the place of a package that belongs to this torch."""
+    """Return whether sources of torchvision are imported instead of a package that belongs to this torch."""
     release, found = torch_version(facts), installed(facts, "torchvision")
     made = _made_for(matrix, "torchvision", found) if found else None
     return bool(heard(facts, "hub-vision") and release and made and minor(made.torch) == minor(release))

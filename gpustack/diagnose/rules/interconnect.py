@@ -372,7 +372,7 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     row = matrix.cuda_codes.get(NOT_READY)
     yield fabric_manager_version_mismatch.finding(
-        title=f"The fabric manager is {manager or 'of another release'}, the driver is {driver or 'of another'}",
+        title=f"The fabric manager is {manager or 'a different release'}, the driver is {driver or 'another'}",
         detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
         "down, and CUDA does not start (error 802).",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,

@@ -97,7 +97,7 @@ def heat(facts: Facts) -> Iterator[Finding]:
 def link(facts: Facts) -> Iterator[Finding]:
     """Return each card on fewer lanes than both ends of one stretch of its way to the processor have.
 
-    The speed of an idle link falls on purpose and is no fault.
+    The speed of an idle link falls on purpose and is not a fault.
     """
     integrated = {gpu.mark for gpu in amd.gpus(facts) if gpu.integrated}
     servers = {gpu.mark for gpu in amd.gpus(facts) if SERVERS in gpu.name}
