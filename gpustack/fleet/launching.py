@@ -143,12 +143,18 @@ def _ray() -> Any:  # noqa: ANN401 - Ray, which only this engine needs
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:
-        raise UsageError("--engine ray needs Ray on this machine: pip install 'ray[default]'") from error
+        raise UsageError("Ray is not installed on this machine: pip install 'ray[default]'") from error
     try:
         ray.init(address="auto", logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         raise NothingSeenError(f"no Ray cluster answers here: {' '.join(str(error).split())[:LAST_WORDS]}") from error
     return ray
+
+
+def ray_pool(workers: int | None) -> Any:  # noqa: ANN401 - Ray's
+    """Return a pool of so many processes of the cluster, or one for each of its cores."""
+    _ray()
+    return importlib.import_module("ray.util.multiprocessing").Pool(workers)
 
 
 @cache

@@ -57,6 +57,11 @@ def where():
 names = {{one["NodeID"]: one["NodeName"] for one in ray.nodes()}}
 work = ray.remote(where).options(label_selector=fit(sys.argv[1]), num_cpus=1)
 print(*(names[one] for one in ray.get([work.remote() for _ in range(12)])))
+from dataclasses import replace
+from pathlib import Path
+from gpustack.fleet.judging import judge
+alone, spread = (judge(Path(sys.argv[1]).parent, ray=one).report for one in (False, True))
+assert replace(alone, seconds=0) == replace(spread, seconds=0), (alone, spread)
 """
 
 
@@ -304,7 +309,7 @@ def test_slurm_asks_the_store_as_the_documentation_says(slurm: Cluster, tmp_path
         slurm.run("scontrol", "reconfigure")
 
 
-def test_ray_places_nothing_on_who_is_held_back(tmp_path: Path) -> None:
+def test_ray_places_nothing_on_who_is_held_back_and_judges_as_we_do(tmp_path: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed here (pip install ray)")
     (tmp_path / "nodes").mkdir()
