@@ -24,7 +24,7 @@ HEAD = frozenset({"source", "checked"})
 PLAIN = frozenset({"schema", "subjects"})
 NEAR = 3
 # One screen of 80 columns: its lines, what each part takes of them beside its rows, and the most rows of one part.
-SCREEN, COLUMNS, HEAD_LINES, MOST = 20, 70, 4, 6
+SCREEN, COLUMNS, HEAD_LINES, MOST = 19, 70, 4, 6
 WIDEST = 45  # of a value on that screen: a column of longer ones is left to --all
 # Parts of tables about several components that are named otherwise than the component that they are about.
 PARTS = {"flash_attention": "flash-attention"}

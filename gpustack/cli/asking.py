@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Plugins, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.cli.terminal import systems, words
 
@@ -151,10 +151,16 @@ def update(
         Path | None, typer.Option("--write", metavar="FOLDER", help="Write the rows that differ to files in FOLDER.")
     ] = None,
     bundle: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Use the tables of this bundle of data from now on.")
+        str | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Use the tables of this bundle of data from now on: a file, or https://…"
+        ),
     ] = None,
     sha256: Annotated[
-        str | None, typer.Option("--sha256", metavar="HASH", help="Of the bundle, as its release states it.")
+        str | None,
+        typer.Option(
+            "--sha256", metavar="HASH", help="Of the bundle, as its release states it; an address must have it."
+        ),
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Use what was used before the last bundle.")] = False,
     written: Formats = "text",
@@ -171,7 +177,10 @@ def update(
     if ((bundle or back) and (names or folder)) or (bundle and back) or (sha256 and not bundle):
         raise UsageError("--from FILE, with --sha256 HASH, and --back each stand alone: they compare no rows")
     if bundle or back:
-        bundles.install(bundle, sha256, Matrix()) if bundle else bundles.back()
+        if bundle:
+            bundles.install(bundle, _bundle(bundle, sha256, timeout), sha256, Matrix())
+        else:
+            bundles.back()
         now = Matrix()
         _leave(
             MatrixUpdate(asked=(), same=len(now.distributions), changes=(), data=now.date),
@@ -184,6 +193,20 @@ def update(
     if folder is not None:
         save(found, folder)
     _leave(found, written, output, verbose=verbose)
+
+
+def _bundle(origin: str, sha256: str | None, timeout: float | None) -> bytes:
+    """Return a bundle of data from a file, or from an address, which has to be pinned."""
+    from gpustack.errors import UsageError
+    from gpustack.matrix import bundles
+
+    if "://" not in origin:
+        return bundles.read(Path(origin))
+    from gpustack.collect import fetching
+
+    if sha256 is None:
+        raise UsageError("what is fetched must be pinned: add --sha256 with the hash that the release states")
+    return fetching.fetch(origin, bundles.MOST_FILE, timeout)
 
 
 def _machine(
@@ -222,6 +245,7 @@ def explain(
         ),
     ],
     *,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
 ) -> None:

@@ -17,6 +17,7 @@ from gpustack.cli.results import How, counts, deliver, places, prepare, rendered
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
 from gpustack.errors import GpustackError, UsageError
 from gpustack.interrupting import heard
+from gpustack.plugins import noted
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def doctor(
     deep: options.Deep = False,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     image: options.Image = None,
     variables: options.Variables = None,
     purpose: Annotated[
@@ -134,6 +136,7 @@ def snapshot(
     deep: options.Deep = False,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     redacted: options.Redacted = True,
     pseudonyms: Pseudonyms = None,
     timeout: options.Timeout = None,
@@ -160,6 +163,7 @@ def stack(
     origins: options.Origins = None,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     written: options.Drawings = "text",
     output: options.Output = None,
     redacted: options.RedactedBy = None,
@@ -186,7 +190,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
-    return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
+    return noted(load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS)))
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
@@ -217,7 +221,7 @@ def taken(
         typer.echo(f"gpustack: importing and running the frameworks, {seconds:.0f} s at most …", err=True)
     counted = Counted() if everywhere and sys.stderr.isatty() else None
     try:
-        return look(
+        facts = look(
             pythons=pythons or (),
             deep=deep,
             all_envs=everywhere,
@@ -228,6 +232,7 @@ def taken(
     finally:
         if counted:
             counted.clear()
+    return noted(facts)
 
 
 def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:

@@ -50,12 +50,12 @@ def test_a_judged_fleet_is_remembered_and_gates_the_scheduler(made: Path) -> Non
     assert run("gate", "stranger", "--unknown", "--store", store) == (1, "stranger\n")
     held = json.loads(run("gate", "--format", "json", "--store", store)[1])["exclude"]
     assert planted["lost"][0] in held
-    code, said = run("since", "gpu-count-mismatch", "--store", store)
+    code, said = run("since", "gpu-missing", "--store", store)
     assert code == 0
     assert planted["lost"][0] in said
-    code, said = run("since", "gpu-cont-mismatch", "--store", store)
+    code, said = run("since", "gpu-mising", "--store", store)
     assert code == 2
-    assert "gpu-count-mismatch" in said
+    assert "gpu-missing" in said
 
 
 def test_the_json_is_of_its_schema_and_names_every_node(made: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_changed_between_two_collections(made: Path, tmp_path: Path) -> Non
     code, said = run("diff", str(made), str(tmp_path))
     assert code == 0
     assert "healthy -> broken" in said
-    assert "new gpu-count-mismatch" in said
+    assert "new gpu-missing" in said
     assert well in said
 
 

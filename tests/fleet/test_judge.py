@@ -48,8 +48,8 @@ def test_all_that_was_planted_is_found_and_nobody_else_is_blamed(
     report = whole.report
     assert report.nodes == NODES
     assert nodes_with(report, "driver-library-mismatch") == set(planted["driver"])
-    assert nodes_with(report, "gpu-count-mismatch") == set(planted["lost"])
-    assert nodes_with(report, "gpu-siblings-differ") == set(planted["vbios"])
+    assert nodes_with(report, "gpu-missing") == set(planted["lost"])
+    assert nodes_with(report, "sibling-differs") == set(planted["vbios"])
     assert {one.node for one in report.missing} == set(planted["silent"])
     sick = {name for what in ("driver", "lost", "vbios", "silent") for name in planted[what]}
     well = {name for one in report.classes if one.status is Health.HEALTHY for name in one.nodes}
@@ -282,7 +282,7 @@ def test_the_store_knows_who_came_back_and_holds_back_the_sick(
     path = tmp_path / "fleet.sqlite"
     for _ in range(2):
         runs.add(path, made[0], whole.report, whole.gathered.seen)
-    lost = runs.since(path, "gpu-count-mismatch")
+    lost = runs.since(path, "gpu-missing")
     assert {one.node for one in lost} == set(planted["lost"])
     assert all((one.runs, one.of, one.now) == (2, 2, True) for one in lost)
     held = {one.node: one.why for one in runs.gate(path, ()) if one.why}

@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     known = releases.distributions(given.distributions)
     with index.opened(given.cache, given.most) as source:
         if given.tables == ["coverage"]:
-            return coverage.main(known, given.folder, source)
+            return coverage.main(known, releases.elsewhere(given.distributions), given.folder, source)
         if given.tables[:1] == ["code"]:
             return max(_code(one, source) for one in given.tables[1:])
         there = [one for one in known if (given.folder / f"{one}.toml").exists()]

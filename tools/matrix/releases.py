@@ -72,6 +72,8 @@ class Distribution:
     name: str
     component: str
     since: str
+    unread: str = ""
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +88,13 @@ class Wheel:
 def distributions(path: Path) -> Mapping[str, Distribution]:
     """Return the distributions that the matrix knows, by name."""
     held = tomllib.loads(path.read_text("utf-8"))
-    usual = held["since"]
-    return {
-        one["name"]: Distribution(
-            name=one["name"], component=one.get("component", one["name"]), since=one.get("since", usual)
-        )
-        for one in held["distributions"]
-    }
+    usual = {key: held[key] for key in ("since", "unread", "metadata") if key in held}
+    return {one["name"]: Distribution(**{"component": one["name"], **usual, **one}) for one in held["distributions"]}
+
+
+def elsewhere(path: Path) -> Mapping[str, str]:
+    """Return why there are no releases on an index of what people look for there, by name."""
+    return {one["name"]: one["why"] for one in tomllib.loads(path.read_text("utf-8")).get("elsewhere", ())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +126,7 @@ def table(
     one: Distribution, known: Iterable[str], index: Index, date: str, before: Iterable[Mapping[str, object]] = ()
 ) -> str:
     """Return the file of a distribution, newest METADATA read first; raises NotReadError where the index lacks it."""
-    files = index.files(one.name)
-    releases = found(one, files)
+    releases = found(one, index.files(one.name))
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
     rows = {str(row["version"]): row for row in before}
