@@ -1,7 +1,8 @@
 """``python -m tools.fleet.rates``: how often slow cards, nodes and uplinks are found, and how often others are blamed.
 
-Cards: noise of 0.8 % (now and then, in one of a thousand, 3 %), 0.4 % of them slow by 5 to 15 %, twenty figures each,
-measured twice. Pairs: noise of 1 %, nodes slow by 10 %, uplinks by 15 %, nodes that hang, pairs slowed by congestion.
+Cards: a spread of 0.8 %, half of its variance the card's own, which the second measurement finds again, and half that
+of a measurement (in one of a thousand 3 %); 0.4 % of them slow by 5 to 15 %; twenty figures each, measured twice.
+Pairs: noise of 1 %, nodes slow by 10 %, uplinks by 15 %, nodes that hang, pairs slowed by congestion.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gpustack.model.fleet import Low
 
 FIGURES, GPUS = 20, 8
 SLOW, HEAVY = 0.004, 0.001
+OWN = REPEATED = 0.008 / 2**0.5
 Found = tuple[set[str], set[str], int]  # who is to be found, who is found, and of how many
 
 
@@ -27,10 +29,10 @@ def cards(seed: int, nodes: int, takes: int = 2) -> Found:
     found: set[str] = set()
     for number in range(FIGURES):
         sample = drift.Sample("GB/s")
+        own = {one: 1000.0 * draw.gauss(1, OWN) * slow.get(one, 1.0) for one in every}
         for take in range(1, takes + 1):
             for node, gpu in every:
-                noise = draw.gauss(1, 0.03 if draw.random() < HEAVY else 0.008)
-                value = 1000.0 * noise * slow.get((node, gpu), 1.0)
+                value = own[node, gpu] * draw.gauss(1, 0.03 if draw.random() < HEAVY else REPEATED)
                 one = drift.Measured(
                     node=node, gpus=(gpu,), value=value, spread=0.004, take=take, ratio=None, low=False
                 )
