@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing, suppress
+from itertools import cycle
 from pathlib import Path
 
 EVERY = 0.5  # seconds between two looks at the memory
@@ -24,15 +25,18 @@ DRIFT = "select component, fact, found, count(*) from drift where run = 1 group 
 
 
 def part(folder: Path, count: int, into: Path) -> None:
-    """Link the files of the first nodes of a fleet into a folder of their own."""
+    """Link the files of the first nodes of a fleet into a folder; where there are fewer, once more by other names."""
     missing = json.loads((folder / "missing.json").read_text("utf-8"))
     files: dict[str, list[Path]] = {name: [] for name in missing}
     for path in folder.glob("*.json.gz"):
         files.setdefault(path.name.partition(".")[0], []).append(path)
-    names = sorted(files)[:count]
-    for path in (path for name in names for path in files[name]):
-        os.link(path, into / path.name)
-    held = {name: why for name, why in missing.items() if name in set(names)}
+    held = {}
+    for place, name in zip(range(count), cycle(sorted(files)), strict=False):
+        called = name if place < len(files) else f"{name}x{place // len(files)}"
+        if name in missing:
+            held[called] = missing[name]
+        for path in files[name]:
+            os.link(path, into / path.name.replace(name, called, 1))
     (into / "missing.json").write_text(json.dumps(held), "utf-8")
     shutil.copy(folder / "labels", into / "labels")
 
