@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
+MEASURED = "generated/measured"  # tables that a program makes of another source than the package index
 SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
 
@@ -64,7 +65,7 @@ class Matrix:
     def distributions(self) -> frozenset[str]:
         """The distributions of which there is a generated table."""
         folders = (self.folder, *(self._newer or ())[1:])
-        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*"))
+        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*.*"))
 
     @cached_property
     def architectures(self) -> Mapping[ComputeCapability, Architecture]:
@@ -127,7 +128,7 @@ class Matrix:
     @cached_property
     def pci_ranges(self) -> tuple[PciRange, ...]:
         """The architectures of PCI device numbers."""
-        return self.rows("pci", "ranges", PciRange)
+        return self.rows(f"{MEASURED}/pci", "ranges", PciRange)
 
     @cached_property
     def systems(self) -> Mapping[str, terms.System]:
