@@ -32,7 +32,9 @@ ROOMS = {
     "trace": {"model", "matrix", "collect", "bench", "snapshots"},
     "fleet": {"model", "matrix", "diagnose", "snapshots"},
     "report": {"model"},
+    "plugins": {"model", "matrix", "collect", "imports", "diagnose"},
     "library": {
+        "plugins",
         "model",
         "collect",
         "matrix",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Plugins, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.cli.terminal import systems, words
 
@@ -245,6 +245,7 @@ def explain(
         ),
     ],
     *,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
 ) -> None:

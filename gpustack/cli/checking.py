@@ -66,6 +66,7 @@ def check(
     origins: options.Origins = None,
     deep: options.Deep = False,
     pythons: options.Pythons = None,
+    _plugins: options.Plugins = None,
     purpose: Annotated[
         Literal["train", "infer", "build", "any"] | None,
         typer.Option("--for", help="What the machine is for.", show_default="what the policy says, else any"),

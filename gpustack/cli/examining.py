@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from gpustack.cli import options
+from gpustack.cli.pseudonyms import Pseudonyms, read_key
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
-from gpustack.errors import GpustackError, InputError, UsageError
+from gpustack.errors import GpustackError, UsageError
 from gpustack.interrupting import heard
+from gpustack.plugins import noted
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ WORDS = {"--from": "recorded", "--container": "unpacked"}
 
 Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
-LEAST_KEY, MOST_KEY = 16, 4096  # bytes of a key for pseudonyms
 DOCTOR_SECONDS = 10.0
 RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an idle one
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
@@ -53,6 +54,7 @@ def doctor(
     deep: options.Deep = False,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     image: options.Image = None,
     variables: options.Variables = None,
     purpose: Annotated[
@@ -134,13 +136,9 @@ def snapshot(
     deep: options.Deep = False,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     redacted: options.Redacted = True,
-    pseudonyms: Annotated[
-        Path | None,
-        typer.Option(
-            "--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."
-        ),
-    ] = None,
+    pseudonyms: Pseudonyms = None,
     timeout: options.Timeout = None,
 ) -> None:
     """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
@@ -152,7 +150,7 @@ def snapshot(
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:
         raise UsageError("--pseudonyms and --no-redact contradict one another")
-    key = _key(pseudonyms) if pseudonyms else b""
+    key = read_key(pseudonyms) if pseudonyms else b""
     if origins:
         write(again(origins, timeout, redacted=redacted, key=key), output)
         return
@@ -160,23 +158,12 @@ def snapshot(
     write(render(without_secrets(facts, wanted=redacted, key=key)), output)
 
 
-def _key(path: Path) -> bytes:
-    """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
-    try:
-        with path.open("rb") as file:
-            key = file.read(MOST_KEY).strip()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if len(key) < LEAST_KEY:
-        raise InputError(f"{path} holds {len(key)} bytes: a key has {LEAST_KEY} or more (head -c 32 /dev/urandom)")
-    return key
-
-
 def stack(
     *,
     origins: options.Origins = None,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     written: options.Drawings = "text",
     output: options.Output = None,
     redacted: options.RedactedBy = None,
@@ -203,7 +190,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
-    return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
+    return noted(load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS)))
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
@@ -234,7 +221,7 @@ def taken(
         typer.echo(f"gpustack: importing and running the frameworks, {seconds:.0f} s at most …", err=True)
     counted = Counted() if everywhere and sys.stderr.isatty() else None
     try:
-        return look(
+        facts = look(
             pythons=pythons or (),
             deep=deep,
             all_envs=everywhere,
@@ -245,6 +232,7 @@ def taken(
     finally:
         if counted:
             counted.clear()
+    return noted(facts)
 
 
 def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from gpustack import plugins
 from gpustack.errors import OutputError, UsageError
 
 Format: TypeAlias = Literal["text", "json"]
@@ -63,6 +64,15 @@ Origins = Annotated[
     list[str] | None,
     typer.Option(
         "--from", metavar="PATH", help="A machine recorded elsewhere; - is standard input (repeatable).", callback=named
+    ),
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugins",
+        metavar="DIR",
+        help="A plugin of your site, beside the installed ones (repeatable).",
+        callback=plugins.load,
     ),
 ]
 Pythons = Annotated[

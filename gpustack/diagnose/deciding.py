@@ -63,7 +63,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (SMI, MODULE, LOADER),
         (
             "driver-library-mismatch nvml-init-failed process-on-deleted-driver libcuda-missing nvidia-driver-missing"
-            " libcuda-so-symlink-missing gpu-not-listed gpu-count-mismatch compat-libs-803 driver-packages-conflict"
+            " libcuda-so-symlink-missing gpu-not-listed gpu-missing compat-libs-803 driver-packages-conflict"
         ),
     ),
     (
@@ -93,7 +93,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (
             "gpu-fell-off-bus gsp-timeout gpu-ecc-error gpu-recovery-needed nvlink-error application-fault gpu-xid"
             " inforom-corrupted host-hardware-fault gpu-overheat gpu-hw-slowdown ecc-corrected-high gpu-memory-hot"
-            " gpu-power-limited gpu-process-stuck gpu-not-answering nvml-slow"
+            " gpu-power-limited gpu-process-stuck gpu-not-answering gpu-sensor-error kernel-fault nvml-slow"
         ),
     ),
     (
@@ -109,7 +109,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
     (
         _FABRIC,
         (FABRIC, sh("journalctl -b -u nvidia-fabricmanager"), SMI),
-        "fabric-manager-not-running fabric-manager-version-mismatch fabric-not-ready",
+        "fabric-manager-not-running fabric-manager-version-mismatch fabric-state",
     ),
     (
         "The MIG mode, the instances, and those that the program was given decide it.",
@@ -179,7 +179,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (sh("clinfo -l"),),
         "opencl-icd-broken vulkan-icd-broken",
     ),
-    ("Who holds memory on the GPU decides it.", (SMI,), "gpu-memory-held gpu-siblings-differ"),
+    ("Who holds memory on the GPU decides it.", (SMI,), "gpu-memory-held sibling-differs"),
     ("What the GPU is bound to decides it.", (ON_BUS, LOADED), "gpu-passed-through"),
 )
 _BY_FINDING: Mapping[str, Decide] = {

@@ -33,7 +33,6 @@ END = "# End of the policy."  # the last line of a policy that ENDED announces: 
 ENDED = f'# This file ends with the line "{END}"; without it, it was cut off and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
-FINDINGS = (*rulebook.ids(), *BENCHES)
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 
@@ -198,7 +197,7 @@ def _raised(table: Table) -> Raised:
 def _finding(table: Table) -> str:
     """Return the id, key or pattern of findings; one that can fit no finding is wrong."""
     said = table.needed("finding")
-    if not any(fnmatchcase(known, said.partition("@")[0]) for known in FINDINGS):
+    if not any(fnmatchcase(known, said.partition("@")[0]) for known in (*rulebook.ids(), *BENCHES)):
         raise table.wrong(f"no finding has the id {shown(said)} (docs/findings.md lists them)", "finding")
     return said
 

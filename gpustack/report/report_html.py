@@ -147,8 +147,10 @@ COLOURS = {
     Health.HEALTHY: "ok",
     Health.NO_GPU: "none",
 }
-WIDTH, HEIGHT, ROOM = 720, 44, 8
+WIDTH, HEIGHT, ROOM = 720, 84, 8
+BASE, TALL = 64, 60  # of the bars of a distribution
 RACK = "rack"
+LEGEND = {"ok": "healthy", "warn": "degraded", "bad": "broken", "ask": "unknown or missing", "none": "no GPU"}
 MOST_CELLS = 40_000  # nodes of the map
 
 
@@ -190,7 +192,7 @@ def _drift(report: FleetReport) -> Iterator[tuple[object, ...]]:
 
 
 def _strip(one: Figures) -> str:
-    """Return a figure as a strip from its least to its greatest value, with the median and who is below."""
+    """Return a figure's distribution, as the square root of the counts so that few are seen, with who is below."""
     low, high = one.least, max(one.greatest, one.least * 1.0001)
 
     def at(value: float) -> float:
@@ -198,17 +200,23 @@ def _strip(one: Figures) -> str:
 
     marks = "".join(
         f'<line class="{"bad" if found.verdict is Low.LOW else "warn"}" x1="{at(found.value)}" x2="{at(found.value)}" '
-        f'y1="6" y2="26"><title>{safe(f"{found.node} {found.value:.4g} {one.unit}")}</title></line>'
+        f'y1="{BASE - TALL}" y2="{BASE + 4}"><title>{safe(f"{found.node} {found.value:.4g} {one.unit}")}</title></line>'
         for found in one.outliers
         if low <= found.value <= high
     )
-    middle = at(one.median)
+    middle, wide, most = at(one.median), (WIDTH - 2 * ROOM) / max(1, len(one.bins)), max(one.bins, default=1)
+    bars = "".join(
+        f'<rect class="bar" x="{ROOM + wide * place:.1f}" width="{wide:.1f}" '
+        f'y="{BASE - tall:.1f}" height="{tall:.1f}"/>'
+        for place, count in enumerate(one.bins)
+        if (tall := TALL * (count / most) ** 0.5)
+    )
     drawn = (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{safe(_words(one))}">'
-        f'<line class="axis" x1="{ROOM}" x2="{WIDTH - ROOM}" y1="16" y2="16"/>'
-        f'<line class="median" x1="{middle}" x2="{middle}" y1="4" y2="28"/>{marks}'
-        f'<text x="{ROOM}" y="42">{low:.4g} {safe(one.unit)}</text>'
-        f'<text x="{WIDTH - ROOM}" y="42" text-anchor="end">{high:.4g} {safe(one.unit)}</text></svg>'
+        f'{bars}<line class="axis" x1="{ROOM}" x2="{WIDTH - ROOM}" y1="{BASE}" y2="{BASE}"/>'
+        f'<line class="median" x1="{middle}" x2="{middle}" y1="{BASE - TALL}" y2="{BASE + 4}"/>{marks}'
+        f'<text x="{ROOM}" y="{HEIGHT - 2}">{low:.4g} {safe(one.unit)}</text>'
+        f'<text x="{WIDTH - ROOM}" y="{HEIGHT - 2}" text-anchor="end">{high:.4g} {safe(one.unit)}</text></svg>'
     )
     found = [_below(one, low) for low in one.outliers]
     return tag("div", tag("h3", safe(_words(one))) + drawn + bullets(map(safe, found)), "figure")
@@ -232,7 +240,8 @@ def _map(report: FleetReport) -> str:
     racks: dict[str, list[str]] = {}
     for name in sorted(verdicts):
         racks.setdefault(report.labels.get(name, {}).get(RACK, ""), []).append(name)
-    return "".join(
+    legend = "".join(f'<i class="{style}"></i>{safe(name)}' for style, name in LEGEND.items())
+    return tag("p", legend, "legend") + "".join(
         tag(
             "div",
             (tag("h3", safe(rack)) if rack else "")

@@ -10,11 +10,11 @@ from datetime import date
 import pytest
 
 from gpustack.bench.comparing import read as read_bench
-from gpustack.diagnose import engine
+from gpustack.diagnose import engine, rulebook
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass
 from gpustack.model.report import Health, Report, Severity
-from gpustack.policy import FINDINGS, evaluate, read
+from gpustack.policy import BENCHES, evaluate, read
 from gpustack.policy.checking import check
 from tests.build import PYTHON, healthy, merged, pci, report, seen, torch
 from tests.build import machine as machine_of
@@ -82,7 +82,7 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
 
 
 def test_every_exception_among_findings_is_a_finding_and_is_none_of_its_layer() -> None:
-    assert set(evaluate.BY_FINDING) <= set(FINDINGS)
+    assert set(evaluate.BY_FINDING) <= {*rulebook.ids(), *BENCHES}
     assert set(evaluate.BY_LAYER) == set(Layer)
     assert all(len(why) > 20 for _, why in (*evaluate.BY_LAYER.values(), *evaluate.BY_FINDING.values()))
 

@@ -48,14 +48,30 @@ RECORDS: Mapping[str, Record] = {
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
         needs_root=True,
-        doc="""A GPU does not answer the driver, or some of its sensors do not.
+        doc="""A GPU does not answer the driver.
 
-        nvidia-smi shows ERR! or Unknown Error for what cannot be read. The GPU's firmware has stopped, its link is
+        nvidia-smi shows Unknown Error for it, or does not list it. The GPU's firmware has stopped, its link is
         failing, or the board is: programs on it hang or fail, and its health is not known.
 
         Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
     ),
-    "gpu-siblings-differ": Record(
+    "gpu-sensor-error": Record(
+        explained_by=("gpu-not-answering", "gpu-fell-off-bus", "gsp-timeout", "gpu-recovery-needed"),
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Read what the kernel says about it, stop the programs on it and reset it. If a sensor still gives no "
+        "value, switch the machine off and on; if that does not help, have the board replaced.",
+        commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
+        verify=_all,
+        needs_root=True,
+        doc="""A sensor of a GPU gives no value, or one that cannot be.
+
+        nvidia-smi shows ERR! or Unknown Error in its place. Without its temperature or power nobody can tell whether
+        the GPU is well, and the driver cannot protect it. Often it is the first sign of a GPU that stops responding.
+
+        Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
+    ),
+    "sibling-differs": Record(
         explained_by=("gpu-not-answering",),
         layer=Layer.HARDWARE,
         component="gpu",

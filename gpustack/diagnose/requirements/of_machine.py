@@ -27,7 +27,7 @@ def _doctor(_gpu: str | None) -> Command:
 
 
 RECORDS: Mapping[str, Record] = {
-    "gpu-count-mismatch": Record(
+    "gpu-missing": Record(
         explained_by=(*NO_GPU_FOR_NVML, "gpu-recovery-needed", "gpu-not-answering"),
         layer=Layer.DRIVER,
         component="nvml",
@@ -46,7 +46,7 @@ RECORDS: Mapping[str, Record] = {
         exclusion, or because a virtual machine has them. Read the kernel's log, then switch the machine off and on.""",
     ),
     "nvlink-inactive": Record(
-        explained_by=(*LOST, "nvlink-error", "fabric-not-ready", *FABRIC, "driver-library-mismatch"),
+        explained_by=(*LOST, "nvlink-error", "fabric-state", *FABRIC, "driver-library-mismatch"),
         layer=Layer.HARDWARE,
         component="nvlink",
         remedy="Check that the fabric manager runs and read its log, then reset all GPUs together or restart the "
@@ -92,7 +92,7 @@ RECORDS: Mapping[str, Record] = {
         verify=_links,
         confidence=Confidence.LIKELY,
     ),
-    "fabric-not-ready": Record(
+    "fabric-state": Record(
         explained_by=(*FABRIC, "driver-library-mismatch", "gpu-fell-off-bus"),
         layer=Layer.DRIVER,
         component="gpu",
@@ -220,6 +220,22 @@ RECORDS: Mapping[str, Record] = {
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'hardware error|mce'"), sh("sudo ipmitool sel list")),
         verify=_doctor,
         needs_root=True,
+    ),
+    "kernel-fault": Record(
+        explained_by=("host-hardware-fault",),
+        layer=Layer.KERNEL,
+        component="linux-kernel",
+        remedy="Read the kernel's log around the fault, then restart the machine: parts of the kernel may be stuck.",
+        commands=lambda _gpu: (sh("sudo dmesg | grep -iE -A 20 'bug:|oops|soft lockup|bad page'"), sh("sudo reboot")),
+        verify=lambda _gpu: sh("cat /proc/sys/kernel/tainted"),
+        needs_root=True,
+        needs_reboot=True,
+        doc="""The kernel has met a fault of its own since it started: an oops, a soft lockup or a damaged page.
+
+        A driver or the kernel failed, or memory is bad. The kernel goes on, but locks that the failed part held stay
+        taken: processes hang in state D, a GPU stops answering, and the driver cannot be unloaded.
+
+        Read the log around the fault for the module that it names, restart, and update that driver or the kernel.""",
     ),
     "persistence-mode-off": Record(
         layer=Layer.DRIVER,

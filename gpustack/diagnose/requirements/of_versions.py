@@ -55,6 +55,7 @@ class Pair:
 NEWER_DRIVER = "Install a newer driver, or a build for an older CUDA."
 SAME_RELEASE = "Bring the kernel module and the driver's libraries to one release, then restart."
 OTHER_BUILD = "Install a build that has code for this GPU."
+OTHER_CUDA = "Install the CUDA that it was built for beside this one, or a release that was built for this CUDA."
 FITTING = "Install versions that fit each other: gpustack matrix plan shows which ones do on this machine."
 BUILD = sh("sudo dkms autoinstall")
 OTHER_LIBRARY = "Let the framework load the library that it was built with: reinstall it, and take others off the path."
@@ -147,6 +148,13 @@ PAIRS: Mapping[str, Pair] = {
     "accelerator amd-gpu": Pair(
         finding="cpu-only-build", layer=Layer.FRAMEWORK, remedy="Install the build for ROCm.", said_by=ROCM
     ),
+    "accelerator intel-gpu": Pair(
+        finding="cpu-only-build", layer=Layer.FRAMEWORK, remedy="Install the build for XPU.", said_by=CODE
+    ),
+    "toolkit": Pair(
+        finding="cuda-runtime-missing", layer=Layer.RUNTIME, remedy=OTHER_CUDA, said_by=("cuda-major-mixed",)
+    ),
+    "tensorflow toolkit": Pair(finding="tf-cannot-dlopen", layer=Layer.FRAMEWORK, remedy=OTHER_CUDA),
     "architecture level-zero": Pair(
         finding="intel-level-zero-missing",
         commands=lambda _facts: (sh("sudo dmesg | grep -iE 'xe|i915'"),),

@@ -227,7 +227,8 @@ def _frameworks(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract
         if component == "jax":
             yield from _local(toolkit, wanted, copy, matrix)
             continue
-        kept = Kept.OK if wanted == major else OTHERWISE.get(component, Kept.UNKNOWN)
+        alone = component == "tensorflow" and numbers(copy.version)[:2] < BRINGS_CUDA
+        kept = Kept.OK if wanted == major else Kept.BROKEN if alone else OTHERWISE.get(component, Kept.UNKNOWN)
         needs = "nvcc" if component == "pytorch" else "libraries"
         why = " to compile extensions" if component == "pytorch" else ""
         fit = Fit(kept=kept, needs=f"{needs} of CUDA {wanted}{why}", found=f"CUDA {toolkit}", row=row)
@@ -263,6 +264,7 @@ def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator
         yield edge("jax", TOOLKIT, "toolkit", replace(fit, found=f"CUDA {toolkit}{fit.found}"), copy.environment)
 
 
+BRINGS_CUDA = 2, 14  # the first TensorFlow with the extra and-cuda; wheels before it take the machine's libraries
 # What a toolkit of another CUDA major is; for others no row says whether their wheels brought their own.
 OTHERWISE: Mapping[str, Kept] = {"pytorch": Kept.LIMITED, "onnxruntime": Kept.BROKEN}
 

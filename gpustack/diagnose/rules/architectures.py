@@ -269,7 +269,7 @@ def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     compatible with the current PyTorch installation". Take a build that lists the GPU's architecture.
     """
     complained = (_complaints(facts) or _of_older_cuda(facts, matrix)) and not _runs_all_the_same(facts)
-    for one in [_spoken(facts)] if complained else list(_seen(facts)):
+    for one in [_spoken(facts)] if complained else list(_seen(facts, matrix)):
         cc, build = ComputeCapability.parse(one.digits), one.build
         known = matrix.arch(cc) if cc else None
         what = build.name if build else _what(facts, cc)
@@ -299,13 +299,14 @@ def _spoken(facts: Facts) -> Complaint:
     return replace(gpu, because=grounds_)
 
 
-def _seen(facts: Facts) -> Iterator[Complaint]:
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Complaint]:
     """Yield each build whose code was read and that has none for a GPU that is here."""
     here = capabilities(facts)
     for build in builds(facts):
         guessed = text(build.copy.facts, "build_from") is not None
         if from_text(facts) and (heard(facts, "ran-on-gpu") or build.accelerator != "cuda" or guessed):
-            continue  # it was seen at work, or nobody knows what it is
+            yield from () if heard(facts, "ran-on-gpu") else _in_no_build(build, facts, matrix)
+            continue  # it was seen at work, or nobody knows which build it is
         without = [gpu for gpu in here if not any(arch.runs_on(gpu) for arch in build.archs)]
         if not build.archs or not without or any(by_ptx(build, gpu) for gpu in without):
             continue
@@ -327,6 +328,25 @@ def _seen(facts: Facts) -> Iterator[Complaint]:
             without=tuple(without),
             others=len(without) < len(here),
         )
+
+
+def _in_no_build(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Complaint]:
+    """Yield a PyTorch of which a text says the release alone, where none of its CUDA builds has code for the GPU."""
+    release = build.copy.version or ""
+    offered = [one for one in wheels.builds_of(matrix, release) if one.cuda]
+    here = [(gpu, gpu.capability) for gpu in gpus(facts) if gpu.capability]
+    known = bool(offered) and all(one.archs for one in offered) and build.accelerator in {None, "cuda"}
+    archs = [arch for one in offered for arch in one.archs]
+    if (
+        build.component != "pytorch"
+        or not known
+        or not here
+        or any(arch.runs_on(cc) for _, cc in here for arch in archs)
+    ):
+        return
+    gpu, cc = here[0]
+    grounds_ = (because_of(facts, "pytorch", build.copy, "version"), because_of(facts, "gpu", gpu.copy, "name"))
+    yield Complaint(name=gpu.name, digits=str(cc), sure=False, because=grounds_)
 
 
 def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:

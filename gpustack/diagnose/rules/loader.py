@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 STUB = 34
 
 
-@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
+@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR, explained_by=("wsl-libcuda-shadowed",))
 def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH names CUDA's stub libraries.
 
@@ -56,16 +56,17 @@ def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     taken = text(libcuda, "kind") == "stub" or number(libcuda, "cu_init") == STUB
     if not folders and not taken:
         return
-    where = ", ".join(folders) or text(libcuda, "path") or "a stub"
+    path = text(libcuda, "path")
+    where = ", ".join(folders) or path or ""
+    stubs = folders or ([path.rpartition("/")[0]] if path else [])
     yield stub_on_loader_path.finding(
         severity=Severity.ERROR if taken else Severity.WARNING,
-        title=f"{'Programs load' if taken else 'LD_LIBRARY_PATH names'} CUDA's stub library ({where})",
+        title=f"{'Programs load' if taken else 'LD_LIBRARY_PATH names'} CUDA's stub library{where and f' ({where})'}",
         because=(
-            because(facts, "libcuda", "stub_on_path", "LD_LIBRARY_PATH"),
-            because(facts, "libcuda", "path"),
-            because(facts, "libcuda", "cu_init"),
+            *(because(facts, "libcuda", "stub_on_path", "LD_LIBRARY_PATH") for _ in folders[:1]),
+            *(because(facts, "libcuda", name) for name in ("path", "cu_init") if libcuda.get(name) is not None),
         ),
-        fix=fixes.off_path(folders or [where.rpartition("/")[0]], "the stubs", fixes.DOCTOR),
+        fix=fixes.off_path(stubs, "the stubs", fixes.DOCTOR),
     )
 
 

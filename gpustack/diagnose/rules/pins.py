@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -89,11 +89,22 @@ def pin_violated(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     server fails at a name that moved. Install both in one command, so that one set of versions suits all; "pip check"
     lists every such conflict.
     """
-    for listed in copies(facts, "packages"):
+    for listed in copies(facts, "packages") or map(_alone, _torches(facts)):
         for name, pins in _pins(listed, facts, matrix).items():
             broken = tuple(_broken(name, pins, listed, fits=_fits(name, listed, facts)))
             if broken:
                 yield _pin_finding(name, broken, listed)
+
+
+def _torches(facts: Facts) -> Iterator[Build]:
+    return (build for build in builds(facts) if build.component == "pytorch" and not from_text(facts))
+
+
+def _alone(build: Build) -> Instance:
+    """Return the packages that PyTorch alone names, as a list of packages, where no list of them was made."""
+    pins = {name: f"=={one}" for name, one in table(build.copy.facts, "pins").items()}
+    here = {**table(build.copy.facts, "installed"), TORCH: build.copy.version}
+    return replace(build.copy, facts={"pins": {TORCH: pins}, "distributions": here})
 
 
 def _pins(listed: Instance, facts: Facts, matrix: Matrix) -> Mapping[str, Mapping[str, object]]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
-from gpustack.diagnose.machine.frameworks import platform
-from gpustack.diagnose.machine.inventory import builds, nvidia_here, on_windows
+from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
+from gpustack.diagnose.machine.frameworks import platform, torch
+from gpustack.diagnose.machine.inventory import nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
 from gpustack.diagnose.machine.packages import plain_version
 from gpustack.diagnose.machine.toolchain import gpu_name, parsed, refused, toolchain_toolkits, used
@@ -32,17 +32,32 @@ if TYPE_CHECKING:
     from gpustack.model.versions import CudaVersion
 
 
+NO_TOOLKIT = "build-finds-no-toolkit"
+
+
 @rule("cuda-toolkit-missing", Layer.RUNTIME, "cuda-toolkit", Severity.INFO)
 def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is no CUDA toolkit (nvcc), or no host compiler, on a machine with an NVIDIA GPU.
 
     Frameworks bring the CUDA that they need, so nothing is missing to run them. Who builds extensions (flash-attn,
     vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``.
+    Where a build stopped since it found no nvcc ("CUDA_HOME environment variable is not set"), it is at fault.
     """
+    build = torch(facts)
+    cuda = build.cuda if build and build.accelerator == "cuda" else None
+    wanted = f" of CUDA {cuda}, which PyTorch here was built with" if cuda else ""
+    if heard(facts, NO_TOOLKIT) and not (build and build.accelerator in {"rocm", "xpu"}):
+        yield cuda_toolkit_missing.finding(
+            severity=Severity.ERROR,
+            title="A build stopped because it found no CUDA toolkit (nvcc)",
+            detail="It needs CUDA_HOME, or nvcc on PATH; the CUDA that PyTorch and the driver bring has no compiler.",
+            because=grounds(facts, NO_TOOLKIT),
+            confidence=Confidence.LIKELY,
+            fix=_toolkit_fix(f"Install the toolkit{wanted}, or take a package that needs no build.", cuda, facts),
+        )
+        return
     if not nvidia_here(facts) or status(facts, "cuda-toolkit") is not Status.ABSENT:
         return
-    cuda = next((build.cuda for build in builds(facts) if build.component == "pytorch" and build.cuda), None)
-    wanted = f" of CUDA {cuda}, which PyTorch here was built with" if cuda else ""
     yield cuda_toolkit_missing.finding(
         title="There is no CUDA toolkit (nvcc): programs run, extensions cannot be built",
         because=(because(facts, "cuda-toolkit", "version"),),
@@ -76,6 +91,7 @@ OTHERWISE = (
     "gcc-header-error",
     "nvcc-unknown-arch",
     "nvcc-missing",
+    NO_TOOLKIT,
 )
 
 
@@ -90,7 +106,7 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
-    mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
+    mine = torch(facts)
     wanted = str(mine.cuda) if mine and mine.cuda else None
     toolkit = used(facts)
     found = next((one.version for one in toolchain_toolkits(facts) if one.version != wanted), None)
@@ -110,7 +126,7 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
 def _unbuilt(facts: Facts) -> bool:
     """Return whether a build failed for a header that nvcc is too old to have, or with an nvcc of another major."""
-    mine = next((build for build in builds(facts) if build.component == "pytorch"), None)
+    mine = torch(facts)
     toolkit = used(facts)
     if mine is None or mine.cuda is None or toolkit is None or not toolkit.sure:
         return False
@@ -264,13 +280,6 @@ def _compiler_detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
     return f"GCC {major} is accepted from CUDA {'.'.join(map(str, first.cuda[:2]))} on." if first else ""
 
 
-INSTALL = {
-    "apt": "sudo apt-get install gcc-{number} g++-{number}",
-    "zypper": "sudo zypper install gcc{number} gcc{number}-c++",
-    "pacman": "sudo pacman -S gcc{number}",
-}
-
-
 def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
     newest = one.newest
     if one.name != "GCC" or newest is None:
@@ -279,14 +288,10 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
             step("name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)),
             verify=sh("nvcc --version"),
         )
-    number = DOTTED(newest)
-    install = sh(INSTALL.get(manager(facts) or "", "# install g++-{number} beside the system's"), number=number)
-    compiler = sh("/usr/bin/g++-{number}", number=number)
     return fixes.advice(
         f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
-        install,
-        sh("export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}", compiler=compiler),
-        verify=sh("{compiler} --version", compiler=compiler),
+        *fixes.older_gcc(facts, newest),
+        verify=sh("{compiler} --version", compiler=fixes.older_gxx(facts, newest)),
     )
 
 
