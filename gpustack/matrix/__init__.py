@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
-MEASURED = "generated/measured"  # tables that a program makes of another source than the package index
-MADE = ".made"
+MADE, MEASURED = ".made", "generated/measured"  # of a checkout; what programs read elsewhere than in the package index
 ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, what plugins state beside it
 SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
