@@ -2,8 +2,8 @@
 
 Each file of ``tests/cases`` holds the machines of one cause: what was pasted of each, the thread of its facts, and the
 facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input narrows the
-cause down without settling it; then it is enough to list the cause, as a root or among the first candidates. The facts are the thread's; the text is ours:
-docs/decisions/0010-recorded-machines-in-our-own-words.md.
+cause down without settling it; then it is enough to list the cause, as a root or among the first candidates. The facts
+are the thread's; the text is ours: docs/decisions/0010-recorded-machines-in-our-own-words.md.
 """
 
 from __future__ import annotations
