@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.subjects import COMPONENTS
 from gpustack.errors import UsageError
+from gpustack.matrix import MEASURED
 from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import MatrixPart, MatrixTables
 
@@ -95,7 +96,9 @@ def _narrow(part: MatrixPart) -> MatrixPart:
 
 def names(matrix: Matrix) -> tuple[str, ...]:
     """Return the names of all tables."""
-    return tuple(sorted(path.stem for path in matrix.folder.glob("*.toml") if path.stem != "meta"))
+    measured = (f"{MEASURED}/{path.stem}" for path in matrix.folder.glob(f"{MEASURED}/*.toml"))
+    by_hand = (path.stem for path in matrix.folder.glob("*.toml") if path.stem != "meta")
+    return tuple(sorted((*by_hand, *measured)))
 
 
 def _late(table: str) -> int:

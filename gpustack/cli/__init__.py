@@ -76,6 +76,7 @@ for command in (
     tracing.trace,
     asking.explain,
     asking.selftest,
+    asking.mcp,
 ):
     app.command()(command)
 app.add_typer(asking.matrix)

@@ -262,6 +262,22 @@ def explain(
     raise typer.Exit(0 if explanation.known else 1)
 
 
+def mcp() -> None:
+    """Answer assistants by the Model Context Protocol, on standard input and output: they read, and change nothing.
+
+    The tools are doctor, explain, matrix_why and matrix_plan; what they answer is redacted. Needs the extra "mcp".
+    """
+    from gpustack.errors import NothingSeenError
+
+    try:
+        from gpustack.library.assistants import server
+    except ModuleNotFoundError as error:
+        raise NothingSeenError(
+            f"gpustack mcp needs the package {error.name}: install gpustack with its extra, as in pip install '.[mcp]'"
+        ) from error
+    server().run("stdio")
+
+
 def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbose = False) -> None:
     """Prove on this machine that each check can fire, and that probes that hang or crash are stopped."""
     from gpustack.matrix import Matrix

@@ -124,6 +124,7 @@ def judge(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=256, help="Processes.", show_default="one a core")
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Judge on the Ray cluster, whose nodes see DIR as well.")] = False,
     written: Annotated[
         Literal["text", "json", "html", "prometheus", "junit", "nodelist"],
         typer.Option("--format", help="Format of the result."),
@@ -151,7 +152,7 @@ def judge(
 
     called = hidden.called if hidden else str
     with tables.unpacked(folder) as files:
-        whole = judge_all(files, labels=known, workers=workers, progress=told, called=called)
+        whole = judge_all(files, labels=known, workers=workers, progress=told, called=called, ray=ray)
         report = whole.report
         if hidden:
             hidden.know(files)

@@ -33,6 +33,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "stress": ("stress --seconds 300", "stress --seconds 60 --gpu 0 --gpu 1"),
     "trace": ("trace --model transformer", "trace --cpu --format html -o trace.html"),
     "explain": ("explain driver-too-old-for-cuda-build", "explain Xid 79"),
+    "mcp": ("mcp", "mcp --help"),
     "selftest": ("selftest", "selftest -v"),
     "report": ("report -o bundle.zip", "report --from machine.json -o bundle.zip"),
     "fleet": ("fleet collect nodes --engine slurm", "fleet judge nodes"),

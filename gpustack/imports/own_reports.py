@@ -29,7 +29,7 @@ FOOT = re.compile(
 )
 HEAD = re.compile(
     r"^[ \t>]*\S{1,4} (?:HEALTHY|DEGRADED|BROKEN|NO GPU|NOT KNOWN|UNKNOWN|OK|BAD [A-Z]+)\b[^\n]*"
-    r"|^[ \t>]*\d+ of \d+ (?:components of the GPU stack are present|systems of the GPU stack are here)"
+    r"|^[ \t>]*\d+ of \d+ (?:components of the GPU stack are present|components of the GPU stack are present)"
     r"|^[ \t>]*#{1,3} \S{1,3} gpustack: ",
     re.MULTILINE,
 )

@@ -79,9 +79,8 @@ def test_one_wrong_bit_is_a_failure_that_names_its_gpu(stress: Load) -> None:
     for index, result in enumerate(report.results):
         assert result.stress
         assert result.stress.wrong_bits >= 1
-        assert result.why[0].startswith(
-            f"GPU {index} (Stand-in GPU {index}, 0000:0{6 + index}:00.0) computes or stores"
-        )
+        named = f"GPU {index} (Stand-in GPU {index}, 0000:0{6 + index}:00.0)"
+        assert result.why[0].startswith(f"{named} computes or stores")
     assert [finding.severity.value for finding in report.findings] == ["error", "error"]
 
 

@@ -96,7 +96,7 @@ def _mixed(wanted: Sequence[Missing], major: int, what: str, here: Sequence[Here
     return cuda_major_mixed.finding(
         component=wanted[0].library if wanted else None,
         title=f"{name} wants {what}, and "
-        + (f"{here[0].what} is here (CUDA {here[0].major})" if here else "that is not here"),
+        + (f"{here[0].what.rpartition('/')[2]} is here (CUDA {here[0].major})" if here else "that is not here"),
         detail=f"Not found: {', '.join(one.soname for one in wanted)}. {ALONE}" if wanted else ALONE,
         confidence=Confidence.CERTAIN if wanted and any(one.sure for one in here) else Confidence.LIKELY,
         because=(
