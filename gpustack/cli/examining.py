@@ -190,7 +190,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
-    return noted(load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS)))
+    return noted(load(origins, standard_input(origins), matrix, to_read(timeout or RECORDED_SECONDS)))
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
@@ -200,7 +200,7 @@ def again(origins: list[str], timeout: float | None, *, redacted: bool, key: byt
     from gpustack.imports.deadline import to_read
     from gpustack.matrix import Matrix
 
-    facts, said = whole(origins, standard_input(), Matrix(), to_read(timeout or RECORDED_SECONDS))
+    facts, said = whole(origins, standard_input(origins), Matrix(), to_read(timeout or RECORDED_SECONDS))
     more = snapshots.unknown(said, facts)
     return snapshots.render(*without_secrets((facts, more), wanted=redacted, here=False, key=key))
 

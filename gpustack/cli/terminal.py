@@ -227,9 +227,9 @@ class Counted:
         sys.stderr.flush()
 
 
-def standard_input() -> BinaryIO:
-    """Return what is piped in; nothing where somebody closed it before we were started. At a terminal, ask for it."""
-    if sys.stdin and sys.stdin.isatty():
+def standard_input(origins: Sequence[str]) -> BinaryIO:
+    """Return what is piped in; nothing if it was closed before we started. At a terminal, ask for it if it is read."""
+    if "-" in origins and sys.stdin and sys.stdin.isatty():
         sys.stderr.write("gpustack: paste the text, then press Ctrl-D on a line of its own\n")
         sys.stderr.flush()
     return sys.stdin.buffer if sys.stdin else BytesIO()

@@ -141,6 +141,7 @@ def test_a_terminal_is_asked_for_what_from_dash_waits_for() -> None:
     shown = at_a_terminal("doctor", "--from", "-", typed=b"RuntimeError: CUDA error 803\n\x04")
     assert "paste the text, then press Ctrl-D" in shown
     assert "press Ctrl-D" not in gpustack("doctor", "--from", "-", given="RuntimeError: CUDA error 803\n").stderr
+    assert "press Ctrl-D" not in at_a_terminal("doctor", "--from", str(EXAMPLE))
 
 
 def test_long_text_at_a_terminal_goes_through_the_pager_and_nothing_else_does(tmp_path: Path) -> None:
