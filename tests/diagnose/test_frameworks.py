@@ -118,7 +118,7 @@ RAN = {"ran": True, "ok": True, "device": "cuda:0", "error": None}
         ({"ran": True, "ok": True, "device": "cpu", "unavailable": "y"}, Severity.ERROR, "computed on the CPU"),
         ({"ran": False, "ok": False, "error": "ImportError: z"}, Severity.ERROR, "could not be run"),
         ({"ran": False, "status": "failed", "reason": "was killed by signal 11"}, Severity.ERROR, "could not be run"),
-        ({"ran": False, "status": "failed", "reason": "gave no answer in 8.0 s"}, Severity.UNKNOWN, "gave no answer"),
+        ({"ran": False, "status": "failed", "reason": "gave no answer in 8.0 s"}, Severity.UNKNOWN, "did not finish"),
     ],
 )
 def test_a_framework_that_was_run_in_vain(exercise: dict[str, object], severity: Severity | None, words: str) -> None:
