@@ -131,7 +131,9 @@ def table(
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
     rows = {str(row["version"]): row for row in before}
     reader = Reader(index=index, names=frozenset({*known, *ALSO}), before=rows, date=date)
-    lines = [_line(version, releases[version], reader) for version in sorted(releases, reverse=True)][::-1]
+    lines = [f"  {{ {_line(version, held, reader)} }},\n" for version, held in sorted(releases.items(), reverse=True)][
+        ::-1
+    ]
     head = {
         "schema": 1,
         "subjects": [one.component],
@@ -141,9 +143,8 @@ def table(
         "source": f"package index: files of {one.name}, METADATA of its wheels",
         "checked": date,
     }
-    about = ABOUT.format(name=one.name)
     written = "".join(f"{key} = {_value(value)}\n" for key, value in head.items())
-    return f"{about}{written}\nreleases = [\n{''.join(f'  {{ {line} }},{chr(10)}' for line in lines)}]\n"
+    return f"{ABOUT.format(name=one.name)}{written}\nreleases = [\n{''.join(lines)}]\n"
 
 
 def listed(one: Distribution, index: Index) -> tuple[str, ...]:
@@ -206,8 +207,7 @@ def _wheel(file: Link) -> Wheel:
     glibc: dict[str, str] = {}
     for tag in parse_wheel_filename(file.filename)[3]:
         name = next((name for pattern, name in PLATFORMS if pattern.fullmatch(tag.platform)), None)
-        python = _python(tag)
-        if name and python:
+        if name and (python := _python(tag)):
             pythons[name].add(python)
             oldest = _oldest(tag.platform)
             if oldest:
