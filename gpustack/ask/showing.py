@@ -110,10 +110,10 @@ def _nothing(text: str, known: frozenset[str], matrix: Matrix) -> str:
     names_ = {**{name: name for name in known}, **COMPONENTS}
     near = dict.fromkeys(names_[one] for one in get_close_matches(text.lower(), names_, n=NEAR, cutoff=0.6))
     if near:
-        return f"the matrix states nothing of {text!r}; did you mean {', '.join(near)}?"
+        return f"the matrix states nothing about {text!r}; did you mean {', '.join(near)}?"
     if text in matrix.systems:
-        return f"the matrix states nothing of {text!r}; gpustack explain {text} says what it is"
-    return f"the matrix states nothing of {text!r}; pytorch, nvidia-driver and cudnn are such subjects"
+        return f"the matrix states nothing about {text!r}; gpustack explain {text} says what it is"
+    return f"the matrix states nothing about {text!r}; pytorch, nvidia-driver and cudnn are such subjects"
 
 
 def _parts(table: str, component: str, subjects: frozenset[str], matrix: Matrix) -> Iterator[MatrixPart]:

@@ -34,6 +34,12 @@ FAULTS = (
         "Transcoding only works after chmod 666 /dev/dri/renderD128",
         *("user-not-in-render-group", "render"),
     ),
+    ("my laptop slept, ollama uses only the CPU now", "uvm-stale-after-suspend", "nvidia_uvm"),
+    ("node 12 has lost a GPU, nvidia-smi shows three", "gpu-fell-off-bus", "bus"),
+    (
+        "error: builder for '/nix/store/x-nvidia-open-6.7-545.29.02.drv' failed with exit code 2;",
+        *("dkms-build-failed", "6.7"),
+    ),
     ("$ python train.py\nModuleNotFoundError: No module named 'torch'", "framework-not-installed", "PyTorch"),
     ("ImportError: No module named tensorflow", "framework-not-installed", "TensorFlow"),
     (
