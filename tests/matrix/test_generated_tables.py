@@ -259,7 +259,7 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("bitsandbytes==0.46.0",), {"python": "3.8"}, FAILS),
         (("bitsandbytes==0.45.5",), {"machine": "aarch64"}, FAILS),
         (("flash-attn==2.7.3",), {"python": "3.8"}, FAILS),  # a source archive alone, but it says for which Pythons
-        (("flash-attn==2.7.3",), {"python": "3.12"}, Compatibility.LIMITED),
+        (("flash-attn==2.7.3",), {"python": "3.12"}, WORKS),
         (("tensorflow==2.16.0",), {"python": "3.12"}, UNKNOWN),  # the index has 2.16.1 and 2.16.2, and no 2.16.0
         (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
         (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
