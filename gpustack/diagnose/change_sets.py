@@ -224,8 +224,11 @@ def _audio(matrix: Matrix) -> tuple[Bound, ...]:
 
 
 def _vllm(matrix: Matrix) -> tuple[Bound, ...]:
+    """Return the releases of vLLM, but for those so old that they name no newest torch: each is compiled for one."""
     return tuple(
-        Bound(version=one.version, torch=one.torch, python=one.python) for one in serving.vllm_releases(matrix)
+        Bound(version=one.version, torch=one.torch, python=one.python)
+        for one in serving.vllm_releases(matrix)
+        if "==" in one.torch.text or "<" in one.torch.text
     )
 
 

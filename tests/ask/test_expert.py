@@ -179,9 +179,23 @@ def test_a_host_compiler_is_answered_as_the_doctor_answers_it() -> None:
 
 
 def test_a_compiler_that_no_distribution_has_any_more_is_no_command() -> None:
-    typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), 3))
+    typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), MATRIX, 3))
     assert typed == ()
-    assert "no distribution that is still supported has GCC 3" in by_hand.replace("No", "no")
+    assert "No package has GCC 3 or older any more" in by_hand
+
+
+@pytest.mark.parametrize(
+    ("system", "cuda", "first"),
+    [
+        ("debian-12", "12.4", "sudo apt-get install gcc-12 g++-12"),  # 13 is accepted, and Debian 12 has 11 and 12
+        ("debian-13", "12.4", "sudo apt-get install gcc-13 g++-13"),
+        ("debian-13", "11.8", ""),  # 11 is accepted at most, and Debian 13 begins with 12
+    ],
+)
+def test_a_compiler_is_one_that_the_named_release_has_by_its_listing(system: str, cuda: str, first: str) -> None:
+    (one,) = [one for one in why(f"cuda=={cuda}", gcc="15", os=system).alternatives if one.kind is Change.COMPILER]
+    assert one.commands[:1] == ((first,) if first else ())
+    assert first or "No package has GCC 11 or older any more" in one.steps
 
 
 def test_a_python_that_nothing_fits_gets_an_environment_of_its_own() -> None:
