@@ -32,7 +32,11 @@ ROOMS = {
     "trace": {"model", "matrix", "collect", "bench", "snapshots"},
     "fleet": {"model", "matrix", "diagnose", "snapshots"},
     "report": {"model"},
+    "plugins": {"model", "matrix", "collect", "imports", "diagnose"},
     "library": {
+        "ask",
+        "explain",
+        "plugins",
         "model",
         "collect",
         "matrix",

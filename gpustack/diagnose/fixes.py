@@ -189,7 +189,7 @@ def older_gcc(facts: Facts, matrix: Matrix, newest: int) -> tuple[Command, ...]:
 
 def reinstall(facts: Facts) -> Command:
     """Return the command that brings half-installed driver packages to one release."""
-    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver in one release")
+    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver from one release")
 
 
 def initramfs(facts: Facts) -> Command:
@@ -253,7 +253,7 @@ def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: st
 def jetson(build: Build) -> Fix:
     """Return how a PyTorch for a Jetson is installed."""
     return Fix(
-        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
+        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), instead of the generic wheel.",
         commands=(
             sh("cat /etc/nv_tegra_release"),
             sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),
@@ -264,8 +264,8 @@ def jetson(build: Build) -> Fix:
 
 
 def off_path(folders: Iterable[str], what: str, verify: Command) -> Fix:
-    """Return how to take folders off LD_LIBRARY_PATH."""
-    dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders]
+    """Return how to take folders off LD_LIBRARY_PATH; where none is known, those of CUDA's stubs."""
+    dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders] or [sh("-e /usr/local/cuda/lib64/stubs")]
     return Fix(
         text=f"Take {what} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
         commands=(
