@@ -132,7 +132,7 @@ def machines() -> Iterator[tuple[dict[str, str], Plan]]:
         name = luck.choice(("", "xformers", "bitsandbytes", "vllm"))
         if name:
             held[name] = luck.choice(FAMILY[name](MATRIX)[-12:]).version
-        driver, gpu, python = luck.choice(DRIVERS), luck.choice(("8.0", "8.6", "9.0")), luck.choice(PYTHONS)
+        driver, gpu, python = luck.choice(DRIVERS), luck.choice(("8.0", "8.6", "9.0")), luck.choice(PYTHONS[:3])
         usual = torch.default_build(MATRIX, day.torch)
         branch = next(one for one in branches.branches(MATRIX) if driver.startswith(f"{one.number}."))
         here = built(day.torch, usual.tag if usual else "cu126", str(usual.cuda) if usual else "12.6")
