@@ -34,6 +34,8 @@ ROOMS = {
     "report": {"model"},
     "plugins": {"model", "matrix", "collect", "imports", "diagnose"},
     "library": {
+        "ask",
+        "explain",
         "plugins",
         "model",
         "collect",

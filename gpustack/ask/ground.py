@@ -89,7 +89,7 @@ def compats(search: Search) -> Iterator[Alternative]:
         found = search.better(search.subject, put(search.facts, carried))
         if found:
             yield Alternative(
-                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs alone)",
+                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs only)",
                 kind=Change.COMPAT,
                 subject=package.name,
                 verdict=found.verdict,

@@ -165,7 +165,7 @@ def _overrides(search: Search) -> Iterator[Alternative]:
         yield replace(
             found,
             kind=Change.WHEEL,
-            change=f"a build for ROCm that takes the GPU for {relative}: {known.outcome}",
+            change=f"a build for ROCm that treats the GPU as {relative}: {known.outcome}",
             verdict=Compatibility.LIMITED,
             commands=(*found.commands, export),
         )

@@ -51,7 +51,7 @@ def _later(one: Alternative, first: Alternative) -> str:
         return f"Not the first: {COSTS[one.kind]}."
     if one.verdict is Compatibility.LIMITED and first.verdict is Compatibility.COMPATIBLE:
         return "Not the first: it works with limits."
-    return "Not the first: another of the same kind is nearer, or works as well with less."
+    return "Not the first: another of the same kind is closer, or works as well with fewer changes."
 
 
 def not_taken(search: Search, found: Sequence[Alternative]) -> Iterator[NotTaken]:
@@ -80,7 +80,7 @@ def _compat(search: Search) -> str:
     if on_windows(search.facts):
         return "A compat package does not help: there is none for Windows."
     if not may_forward(search):
-        return "A compat package does not help: it works on data-centre GPUs alone."
+        return "A compat package does not help: it works on data-centre GPUs only."
     return f"A compat package does not help: none brings CUDA {cuda} to driver branch {release.branch}."
 
 

@@ -62,7 +62,7 @@ def doctor(
     ] = "any",
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="ID", help="Report this check alone (repeatable).", autocompletion=findings),
+        typer.Option("--only", metavar="ID", help="Report only this check (repeatable).", autocompletion=findings),
     ] = None,
     _checks: Annotated[
         bool, typer.Option("--list-checks", callback=_list_checks, is_eager=True, help="List all checks and exit.")
@@ -141,15 +141,15 @@ def snapshot(
     pseudonyms: Pseudonyms = None,
     timeout: options.Timeout = None,
 ) -> None:
-    """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
+    """Record the facts of this machine without judging them, to examine elsewhere or to compare later.
 
-    With --from, what was recorded elsewhere is written again: redacted, and as a snapshot of today.
+    With --from, what was recorded elsewhere is written again, redacted and in today's schema.
     """
     from gpustack.model.plain import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:
-        raise UsageError("--pseudonyms and --no-redact contradict one another")
+        raise UsageError("--pseudonyms and --no-redact contradict each other")
     key = read_key(pseudonyms) if pseudonyms else b""
     if origins:
         write(again(origins, timeout, redacted=redacted, key=key), output)
@@ -170,7 +170,7 @@ def stack(
     timeout: options.Timeout = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Draw the whole GPU stack, layer by layer, with what is here, which version, and what needs what."""
+    """Show the whole GPU stack, layer by layer: what is present, which version, and what requires what."""
     from gpustack.diagnose.stack_map import chart
     from gpustack.matrix import Matrix
 
@@ -250,7 +250,7 @@ def alone(given: Mapping[str, object]) -> None:
         named = " and ".join([*machines, *others][:2])
         raise UsageError(f"{named} do not go together: what is {WORDS[machines[0]]} is judged as it is")
     if given.get("--container-env") and not given.get("--container"):
-        raise UsageError("--container-env tells of an image, which --container DIR names")
+        raise UsageError("--container-env describes an image: name it with --container DIR")
 
 
 def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes = b"") -> Thing:

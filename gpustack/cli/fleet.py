@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 fleet = typer.Typer(
     name="fleet",
-    help="Judge many machines together: who is broken, who drifts, who is slow, who is missing.",
+    help="Judge many machines together: which are broken, differ, are slow or are missing.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -124,9 +124,10 @@ def judge(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=256, help="Processes.", show_default="one a core")
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Judge on the Ray cluster, whose nodes see DIR as well.")] = False,
     written: Annotated[
         Literal["text", "json", "html", "prometheus", "junit", "nodelist"],
-        typer.Option("--format", help="How the result is written."),
+        typer.Option("--format", help="Format of the result."),
     ] = "text",
     output: Output = None,
     fail_on: Fail = "error",
@@ -140,7 +141,7 @@ def judge(
     from gpustack.fleet.judging import judge as judge_all
 
     if pseudonyms and written == "nodelist":
-        raise UsageError("--pseudonyms and --format nodelist contradict one another: a scheduler needs the names")
+        raise UsageError("--pseudonyms and --format nodelist contradict each other: a scheduler needs the names")
     known = nodes.labels(labels) if labels else {}
     hidden = Hidden(pseudonyms) if pseudonyms else None
     shown = sys.stderr.isatty()
@@ -151,7 +152,7 @@ def judge(
 
     called = hidden.called if hidden else str
     with tables.unpacked(folder) as files:
-        whole = judge_all(files, labels=known, workers=workers, progress=told, called=called)
+        whole = judge_all(files, labels=known, workers=workers, progress=told, called=called, ray=ray)
         report = whole.report
         if hidden:
             hidden.know(files)

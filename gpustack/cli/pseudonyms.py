@@ -13,7 +13,9 @@ Thing = TypeVar("Thing")
 LEAST_KEY, MOST_KEY = 16, 4096  # bytes
 Pseudonyms = Annotated[
     Path | None,
-    typer.Option("--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."),
+    typer.Option(
+        "--pseudonyms", metavar="KEYFILE", help="Replace names with keyed hashes: a machine keeps its pseudonym."
+    ),
 ]
 
 

@@ -114,7 +114,7 @@ def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
         return _anywhere(branch, kind, facts, matrix)
     if family is None or branch < CONVENTIONS:
         where = ADDRESS(GUIDE)
-        return (step("install branch {wanted} of NVIDIA's driver as it says in {page}", wanted=wanted, page=where),)
+        return (step("install branch {wanted} of NVIDIA's driver as described in {page}", wanted=wanted, page=where),)
     return _from_nvidia(branch, kind or "open", facts)
 
 
@@ -153,7 +153,7 @@ def _anywhere(branch: int, kind: str | None, facts: Facts, matrix: Matrix) -> tu
         *hints,
         step("that is for Ubuntu, where it has that branch"),
         *((red_hat,) if branch >= CONVENTIONS else ()),
-        step("elsewhere as it says in {page}", page=ADDRESS(GUIDE)),
+        step("elsewhere as described in {page}", page=ADDRESS(GUIDE)),
     )
 
 

@@ -47,7 +47,7 @@ Said = TypeVar("Said")
 LAYERS, SEVERITIES, CONFIDENCES = tuple(Layer), tuple(Severity), tuple(Confidence)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
-REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
+REPORT_IT = "report this bug in gpustack, with a gpustack snapshot"
 ARCHITECTURE = "architecture"  # one contract a kind of GPU, the first being the one that programs take by default
 DECIDING = frozenset({"cuda", ARCHITECTURE})
 # Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.

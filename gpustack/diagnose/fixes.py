@@ -183,7 +183,7 @@ def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
 
 def reinstall(facts: Facts) -> Command:
     """Return the command that brings half-installed driver packages to one release."""
-    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver in one release")
+    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver from one release")
 
 
 def initramfs(facts: Facts) -> Command:
@@ -247,7 +247,7 @@ def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: st
 def jetson(build: Build) -> Fix:
     """Return how a PyTorch for a Jetson is installed."""
     return Fix(
-        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
+        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), instead of the generic wheel.",
         commands=(
             sh("cat /etc/nv_tegra_release"),
             sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),

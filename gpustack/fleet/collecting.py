@@ -139,4 +139,4 @@ def _said(answer: bytes, schema: str) -> tuple[str, str]:
             return "", f"its answer is {str(said.get('schema'))[:60]}, not {schema}: another version of gpustack?"
         return text[found.start() : end], ""
     shown = " ".join(text[-LAST:].split())
-    return "", f"its answer is no JSON: {shown[-100:] or 'nothing'}"
+    return "", f"its answer is not JSON: {shown[-100:] or 'nothing'}"

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gpustack import __version__
-from gpustack.fleet import drift, looking, nodes
+from gpustack.fleet import drift, launching, looking, nodes
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import Changed, Drift, FleetDifference, FleetReport, Missing, NodeClass, Turned
 from gpustack.model.report import Health, Tool
@@ -67,6 +67,7 @@ def judge(
     workers: int | None = None,
     progress: Callable[[int, int], object] | None = None,
     called: Callable[[str], str] = str,
+    ray: bool = False,
 ) -> Whole:
     """Return what is to be said of the nodes whose files lie in a folder, and what is known of each.
 
@@ -78,7 +79,7 @@ def judge(
     there = [replace(one, name=called(one.name)) for one in recorded]
     whole = Gathered(missing={called(name): why for name, why in missing.items()})
     paths = {one.name: one.snapshot for one in there}
-    with _processes(workers, len(there)) as spread:
+    with _processes(workers, len(there), ray=ray) as spread:
         for batch in spread(partial(looking.look, os.urandom(8)), _batches(there)):
             for one in batch:
                 whole.add(one)
@@ -115,16 +116,25 @@ def _labels(
 
 
 class _processes:  # noqa: N801 - used as a function is
-    """A way to spread work over processes: ``spread(work, batches)`` yields what each batch gave, in order."""
+    """A way to spread work over processes: ``spread(work, batches)`` yields what each batch gave, in order.
 
-    def __init__(self, workers: int | None, count: int) -> None:
+    With ``ray`` they are those of the Ray cluster that this machine is part of, where the same folder is.
+    """
+
+    def __init__(self, workers: int | None, count: int, *, ray: bool) -> None:
         wanted = workers or len(os.sched_getaffinity(0))
-        self.pool = ProcessPoolExecutor(wanted) if wanted > 1 and count > FEW else None
+        self.pool = ProcessPoolExecutor(wanted) if not ray and wanted > 1 and count > FEW else None
+        self.actors = launching.ray_pool(workers) if ray else None
 
     def __enter__(self) -> Callable[..., Iterator[Any]]:
-        return self.pool.map if self.pool else map
+        if self.actors is None:
+            return self.pool.map if self.pool else map
+        imap: Callable[..., Iterator[Any]] = self.actors.imap
+        return imap
 
     def __exit__(self, *_: object) -> None:
+        if self.actors:
+            self.actors.terminate()
         if self.pool:
             self.pool.shutdown(cancel_futures=True)
 

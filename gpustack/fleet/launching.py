@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpustack.matrix.subjects.fleet import Engine
 
 MOST_BYTES = 32_000_000  # of one answer
-LAST, LAST_WORDS = 300, 200  # letters of what a failing command said
+LAST, LAST_WORDS = 100, 200  # letters of what a failing command said
 EARLIER = 0.9  # of the time, after which a launcher may say itself what it waited for
 GRACE = 2.0  # seconds from the friendly end of a command to the hard one
 CLEANING = 30.0  # seconds for what a launcher leaves behind
@@ -111,9 +111,14 @@ def _run(words: Sequence[str], seconds: float, given: bytes = b"") -> tuple[byte
     if len(answer) > MOST_BYTES:
         return b"", f"it wrote more than {MOST_BYTES // 1_000_000} MB"
     if child.returncode and FIRST_BRACE not in answer:
-        shown = " ".join(said[-LAST:].decode("utf-8", "replace").split())
-        return b"", f"{words[0]} ended with {child.returncode}: {shown[-200:] or 'it said nothing'}"
+        return b"", f"{words[0]} ended with {child.returncode}: {_ends(said) or 'it said nothing'}"
     return answer, ""
+
+
+def _ends(said: bytes) -> str:
+    """Return the beginning and the end of what a command said: mpirun has much to say after the cause."""
+    text = " ".join(said.decode("utf-8", "replace").split())
+    return text if len(text) <= 2 * LAST else f"{text[:LAST]} … {text[-LAST:]}"
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -143,12 +148,18 @@ def _ray() -> Any:  # noqa: ANN401 - Ray, which only this engine needs
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:
-        raise UsageError("--engine ray needs Ray on this machine: pip install 'ray[default]'") from error
+        raise UsageError("Ray is not installed on this machine: pip install 'ray[default]'") from error
     try:
         ray.init(address="auto", logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         raise NothingSeenError(f"no Ray cluster answers here: {' '.join(str(error).split())[:LAST_WORDS]}") from error
     return ray
+
+
+def ray_pool(workers: int | None) -> Any:  # noqa: ANN401 - Ray's
+    """Return a pool of so many processes of the cluster, or one for each of its cores."""
+    _ray()
+    return importlib.import_module("ray.util.multiprocessing").Pool(workers)
 
 
 @cache

@@ -88,7 +88,7 @@ def _missing(path: Path) -> dict[str, str]:
     try:
         said = json.loads(text(path))
     except ValueError as error:
-        raise InputError(f"{path} is no JSON: {error}") from error
+        raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(said, dict):
         raise InputError(f"{path} is no table of nodes and reasons")
     return {str(name): str(why) for name, why in said.items() if NAME.fullmatch(str(name))}
@@ -142,7 +142,7 @@ def labels(path: Path) -> Mapping[str, Mapping[str, str]]:
     try:
         said = json.loads(text(path))
     except ValueError as error:
-        raise InputError(f"{path} is no JSON: {error}") from error
+        raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(said, dict) or not all(isinstance(held, dict) for held in said.values()):
         raise InputError(f"{path} is no table of nodes, each with a table of labels")
     return {str(node): {str(key): str(one) for key, one in held.items()} for node, held in said.items()}

@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from gpustack.diagnose.requirements.states import UPTIME
@@ -41,6 +42,7 @@ class Step:
     """One place in the facts of a component, and how what stands there counts.
 
     ``limits`` and ``above`` decide a number; ``judged``: it reaches the verdict; ``stable``: it is the machine's own.
+    From ``rate`` on it counts as one, over the time that the machine is up.
     """
 
     component: str
@@ -51,6 +53,7 @@ class Step:
     limits: tuple[health.Limit, ...] = ()
     above: tuple[float, ...] = ()
     fleeting: bool = False
+    rate: float = inf
     below: dict[str, Step] = field(default_factory=dict)
     values: set[str] = field(default_factory=set)
 
@@ -60,10 +63,6 @@ class Step:
         if len(self.values) > MOST_OF_ONE:
             self.stable = False
         return value
-
-    def rate(self, value: float) -> bool:
-        """Return whether a number counts as a rate, over the time that the machine is up."""
-        return any(limit.per is not None and value >= limit.least for limit in self.limits)
 
     def outcome(self, value: float, held: Mapping[str, Value]) -> Value:
         """Return what the limits say of a number; the number itself where its bounds stand elsewhere."""
@@ -209,7 +208,7 @@ class Outlines:
             stable.append((shown, step.own(str(value))))
         if not step.judged:
             return DROP
-        if numeric and step.rate(value):
+        if numeric and value >= step.rate:
             self.timed = True
             return value
         return step.outcome(value, held) if numeric and (step.limits or step.above or step.fleeting) else value
@@ -235,6 +234,7 @@ class Outlines:
             limits=() if exact else tuple(self.limits.get(key, ())),
             above=() if exact else tuple(self.above.get(key, ())),
             fleeting=not exact and key in self.fleeting,
+            rate=min((one.least for one in self.limits.get(key, ()) if one.per is not None), default=inf),
         )
         return step.below[name]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
-MADE = ".made"
+MADE, MEASURED = ".made", "generated/measured"  # of a checkout; what programs read elsewhere than in the package index
 ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, what plugins state beside it
 SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
@@ -67,7 +67,7 @@ class Matrix:
     def distributions(self) -> frozenset[str]:
         """The distributions of which there is a generated table."""
         folders = (self.folder, *(self._newer or ())[1:])
-        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*"))
+        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*.*"))
 
     @cached_property
     def architectures(self) -> Mapping[ComputeCapability, Architecture]:
@@ -130,7 +130,7 @@ class Matrix:
     @cached_property
     def pci_ranges(self) -> tuple[PciRange, ...]:
         """The architectures of PCI device numbers."""
-        return self.rows("pci", "ranges", PciRange)
+        return self.rows(f"{MEASURED}/pci", "ranges", PciRange)
 
     @cached_property
     def systems(self) -> Mapping[str, terms.System]:

@@ -6,14 +6,14 @@ with their outliers, and a map by rack.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.fleet import Low, fold
 from gpustack.model.policy import CheckReport
 from gpustack.model.report import Health, Severity
 from gpustack.report import bench_html, parts, stack_html
-from gpustack.report.page import bullets, document, safe, section, tag
+from gpustack.report.page import bullets, document, safe, section, table, tag
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
@@ -33,7 +33,7 @@ SECTIONS = {
 COUNTED = {
     Severity.ERROR: ("error", "errors"),
     Severity.WARNING: ("warning", "warnings"),
-    Severity.UNKNOWN: ("question left open", "questions left open"),
+    Severity.UNKNOWN: ("open question", "open questions"),
     Severity.INFO: ("note", "notes"),
 }
 
@@ -42,7 +42,13 @@ def render(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa
     """Return the page."""
     word, said = parts.headline(reported)
     return document(
-        f"gpustack: {word}: {said}", "\n".join(filter(None, _parts(reported))), "map", "finding", "bench", "report"
+        f"gpustack: {word}: {said}",
+        "\n".join(filter(None, _parts(reported))),
+        "map",
+        "finding",
+        "charts",
+        "bench",
+        "report",
     )
 
 
@@ -86,7 +92,7 @@ def _head(reported: Reported) -> str:
     bench = parts.measured(reported)
     about += parts.remarks(bench) if bench else ()
     if isinstance(reported, CheckReport):
-        about.insert(1, f"verdict of the doctor: {reported.verdict.status.value}")
+        about.insert(1, f"doctor's verdict: {reported.verdict.status.value}")
     begun = f"{said[:1].upper()}{said[1:]}" if said in parts.SAID.values() else said  # others may begin with a name
     inside = tag("span", safe(word), "badge") + tag("h1", safe(begun))
     inside += "".join(tag("p", safe(line), "soft") for line in about if line)
@@ -150,7 +156,20 @@ COLOURS = {
 WIDTH, HEIGHT, ROOM = 720, 84, 8
 BASE, TALL = 64, 60  # of the bars of a distribution
 RACK = "rack"
-LEGEND = {"ok": "healthy", "warn": "degraded", "bad": "broken", "ask": "unknown or missing", "none": "no GPU"}
+WORDS = {
+    "bad": "broken",
+    "warn": "degraded",
+    "ask": "unknown",
+    "ok": "healthy",
+    "none": "no GPU",
+    "missing": "nothing collected",
+}
+FIGURE_KEY = tag(
+    "ul",
+    '<li class="median"><i></i>median of all GPUs</li><li class="bad"><i></i>low: measured twice</li>'
+    '<li class="warn"><i></i>suspect: measured once</li>',
+    "key strips",
+)
 MOST_CELLS = 40_000  # nodes of the map
 
 
@@ -160,20 +179,20 @@ def render_fleet(report: FleetReport) -> str:
         tag("h1", f"{report.nodes} nodes"),
         tag("p", safe(", ".join(f"{count} {status}" for status, count in report.status.items()))),
         section("Causes", _fleet_table(("Nodes", "Verdict", "Causes", "What", "Kind", "Which"), _causes(report))),
-        section("Figures", "".join(_strip(one) for one in report.figures)),
+        section("Figures", "".join(_strip(one) for one in report.figures) + FIGURE_KEY if report.figures else ""),
         section("Drift", _fleet_table(("Component", "Fact", "Usual", "Found", "On"), _drift(report))),
         section("Missing", _fleet_table(("Node", "Why"), ((one.node, one.why) for one in report.missing))),
         section("Map", _map(report)),
     ]
-    return document("gpustack fleet", "\n".join(filter(None, sections)), "report", "fleet")
+    return document("gpustack fleet", "\n".join(filter(None, sections)), "finding", "report", "charts", "fleet")
 
 
-def _fleet_table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    made = "".join(tag("tr", "".join(tag("td", safe(one)) for one in row)) for row in rows)
-    if not made:
-        return ""
-    head = tag("tr", "".join(f'<th scope="col">{safe(one)}</th>' for one in heads))
-    return tag("div", tag("table", tag("thead", head) + tag("tbody", made)), "wide")
+def _fleet_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows under their names, which a phone shows beside each cell."""
+    made = [
+        [f'<td data-name="{name}">{safe(cell)}</td>' for name, cell in zip(heads, row, strict=True)] for row in rows
+    ]
+    return tag("div", table(heads, made), "card wide") if made else ""
 
 
 def _causes(report: FleetReport) -> Iterator[tuple[object, ...]]:
@@ -240,15 +259,13 @@ def _map(report: FleetReport) -> str:
     racks: dict[str, list[str]] = {}
     for name in sorted(verdicts):
         racks.setdefault(report.labels.get(name, {}).get(RACK, ""), []).append(name)
-    legend = "".join(f'<i class="{style}"></i>{safe(name)}' for style, name in LEGEND.items())
-    return tag("p", legend, "legend") + "".join(
-        tag(
-            "div",
-            (tag("h3", safe(rack)) if rack else "")
-            + "".join(
-                f'<i class="{verdicts[name]}" title="{safe(f"{name}: {verdicts[name]}")}"></i>' for name in names
-            ),
-            "rack",
-        )
-        for rack, names in sorted(racks.items())
+    seen = [(kind, word) for kind, word in WORDS.items() if kind in verdicts.values()]
+    key = tag("ul", "".join(f'<li><i class="{kind}"></i>{word}</li>' for kind, word in seen), "key nodes")
+    return key + "".join(_rack(rack, names, verdicts) for rack, names in sorted(racks.items())) if verdicts else ""
+
+
+def _rack(rack: str, names: Iterable[str], verdicts: Mapping[str, str]) -> str:
+    squares = "".join(
+        f'<i class="{verdicts[name]}" title="{safe(f"{name}: {WORDS[verdicts[name]]}")}"></i>' for name in names
     )
+    return tag("div", (tag("h3", safe(rack)) if rack else "") + squares, "rack")

@@ -1,13 +1,15 @@
 #!/bin/sh
 # Hold back the nodes that the last `gpustack fleet judge` found broken, missing or slow, and free those that are well again.
-# Called as: fleet.sh STORE, as HealthCheckProgram, as Prolog, or by cron on the controller for all nodes at once. It drains
-# with the reason "gpustack-fleet: ..." and resumes only what has that reason. A store that cannot be read changes nothing.
+# Called as: fleet.sh [STORE], as HealthCheckProgram, as Prolog, or by cron on the controller for all nodes at once; without
+# STORE it is fleet_store of settings.sh. It drains with the reason "gpustack-fleet: ..." and resumes only what has that
+# reason. A store that cannot be read changes nothing.
 # Exit status: 1 in a prolog whose node is held back, so that Slurm queues the job again; else 0.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 store=$1
 # shellcheck source=integrations/slurm/settings.sh
 . "$(dirname "$0")/settings.sh"
+store=${store:-$fleet_store}
 wanted=${SLURMD_NODENAME:-}
 
 held=$(timeout 30 "$gpustack" fleet gate ${wanted:+"$wanted"} --store "$store" --format text)

@@ -87,7 +87,7 @@ def test_what_is_not_known_is_said_once_and_never_called_well(typed: str, strang
     answer = why(typed)
     assert answer.subject == known
     assert answer.verdict is Compatibility.UNKNOWN
-    assert answer.reasons[0].text.startswith(f"Nothing is known of {strange!r}")
+    assert answer.reasons[0].text.startswith(f"Nothing is known about {strange!r}")
 
 
 def test_a_named_distribution_has_its_own_commands_alone() -> None:

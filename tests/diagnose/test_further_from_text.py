@@ -51,8 +51,10 @@ FAULTS = (
     ("torch==2.8.0 from pip, my GPU is a GTX 780", "arch-not-in-build", "sm_35"),
     ("cuInit gives CUDA_ERROR_STUB_LIBRARY", "stub-on-loader-path", "stub library"),
     (
-        "Found GTX 1080 Ti which is too old to be supported by the triton GPU compiler, which is used as the backend. "
-        "Triton only supports devices of CUDA Capability >= 7.0",
+        (
+            "Found GTX 1080 Ti which is too old to be supported by the triton GPU compiler, which is used as the "
+            "backend. Triton only supports devices of CUDA Capability >= 7.0"
+        ),
         *("gpu-feature-unsupported", "torch.compile"),
     ),
     ("headers of the new kernel are not installed; nvidia-driver-455", "dkms-headers-missing", "headers"),

@@ -100,6 +100,15 @@ def test_the_engine_lists_its_nodes_and_names_that_are_options_are_none(engine: 
     assert launching.names(engine, 10) == ("n1", "n2")
 
 
+def test_the_cause_is_kept_where_a_launcher_says_much_after_it() -> None:
+    program = "import sys; sys.exit('no GPU on this node' + ' words' * 900 + ' aborted')"
+    row = Engine(name="x", command=(sys.executable, "-c", program), source="", checked="")
+    why = launching.launcher(row)("n1", (), 20.0)[1]
+    assert "no GPU on this node" in why
+    assert why.endswith("aborted")
+    assert len(why) < 400
+
+
 def test_an_engine_that_is_not_here_says_so() -> None:
     gone = Engine(name="x", command=("no-such-launcher",), nodes=("no-such-launcher",), source="", checked="")
     with pytest.raises(UsageError, match="cannot be run"):

@@ -11,9 +11,11 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +27,11 @@ import yaml
 from tests.integrations.recorded import record
 from tests.integrations.slurm import NODES, Cluster, path, running
 
-pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(900)]
 GPUSTACK = Path(sys.executable).with_name("gpustack")
 SICK, FIT = "gpu-fell-off-bus", "healthy-h200"
+HOOKS = re.compile(r"^(HealthCheck\w+|Prolog\w*|Epilog)=.*\n", re.MULTILINE)
+DOCUMENTED = Path(__file__).resolve().parents[2] / "docs/fleet.md"
 CLUSTER = Path(__file__).with_name("cluster.py")
 KUBERNETES = Path(__file__).resolve().parents[2] / "integrations/kubernetes"
 RAY = """
@@ -53,6 +57,11 @@ def where():
 names = {{one["NodeID"]: one["NodeName"] for one in ray.nodes()}}
 work = ray.remote(where).options(label_selector=fit(sys.argv[1]), num_cpus=1)
 print(*(names[one] for one in ray.get([work.remote() for _ in range(12)])))
+from dataclasses import replace
+from pathlib import Path
+from gpustack.fleet.judging import judge
+alone, spread = (judge(Path(sys.argv[1]).parent, ray=one).report for one in (False, True))
+assert replace(alone, seconds=0) == replace(spread, seconds=0), (alone, spread)
 """
 
 
@@ -200,6 +209,9 @@ def test_kubernetes_taints_who_is_held_back_and_frees_who_is_well_again(tmp_path
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Cluster]:
     with running(FIT) as cluster:
+        conf = cluster.folder / "slurm.conf"
+        conf.write_text(HOOKS.sub("", conf.read_text()))  # the hooks have tests of their own, and take time
+        cluster.run("scontrol", "reconfigure")
         assert cluster.until(lambda: all(cluster.node(node)[0] == "idle" for node in NODES)), cluster.logs()
         yield cluster
 
@@ -237,18 +249,67 @@ def test_slurm_drains_who_is_held_back_and_takes_back_who_is_well_again(slurm: C
     assert slurm.until(lambda: slurm.node("n2")[0] == "idle"), slurm.logs()
 
 
-def test_a_prolog_sends_the_job_elsewhere(slurm: Cluster, tmp_path: Path) -> None:
+def test_every_command_of_the_documentation_runs(slurm: Cluster, tmp_path: Path) -> None:
+    """But for pip's (tests of the packages) and kubectl's (above); srun of a pair is a stand-in: here are two nodes."""
+    blocks = re.findall(r"^( *)```sh\n(.*?)^ *```", DOCUMENTED.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    environ = {"SLURM_CONF": f"{slurm.folder}/slurm.conf", "PATH": f"{GPUSTACK.parent}:{path()}", "HOME": str(tmp_path)}
+    ran = 0
+    for indent, block in blocks:
+        commands = textwrap.dedent(indent + block if block.startswith(indent) else block)
+        commands = commands.replace("/shared/gpustack/bin/gpustack", str(GPUSTACK)).replace("/shared", str(tmp_path))
+        if "pip install" in commands or "kubectl" in commands:
+            continue
+        pair = "all_reduce_perf" in commands
+        if pair:
+            (programs / "srun").write_text("#!/bin/sh\necho '# Avg bus bandwidth    : 341.2'\n")
+            (programs / "srun").chmod(0o755)
+        whole = {**environ, "PATH": f"{programs}:{environ['PATH']}"} if pair else environ
+        for line in [commands] if pair else commands.splitlines():
+            done = subprocess.run(
+                ["/bin/sh", "-ec", line], cwd=tmp_path, env=whole, capture_output=True, text=True, check=False
+            )
+            assert done.returncode in {0, 1}, (line, done.stdout, done.stderr)
+            assert "rror" not in done.stderr, (line, done.stderr)
+            ran += 1
+        if pair:
+            assert "No node and no uplink is slow in 12 pairs." in done.stdout
+    assert ran == 17
+    assert nodes_of(tmp_path / "nodes") == {"n1", "n2"}
+    assert "n1" not in "".join(one.name for one in (tmp_path / "hidden").iterdir())
+
+
+def test_slurm_asks_the_store_as_the_documentation_says(slurm: Cluster, tmp_path: Path) -> None:
+    """With the page's own lines of slurm.conf, but for the interval: the health check drains, the prolog requeues."""
     (tmp_path / "nodes").mkdir()
-    store = judged(tmp_path / "nodes", n1=SICK, n2=FIT)
-    environ = {"PATH": path(), "SLURM_CONF": f"{slurm.folder}/slurm.conf", "SLURM_JOB_ID": "7"}
-    for node, code in (("n1", 1), ("n2", 0)):
-        command = (str(slurm.folder / "hooks/fleet.sh"), store)
-        done = subprocess.run(command, env={**environ, "SLURMD_NODENAME": node}, capture_output=True, check=False)
-        assert done.returncode == code, done.stderr
-    slurm.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+    judged(tmp_path / "nodes", n1=SICK, n2=FIT)
+    [block] = re.findall(r"```conf\n(.*?)```", DOCUMENTED.read_text("utf-8"), re.DOTALL)
+    lines = textwrap.dedent(block).replace("/etc/slurm/gpustack", f"{slurm.folder}/hooks")
+    conf, settings = slurm.folder / "slurm.conf", slurm.folder / "hooks/settings.sh"
+    before = conf.read_text()
+    with settings.open("a") as file:
+        file.write(f"fleet_store={tmp_path}/nodes/fleet.sqlite\n")
+    try:
+        conf.write_text(before + re.sub(r"HealthCheck.*\n", "", lines))
+        slurm.run("scontrol", "reconfigure")
+        placed = tmp_path / "placed"
+        slurm.run("sbatch", "--nodes=1", f"--output={placed}", "--wrap", "echo $SLURMD_NODENAME")
+        assert slurm.until(lambda: placed.exists() and placed.read_text() == "n2\n", 120), slurm.logs()
+        assert slurm.node("n1")[1].startswith("gpustack-fleet: ")
+        slurm.run("scontrol", "update", "NodeName=n1", "State=RESUME")
+        assert slurm.until(lambda: slurm.node("n1")[0] == "idle"), slurm.logs()
+        conf.write_text(before + lines.replace("HealthCheckInterval=300", "HealthCheckInterval=3"))
+        slurm.run("scontrol", "reconfigure")
+        assert slurm.until(lambda: slurm.node("n1")[1].startswith("gpustack-fleet: "), 120), slurm.logs()
+        judged(tmp_path / "nodes", n1=FIT)
+        assert slurm.until(lambda: slurm.node("n1") == ("idle", "none"), 120), slurm.logs()
+    finally:
+        conf.write_text(before)
+        slurm.run("scontrol", "reconfigure")
 
 
-def test_ray_places_nothing_on_who_is_held_back(tmp_path: Path) -> None:
+def test_ray_places_nothing_on_who_is_held_back_and_judges_as_we_do(tmp_path: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed here (pip install ray)")
     (tmp_path / "nodes").mkdir()

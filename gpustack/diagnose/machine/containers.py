@@ -37,7 +37,7 @@ ENGINES = {
     "nvidia.com/gpu": "kubernetes",
 }
 # What starts a container that only shows that the GPU gets in, on the machine that runs containers.
-SHOWN = "The command starts a container that only shows that this works on the machine."
+SHOWN = "The command starts a test container, which shows whether this works on the machine."
 AMD = "{engine} run --rm --device /dev/kfd --device /dev/dri --group-add video rocm/rocm-terminal rocminfo"
 COMMANDS = {
     "docker": sh("docker run --rm --gpus all ubuntu nvidia-smi"),

@@ -72,7 +72,7 @@ COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 class Complaint:
     """One GPU without code: its name and compute capability, as far as programs or the facts tell.
 
-    ``build`` is the one whose code was read, ``without`` all that it has no code for, ``others`` whether some have.
+    build is the one whose code was read, without all that it has no code for, others whether some have.
     """
 
     name: str | None
@@ -202,7 +202,7 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: 
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
     if _has_code(facts, cc):
-        yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."
+        yield "PyTorch's own build has code for this GPU; what was compiled separately does not."
     if floor and cc and cc < floor.capability:
         yield f"Wheels of this vLLM run from compute capability {floor.capability} on."
     yield "It is a Jetson: generic wheels are made for other GPUs." if embedded(facts) else ""
@@ -264,9 +264,9 @@ def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[
 def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build has no code for this GPU.
 
-    Machine code runs on its own architecture generation alone, and a build carries code for some of them: a GPU that is
+    Machine code runs only on its own architecture generation, and a build includes code for some of them: a GPU that is
     newer than the build, or one that the build has dropped, gets "no kernel image is available" (error 209) or "not
-    compatible with the current PyTorch installation". Take a build that lists the GPU's architecture.
+    compatible with the current PyTorch installation". Install a build that lists the GPU's architecture.
     """
     complained = (_complaints(facts) or _of_older_cuda(facts, matrix)) and not _runs_all_the_same(facts)
     for one in [_spoken(facts)] if complained else list(_seen(facts, matrix)):
@@ -352,7 +352,7 @@ def _in_no_build(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Complai
 def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
     """Return how to get code for the GPUs; where there is code for some, how to use those alone."""
     wheel = fixes.torch_wheel(build, facts, matrix)
-    text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
+    text_ = wheel[0] if wheel else "No official PyTorch build that we know has code for it: build it from source."
     commands = wheel[1] if wheel else (sh(ARCH_LIST, arch=ARCH(without[0])),)
     devices = items(told(facts, "libcuda"), "devices")
     usable = (one for one in devices if ComputeCapability.parse(text(one, "cc")) not in {None, *without})
@@ -365,11 +365,11 @@ def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts,
 
 @rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING, explained_by=("arch-not-in-build",))
 def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A build reaches this GPU only by PTX, which the driver must compile at the first start.
+    """A build supports this GPU only through PTX, which the driver must compile at the first start.
 
     It works, but the first start takes minutes while the driver compiles every kernel, and the result is slower than
-    code made for the GPU. The driver keeps what it compiled (in ~/.nv/ComputeCache) until build or driver changes. Take
-    a build with machine code for this GPU where there is one.
+    code made for the GPU. The driver keeps what it compiled (in ~/.nv/ComputeCache) until build or driver changes.
+    Install a build with machine code for this GPU if there is one.
     """
     for build in builds(facts):
         gpus = [gpu for gpu in capabilities(facts) if by_ptx(build, gpu)]
@@ -383,7 +383,9 @@ def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because=(because_of(facts, build.component, build.copy, "archs"),),
             row=arch_fit(build, gpus[0], facts, matrix).row,
             fix=fixes.advice(
-                wheel[0] if wheel else "Give the driver room to keep what it compiles, and the first start its time.",
+                wheel[0]
+                if wheel
+                else "Give the driver room to cache what it compiles, and allow time for the first start.",
                 *(wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),)),
                 verify=fixes.verify(build),
             ),
