@@ -54,7 +54,7 @@ def _say_version(*, wanted: bool) -> None:
 def gpustack(
     *,
     _version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version.")
     ] = False,
     _verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --version: name the plugins too.")] = False,
 ) -> None:
@@ -131,7 +131,7 @@ def _narrowed(arguments: Sequence[str]) -> typer.Typer:
 def _unforeseen(error: Exception) -> str:
     """Return the one line for what no command foresaw: a limit of this process, or a bug of ours."""
     if isinstance(error, OSError) and error.errno in NO_MORE:
-        return f"nothing could be looked at: {error.strerror} (ulimit -n shows the limit)"
+        return f"nothing could be examined: {error.strerror} (ulimit -n shows the limit)"
     return f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)"
 
 

@@ -215,7 +215,7 @@ class Counted:
 
     def __call__(self, done: int, every: int) -> None:
         """Say it where it has changed."""
-        said = f"gpustack: {done} of {every} Pythons looked at …"
+        said = f"gpustack: {done} of {every} Pythons examined …"
         if said != self.said:
             sys.stderr.write("\r" + said.ljust(len(self.said)))
             sys.stderr.flush()

@@ -30,6 +30,7 @@ QUESTIONS = [
     # the open kernel module came with branch 515
     (("nvidia-driver==390.157",), {"kernel_module": "open"}, FAILS, "branch 515 or newer"),
     (("nvidia-driver==580.95.05",), {"kernel_module": "open"}, WORKS, ""),
+    (("nvidia-driver==470.256.02",), {"kernel_module": "open", "gpu": "A100"}, FAILS, "branch 515 or newer"),
     # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons has no end
     (("jax==0.7.0",), {"python": "3.14"}, FAILS, "needs Python 3.11 to 3.13"),
     (("jax==0.7.1",), {"python": "3.14"}, WORKS, ""),

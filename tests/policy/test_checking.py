@@ -73,8 +73,7 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
     assert (made.class_, code(made)) == (HOST, True)
     assert [one.rule for one in made.policy if one.ok is False] == ["bench.least.hbm.read"]
     assert made.why == (
-        "bench.least.hbm.read (gpustack.toml:2): 150% of the limit or more is wanted, and found was: "
-        "95.9% hbm.read on GPU 0"
+        "bench.least.hbm.read (gpustack.toml:2): 150% of the limit or more is wanted; found: 95.9% hbm.read on GPU 0"
     )
 
 
@@ -234,7 +233,7 @@ def test_a_framework_that_could_not_be_looked_at_is_not_missing() -> None:
     for facts in (healthy(lost), healthy(replace(elsewhere, vendor="any"))):
         made = checked(facts, 'frameworks = ["pytorch"]')
         held = row(made, "frameworks.pytorch")
-        assert (held.ok, made.class_, held.found) == (None, UNKNOWN, "it could not be looked at: KeyError: 'x'")
+        assert (held.ok, made.class_, held.found) == (None, UNKNOWN, "it could not be examined: KeyError: 'x'")
     assert row(checked(healthy(lost), '[components]\ntorch = ">=2"'), "components.torch").ok is None
 
 
