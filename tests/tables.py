@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-
-import tomli
+import sys
 
 from gpustack import assets
 from gpustack.matrix import MADE, made_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def prepare() -> None:
@@ -22,7 +26,7 @@ def prepare() -> None:
     for path, data in wanted.items():
         if path not in there:
             part = path.with_suffix(f".{os.getpid()}")
-            part.write_text(json.dumps(tomli.loads(data.decode("utf-8"))), "utf-8")
+            part.write_text(json.dumps(tomllib.loads(data.decode("utf-8"))), "utf-8")
             part.replace(path)  # whole or not at all, for whoever reads beside us
     for path in there - set(wanted):
         path.unlink(missing_ok=True)

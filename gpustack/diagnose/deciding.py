@@ -99,7 +99,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         ),
     ),
     (
-        "Link width and speed of the GPU and of the ports above it under load, and the firmware's BAR windows, decide it.",
+        "Link width and speed of the GPU and the ports above it under load, and the firmware's BAR windows, decide it.",
         (LINK, sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta|Region|ACSCtl'"), KERNEL_LOG),
         "bios-bar-setting pcie-link-degraded pcie-errors",
     ),
