@@ -16,7 +16,8 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-SOURCE, CHANGES, CHART = "gpustack/__init__.py", "CHANGELOG.md", "integrations/helm/gpustack/Chart.yaml"
+SOURCE, CHANGES = "gpustack/__init__.py", "CHANGELOG.md"
+QUOTED = ("integrations/helm/gpustack/Chart.yaml", "integrations/conda/recipe.yaml")
 SAID = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 UNRELEASED = "## [Unreleased]\n"
 IMAGES = ("integrations/kubernetes/*.yaml", "integrations/README.md")
@@ -48,8 +49,8 @@ def release(root: Path, wanted: str, day: str) -> None:
     }
     for path in (*root.glob(IMAGES[0]), *root.glob(IMAGES[1])):
         written[str(path.relative_to(root))] = lambda held: held.replace(f"gpustack:{before}", f"gpustack:{wanted}")
-    if (root / CHART).exists():
-        written[CHART] = lambda held: held.replace(f'ersion: "{before}"', f'ersion: "{wanted}"')
+    for name in QUOTED:
+        written[name] = lambda held: held.replace(f'ersion: "{before}"', f'ersion: "{wanted}"')
     for name, change in written.items():
         (root / name).write_text(change((root / name).read_text("utf-8")), "utf-8")
 

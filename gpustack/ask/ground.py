@@ -43,7 +43,7 @@ def compilers(search: Search) -> Iterator[Alternative]:
             kind=Change.COMPILER,
             subject=f"gcc=={known.gcc_max}",
             verdict=Compatibility.COMPATIBLE,
-            commands=fixes.older_gcc(search.at.facts, known.gcc_max),
+            commands=fixes.older_gcc(search.at.facts, search.matrix, known.gcc_max),
         )
 
 

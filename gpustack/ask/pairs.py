@@ -40,7 +40,7 @@ RELATED = (
     (FRAMEWORKS, FRAMEWORKS),  # in one environment they share the wheels of CUDA's libraries
     (SERVERS, SERVERS | (ON_TORCH - COMPANIONS)),  # each pins what the other brings
 )
-ON_BOTH = GPUS | COMPILERS | {"python", "linux-kernel"}  # of any processor, or sold with one
+ON_BOTH = GPUS | COMPILERS | {"python", "linux-kernel", DRIVER}  # of any processor, or sold with one
 # Whose rows of GPU code are of the project's build, not of its wheels for x86-64.
 ON_EVERY_MACHINE = frozenset({"pytorch", "jax"}) | LIBRARIES | GPUS | {TOOLKIT, DRIVER, "nvidia.ko"}
 

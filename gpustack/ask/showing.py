@@ -36,10 +36,10 @@ def show(text: str, matrix: Matrix) -> MatrixTables:
     name = canonicalize_name(text.strip()) if text.strip() else ""
     tables = {table: frozenset(matrix.table(table).get("subjects", ())) for table in names(matrix)}
     made = matrix.distributions
-    named = {one for held in generated.DISTRIBUTIONS.values() for one in held}
-    known = frozenset(made - named).union(*tables.values())
+    named = {one: component for component, held in generated.DISTRIBUTIONS.items() for one in held}
+    known = frozenset(made - named.keys()).union(*tables.values())
     dotted = text.strip().lower()
-    component = next((one for one in (dotted, COMPONENTS.get(name, name)) if one in known), None)
+    component = next((one for one in (dotted, named.get(name, COMPONENTS.get(name, name))) if one in known), None)
     if component is None:
         raise UsageError(_nothing(text, known, matrix))
     parts = [

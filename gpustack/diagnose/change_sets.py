@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import capabilities
 from gpustack.diagnose.machine.values import copies, table, version
 from gpustack.diagnose.requirements.fits import driver_fit
-from gpustack.matrix.subjects import serving, torch, training
+from gpustack.matrix.subjects import generated, serving, torch, training
 from gpustack.matrix.subjects.ranges import ANY, VersionRange, minor, numbers
 from gpustack.model.report import Kept
 
@@ -183,11 +183,17 @@ def release_for(name: str, here: Place, release: str, matrix: Matrix) -> str | N
     asked = own.torch if own else VersionRange.parse(here.asks[name]) if name in here.asks else None
     if found and (asked.holds(release) if asked else release == here.release):
         return found
-    fits = fitting(known, here, release)
+    fits = [one for one in fitting(known, here, release) if _served(name, one.version, here, matrix)]
     order = {one.version: number for number, one in enumerate(known)}
     at = sum(numbers(one.version) < numbers(found) for one in known) if found else len(known)
     nearest = min(fits, key=lambda one: (abs(order[one.version] - at), -order[one.version]), default=None)
     return nearest.version if nearest else None
+
+
+def _served(name: str, version_: str, here: Place, matrix: Matrix) -> bool:
+    """Return whether the index has a wheel of a release for the Python here, as far as that was read."""
+    known = generated.release_of(matrix, name, version_) if here.python else None
+    return known is None or known.serves(here.system, here.python or "")
 
 
 def _weight(here: Place, one: ChangeSet) -> float:
@@ -224,8 +230,11 @@ def _audio(matrix: Matrix) -> tuple[Bound, ...]:
 
 
 def _vllm(matrix: Matrix) -> tuple[Bound, ...]:
+    """Return the releases of vLLM, but for those so old that they name no newest torch: each is compiled for one."""
     return tuple(
-        Bound(version=one.version, torch=one.torch, python=one.python) for one in serving.vllm_releases(matrix)
+        Bound(version=one.version, torch=one.torch, python=one.python)
+        for one in serving.vllm_releases(matrix)
+        if "==" in one.torch.text or "<" in one.torch.text
     )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose import driver_packages, installing
 from gpustack.diagnose.change_sets import change_set
 from gpustack.diagnose.machine.inventory import on_windows
-from gpustack.diagnose.machine.values import version
-from gpustack.matrix.subjects import drivers, torch
+from gpustack.diagnose.machine.values import text, told, version
+from gpustack.matrix.subjects import drivers, toolkits, torch
 from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
@@ -73,8 +73,7 @@ OLDER_GCC = {
 }
 OLDER_GXX = {"dnf": "/opt/rh/gcc-toolset-{number}/root/usr/bin/g++", None: "/usr/bin/g++-{number}"}
 NO_SUCH_GCC = (
-    "no distribution that is still supported has GCC {number}: install a newer CUDA toolkit, or build in a container of"
-    " that time"
+    "no package has GCC {number} or older any more: install a newer CUDA toolkit, or build in a container of that time"
 )
 OLDEST_GCC = 9  # of what a distribution has that is still supported (Ubuntu 22.04 has 9 to 12, Debian 12 has 11 and 12)
 REINSTALL = {
@@ -156,16 +155,23 @@ def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     return min((span.last for span in spans if span and span.last), default=None)
 
 
-def older_gxx(facts: Facts, newest: int) -> Command:
+def older_gxx(facts: Facts, matrix: Matrix, newest: int) -> Command:
     """Return the path of the C++ compiler that ``older_gcc`` installs."""
     family = "dnf" if manager(facts) == "dnf" else None
-    return sh(OLDER_GXX[family], number=DOTTED(str(newest)))
+    return sh(OLDER_GXX[family], number=DOTTED(str(_packaged(facts, matrix, newest) or newest)))
 
 
-def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
+def _packaged(facts: Facts, matrix: Matrix, newest: int) -> int | None:
+    system = told(facts, "linux-kernel")
+    found = toolkits.packaged_gcc(matrix, text(system, "os_id"), text(system, "os_version"), newest)
+    return found if found and found >= OLDEST_GCC else None
+
+
+def older_gcc(facts: Facts, matrix: Matrix, newest: int) -> tuple[Command, ...]:
     """Return how a GCC that a toolkit accepts is installed beside the system's own, and named to nvcc."""
-    number, family = DOTTED(str(newest)), manager(facts)
-    if newest < OLDEST_GCC:
+    packaged, family = _packaged(facts, matrix, newest), manager(facts)
+    number = DOTTED(str(packaged or newest))
+    if packaged is None:
         return (step(NO_SUCH_GCC, number=number),)
     if driver_packages.distribution(facts) in driver_packages.OWN_GCC:
         return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
@@ -176,7 +182,7 @@ def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
     )
     return (
         sh(OLDER_GCC[family or "apt"], number=number),
-        sh("export NVCC_CCBIN={it} CUDAHOSTCXX={it} CXX={it}", it=older_gxx(facts, newest)),
+        sh("export NVCC_CCBIN={it} CUDAHOSTCXX={it} CXX={it}", it=older_gxx(facts, matrix, newest)),
         *(() if family else (elsewhere,)),
     )
 

@@ -150,7 +150,8 @@ def _ray() -> Any:  # noqa: ANN401 - Ray, which only this engine needs
     except ImportError as error:
         raise UsageError("Ray is not installed on this machine: pip install 'ray[default]'") from error
     try:
-        ray.init(address="auto", logging_level="ERROR", log_to_driver=False)
+        if not ray.is_initialized():
+            ray.init(address="auto", logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         raise NothingSeenError(f"no Ray cluster answers here: {' '.join(str(error).split())[:LAST_WORDS]}") from error
     return ray

@@ -77,10 +77,11 @@ def implied(facts: Facts, matrix: Matrix) -> Facts:
     """Return the facts that the messages of a machine imply, each by the row of its kind that its line fits."""
     into = Gathered(places={name: (one.layer, one.vendor) for name, one in matrix.systems.items()})
     into.machine(container=facts.host.container, wsl="yes" if facts.host.wsl else None)
-    rows: dict[str, list[Pattern]] = {}
-    for row in patterns(matrix):
-        rows.setdefault(row.kind, []).append(row)
-    found = ((one, _row(one, rows.get(one.kind, ()))) for one in facts.messages)
+    rows: dict[str, list[Pattern]] = {one.kind: [] for one in facts.messages}
+    for row in patterns(matrix) if rows else ():
+        if row.kind in rows:
+            rows[row.kind].append(row)
+    found = ((one, _row(one, rows[one.kind])) for one in facts.messages)
     read([Found(one, row, whole=True) for one, row in found if row], into, matrix)
     joins.join(into, matrix)
     return into.facts()

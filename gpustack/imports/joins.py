@@ -81,9 +81,11 @@ def _out(into: Gathered, _matrix: Matrix) -> None:
 
 def _at_work(into: Gathered, matrix: Matrix) -> None:
     """Take in that a GPU is at work: a program shows a result of it, and nothing else that is said is a fault."""
-    faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
     shown = next((one for one in into.messages if one.kind in USED), None)
-    if shown and not any(one.kind in faults for one in into.messages):
+    if shown is None:
+        return
+    faults = {one.kind for one in patterns(matrix) if one.finding and one.finding != OWN_FAULT}
+    if not any(one.kind in faults for one in into.messages):
         into.messages = (*into.messages, replace(shown, kind=AT_WORK))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,10 @@ from gpustack.ask import plan as planning
 from gpustack.ask.given import Given, made, put
 from gpustack.ask.why import judge as judge_subject
 from gpustack.diagnose import fixes
+from gpustack.diagnose.change_sets import Place, release_for
 from gpustack.diagnose.engine import judge
 from gpustack.imports import load_texts
+from gpustack.matrix.subjects import torch as rows
 from gpustack.model.command import apart
 from gpustack.model.facts import Facts, Host
 from gpustack.model.matrix_answer import Change, Compatibility
@@ -179,9 +182,23 @@ def test_a_host_compiler_is_answered_as_the_doctor_answers_it() -> None:
 
 
 def test_a_compiler_that_no_distribution_has_any_more_is_no_command() -> None:
-    typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), 3))
+    typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), MATRIX, 3))
     assert typed == ()
-    assert "no distribution that is still supported has GCC 3" in by_hand.replace("No", "no")
+    assert "No package has GCC 3 or older any more" in by_hand
+
+
+@pytest.mark.parametrize(
+    ("system", "cuda", "first"),
+    [
+        ("debian-12", "12.4", "sudo apt-get install gcc-12 g++-12"),  # 13 is accepted, and Debian 12 has 11 and 12
+        ("debian-13", "12.4", "sudo apt-get install gcc-13 g++-13"),
+        ("debian-13", "11.8", ""),  # 11 is accepted at most, and Debian 13 begins with 12
+    ],
+)
+def test_a_compiler_is_one_that_the_named_release_has_by_its_listing(system: str, cuda: str, first: str) -> None:
+    (one,) = [one for one in why(f"cuda=={cuda}", gcc="15", os=system).alternatives if one.kind is Change.COMPILER]
+    assert one.commands[:1] == ((first,) if first else ())
+    assert first or "No package has GCC 11 or older any more" in one.steps
 
 
 def test_a_python_that_nothing_fits_gets_an_environment_of_its_own() -> None:
@@ -233,3 +250,17 @@ def test_the_oldest_driver_is_found_without_trying_all_of_them(monkeypatch: pyte
     newer = [(one, put(asked.facts, made("nvidia-driver", str(one)))) for one in ground.upgrades(asked)]
     does = [one for one, facts in newer if ground.gpu_runs(facts, MATRIX) and planning.packages(asked, facts)]
     assert f"another driver: {does[0]} or newer" in found.change
+
+
+def test_a_companion_has_a_wheel_for_the_python_that_is_here() -> None:
+    """The package index has torchvision 0.20.1, of torch 2.5.1, for Python 3.9 to 3.12."""
+    here = Place(python="3.12", system="linux-x86_64", held={}, asks={}, tag=None)
+    assert release_for("torchvision", here, "2.5.1", MATRIX) == "0.20.1"
+    assert release_for("torchvision", replace(here, python="3.13"), "2.5.1", MATRIX) is None
+
+
+def test_no_server_is_advised_that_names_no_newest_torch() -> None:
+    """The doctor paired torch 2.7.1 with vLLM 0.2.5, which asks for torch 2.1.1 or newer, and is compiled for 2.1."""
+    here = Place(python="3.12", system="linux-x86_64", held={"vllm": "0.27.0"}, asks={}, tag=None)
+    for one in rows.releases(MATRIX):
+        assert not (release_for("vllm", here, one.version, MATRIX) or "").startswith(("0.1.", "0.2.5", "0.2.6"))

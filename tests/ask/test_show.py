@@ -11,6 +11,7 @@ import pytest
 from gpustack import cli
 from gpustack.ask.showing import brief, names, show
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import generated
 from gpustack.report.knowledge_text import render_csv, render_matrix
 from tests.ask.questions import MATRIX, command, written
 
@@ -102,6 +103,15 @@ def test_an_unknown_subject_is_one_line_with_near_misses(typed: str, near: str) 
 def test_wheels_are_shown_of_the_component_that_was_asked_for_alone() -> None:
     parts = [one for one in show("bitsandbytes", MATRIX).parts if one.table == "wheel_tags"]
     assert {row[0] for one in parts for row in one.rows} == {"bitsandbytes"}
+
+
+@pytest.mark.parametrize("distribution", sorted(MATRIX.distributions))
+def test_every_distribution_is_shown_with_every_release_of_it(distribution: str) -> None:
+    whole = show(distribution, MATRIX)
+    rows = list(csv.DictReader(io.StringIO(render_csv(whole))))
+    stated = {one["version"] for one in rows if one["table"] == f"generated/{distribution}.releases"}
+    assert stated == {one.version for one in generated.releases(MATRIX, distribution)}
+    assert all(one["row_source"] and one["row_checked"] for one in rows)
 
 
 def test_tables_are_written_as_csv_with_the_source_of_each_row(

@@ -63,7 +63,7 @@ def test_two_packages_that_torch_left_behind_follow_it_together() -> None:
         # Not the newest bitsandbytes, which would replace torch 2.1
         ("torch==2.1.2 torchvision==0.16.2 bitsandbytes==0.50.2", {"torch": "2.1.2", "bitsandbytes": "0.45.5"}),
         ("torch==2.4.1 torchvision==0.19.1 xformers==0.0.30", {"torch": "2.4.1", "xformers": "0.0.28.post1"}),
-        ("torch==2.1.2 torchvision==0.16.2 flash-attn==2.8.3", {"torch": "2.1.2", "flash-attn": "2.7.4"}),
+        ("torch==2.1.2 torchvision==0.16.2 flash-attn==2.8.3", {"torch": "2.1.2", "flash-attn": "2.7.3"}),
         ("torch==2.9.0 vllm==0.11.0 torchvision==0.24.0 torchaudio==2.9.0 xformers==0.0.33.post1", {"vllm": "0.11.1"}),
     ],
 )

@@ -208,6 +208,17 @@ def test_a_packed_fleet_is_judged_as_its_folder_is(file: str, made: Path, tmp_pa
     assert run("pack", str(made), str(tmp_path / file))[0] == 2
 
 
+def test_without_duckdb_its_files_are_refused_with_what_to_install(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    (tmp_path / "there.parquet").write_bytes(b"PAR1" + bytes(20))
+    for words in (("pack", str(made), str(tmp_path / "new.parquet")), ("judge", str(tmp_path / "there.parquet"))):
+        code, said = run(*words)
+        assert code == 2
+        assert said == "this kind of file needs DuckDB: pip install 'gpustack-doctor[fleet]'"
+
+
 def test_a_file_that_holds_no_recordings_is_refused_in_one_line(made: Path, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     duckdb.sql("select 1 as a").write_parquet(str(tmp_path / "a.parquet"))

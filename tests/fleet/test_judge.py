@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.fleet import judging, nodes, runs
+from gpustack.fleet import judging, launching, nodes, runs
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import FleetReport, Low, fold
@@ -220,6 +222,22 @@ def test_the_network_of_a_node_is_compared_too(
         (tmp_path / f"{one.name}.json").write_text(json.dumps(said))
     found = [one for one in judging.judge(tmp_path).report.drift if fact in one.fact]
     assert [one.odd[0].nodes for one in found] == [(well[3].name,)] * len(found) != []
+
+
+def test_a_pool_of_ray_says_what_we_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the standard library's pool, whose interface Ray's has; test_engines.py asks Ray itself."""
+    fleet(tmp_path, 40, seed=6)
+    pools: list[ThreadPool] = []
+
+    def pool(workers: int | None) -> ThreadPool:
+        pools.append(ThreadPool(workers))
+        return pools[-1]
+
+    monkeypatch.setattr(launching, "ray_pool", pool)
+    alone, spread = (judging.judge(tmp_path, workers=1, ray=ray).report for ray in (False, True))
+    assert alone.drift
+    assert replace(alone, seconds=0.0) == replace(spread, seconds=0.0)
+    assert len(pools) == 1
 
 
 def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) -> None:

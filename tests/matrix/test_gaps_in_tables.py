@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from gpustack.ask.given import Given
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import Compatibility
+from tools.matrix import spot
 from tools.matrix.__main__ import GENERATED
 
 if TYPE_CHECKING:
@@ -119,3 +121,13 @@ def test_each_distribution_is_judged_by_its_own_wheels(
 ) -> None:
     answer = answering.why([asked], Given(**given), None, MATRIX)
     assert answer.verdict is verdict, [one.text for one in answer.reasons]
+
+
+SPOTS = spot.read(Path(__file__).with_name("spots.csv"))
+
+
+def test_no_claim_drawn_from_the_index_at_random_is_denied() -> None:
+    said = [(one, spot.answered(one, MATRIX)) for one in SPOTS]
+    assert [one for one, verdict in said if spot.wrong(one, verdict)] == []
+    blank = [one for one, verdict in said if verdict is Compatibility.UNKNOWN]
+    assert len(blank) < len(said) // 20, blank

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import training
+from gpustack.matrix.subjects import generated, training
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -66,3 +66,12 @@ def test_a_floor_without_versions_holds_for_all() -> None:
     (found,) = training.floors_of(MATRIX, "flash-attn-4", "4.0.0b1")
     assert found.capability == ComputeCapability(9, 0)
     assert found.row.text == "flash-attn-4, all of it: compute capability 9.0 or newer"
+
+
+def test_every_release_of_flash_attn_that_is_offered_is_one_that_the_index_has() -> None:
+    there = [one.version for one in generated.releases(MATRIX, "flash-attn")]
+    offered = [one.version for one in training.flash_wheels(MATRIX)]
+    assert set(offered) <= set(there)
+    assert "2.7.4.post1" in offered  # there is no 2.7.4
+    after = there[there.index("2.0.4") :]
+    assert [one for one in after if training.flash_wheels_of(MATRIX, one) is None] == []

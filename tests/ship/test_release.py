@@ -109,7 +109,8 @@ def test_a_release_writes_its_version_wherever_it_stands_and_dates_the_changes(c
     assert not release.notes(changed, "Unreleased")
     texts = [path.read_text("utf-8") for path in (checkout / "integrations").rglob("*") if path.is_file()]
     assert sum(text.count("gpustack:7.8.9") for text in texts) >= 5
-    assert not any(f"gpustack:{before}" in text for text in texts)
+    assert not any(f"gpustack:{before}" in text or f'ersion: "{before}"' in text for text in texts)
+    assert sum(text.count('ersion: "7.8.9"') for text in texts) == 3
 
 
 @pytest.mark.parametrize(

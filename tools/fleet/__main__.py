@@ -78,6 +78,10 @@ def _eight(base: Json) -> Json:
                 for held in ("devices", "gpus"):
                     if facts.get(held):
                         facts[held] = [_device(facts[held][0], number) for number in range(GPUS)]
+                if facts.get("nodes"):
+                    one = next(node for node in facts["nodes"] if node["path"] == "/dev/nvidia0")
+                    rest = [node for node in facts["nodes"] if node["path"] not in {"/dev/nvidia0", "/dev/nvidia1"}]
+                    facts["nodes"] = [*rest, *({**one, "path": f"/dev/nvidia{number}"} for number in range(GPUS))]
     return made
 
 

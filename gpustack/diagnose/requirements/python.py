@@ -131,8 +131,8 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     if not python.version:
         return
     version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
-    listed = _listed(held, matrix)
-    archive = listed if listed and not listed.wheels and listed.python.text and asked(held.copy) else None
+    listed = _listed(held, matrix) if asked(held.copy) else None
+    archive = listed if listed and not listed.wheels and listed.python.text else None
     fits, needs, row = min(_fits(held, version, t, matrix), key=lambda one: one[0], default=(None, "", None))
     kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
     if archive and (fits is None or not archive.python.holds(version)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose import fixes
+from gpustack.diagnose import driver_packages, fixes
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.inventory import nvidia_here, on_bus
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
@@ -110,9 +110,15 @@ def _looked_for(facts: Facts, component: str) -> Because:
 
 
 def _install(facts: Facts) -> Fix:
+    debian = driver_packages.distribution(facts) == "debian"  # 12 and 13, by its archive of 2026-11-23
+    by_hand = step("install level-zero and Intel's compute runtime")
+    of_intel = step(
+        "install libze1, and the GPU half from https://github.com/intel/compute-runtime/releases: Debian 12 and 13 have"
+        " no libze-intel-gpu1"
+    )
     return Fix(
         text="Install the GPU half of Level Zero.",
-        commands=(INSTALL.get(fixes.manager(facts) or "") or step("install level-zero and Intel's compute runtime"),),
+        commands=(of_intel if debian else INSTALL.get(fixes.manager(facts) or "") or by_hand,),
         needs_root=True,
         verify=sh("sycl-ls"),
     )

@@ -220,7 +220,7 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             *([toolkit.because] if toolkit else []),
         ),
         row=one.row,
-        fix=_compiler_fix(facts, one),
+        fix=_compiler_fix(facts, one, matrix),
     )
 
 
@@ -280,7 +280,7 @@ def _compiler_detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
     return f"GCC {major} is accepted from CUDA {'.'.join(map(str, first.cuda[:2]))} on." if first else ""
 
 
-def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
+def _compiler_fix(facts: Facts, one: Compiler, matrix: Matrix) -> Fix:
     newest = one.newest
     if one.name != "GCC" or newest is None:
         return fixes.advice(
@@ -290,8 +290,8 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
         )
     return fixes.advice(
         f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
-        *fixes.older_gcc(facts, newest),
-        verify=sh("{compiler} --version", compiler=fixes.older_gxx(facts, newest)),
+        *fixes.older_gcc(facts, matrix, newest),
+        verify=sh("{compiler} --version", compiler=fixes.older_gxx(facts, matrix, newest)),
     )
 
 

@@ -75,7 +75,8 @@ class Index:
         length = sqrt(sum(tells**2 for tells, _ in held.values()))
         if not length:
             return ()
-        scores = [base * sum(tells for tells, _ in held.values()) / length for base in self.bases]
+        told = sum(tells for tells, _ in held.values())
+        scores = [base * told / length for base in self.bases]
         spoken: list[list[tuple[float, str]]] = [[] for _ in self.causes]
         for name, (tells, weights) in held.items():
             for cause, weight in weights:
@@ -84,18 +85,19 @@ class Index:
         best = max(scores)
         parts = [exp((score - best) * self.sharpness) for score in scores]
         ranked = sorted(zip(parts, self.causes, spoken, strict=True), key=lambda one: (-one[0], one[1]))
+        whole = sum(parts)
         return tuple(
-            Ranked(cause=cause, weight=part / sum(parts), because=tuple(name for _, name in sorted(speaks)[::-1]))
+            Ranked(cause=cause, weight=part / whole, because=tuple(name for _, name in sorted(speaks)[::-1]))
             for part, cause, speaks in ranked
         )
 
     def similar(self, cause: str, seen: Collection[str], most: int) -> tuple[str, ...]:
         """Return the threads of the recorded machines of a cause that share most with what was seen."""
-        names, at = tuple(self.features), self.causes.index(cause)
+        names, at = tuple(self.features), f"{self.causes.index(cause)}\t"
         alike: dict[str, float] = {}
         for line in self.cases:
-            number, source, held = line.split("\t")
-            if int(number) == at:
+            if line.startswith(at):
+                _, source, held = line.split("\t")
                 shared = [names[int(one, DIGITS)] for one in held.split()]
                 tells = sum(_number(self.features[one][:2]) ** 2 for one in shared if one in seen)
                 alike[source] = max(tells, alike.get(source, 0.0))
@@ -107,6 +109,7 @@ def _number(digits: str) -> float:
     return int(digits, DIGITS) / SCALE
 
 
+@cache
 def _numbers(line: str) -> tuple[float, tuple[tuple[int, float], ...]]:
     """Return how much a feature tells, and what it weighs for which causes."""
     return _number(line[:2]), tuple(_weights(line[2:]))

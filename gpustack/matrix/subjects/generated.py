@@ -97,6 +97,13 @@ class Release(Stated):
         found = {_joined(said, name, platform, one, extra) for one in pythons}
         return VersionRange(next(iter(found)) or "") if len(found) == 1 and None not in found else None
 
+    def serves(self, platform: str, python: str) -> bool:
+        """Return whether there is a wheel for a Python on a platform, or nobody read which there are."""
+        held = self.wheels.get(platform) or self.wheels.get(EVERY, ())
+        at_least = (one.removesuffix("+") for one in held if one.endswith("+"))
+        later = any(numbers(one) <= numbers(python) for one in at_least)
+        return not self.wheels or python in held or "any" in held or later
+
     def _pythons(self, platform: str) -> tuple[str, ...]:
         held = self.wheels.get(platform) or self.wheels.get(EVERY, ())
         named = tuple(dict.fromkeys(one.removesuffix("t") for one in held if one[-1].isdigit() or one[-1] == "t"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.facts import EACH, schema
@@ -157,4 +158,4 @@ class Pattern:
 
 def patterns(matrix: Matrix) -> tuple[Pattern, ...]:
     """Return every message that is known, in the order of the tables."""
-    return tuple(one for table in TABLES for one in matrix.rows(table, "messages", Pattern))
+    return tuple(chain.from_iterable(matrix.rows(table, "messages", Pattern) for table in TABLES))

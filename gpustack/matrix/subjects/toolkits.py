@@ -187,6 +187,29 @@ def compilers(matrix: Matrix) -> tuple[HostCompilers, ...]:
     return matrix.rows("host_compiler", "compilers", HostCompilers)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Packaged(Stated):
+    """The majors of GCC that a release of a distribution has as packages of their own."""
+
+    distribution: str
+    release: str
+    gcc: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.release} has GCC {', '.join(map(str, self.gcc))}"
+
+
+def packaged_gcc(matrix: Matrix, distribution: str | None, release: str | None, newest: int) -> int | None:
+    """Return the newest GCC up to a major that a distribution has, as its listing says; that major where none is known.
+
+    None: its listing is known, and has none that old.
+    """
+    for one in matrix.rows("host_compiler", "packaged", Packaged):
+        if (one.distribution, one.release) == (distribution, (release or "").partition(".")[0]):
+            return max((major for major in one.gcc if major <= newest), default=None)
+    return newest
+
+
 def compilers_of(matrix: Matrix, cuda: str) -> HostCompilers | None:
     """Return what a CUDA version (12.8 or 12.8.93) accepts; None where the matrix knows no row of its minor."""
     wanted = numbers(cuda)[:3]

@@ -162,9 +162,7 @@ def flash_wheels(matrix: Matrix) -> tuple[FlashWheels, ...]:
 
 def flash_wheels_of(matrix: Matrix, version: str) -> FlashWheels | None:
     """Return the wheels of a release of flash-attn (post releases are the same), or None where no row states it."""
-    wanted = version_of(version)
-    found = (one for one in flash_wheels(matrix) if wanted and version_of(one.version) == version_of(_base(version)))
-    return next(found, None)
+    return next((one for one in flash_wheels(matrix) if _base(one.version) == _base(version)), None)
 
 
 def xformers(matrix: Matrix) -> tuple[TorchPin, ...]:

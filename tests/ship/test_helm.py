@@ -1,0 +1,97 @@
+"""The Helm chart: what it renders is what the tested manifests are, and nothing that Kubernetes or its schema refuses.
+
+Helm itself is not at hand in these tests: the few forms of its templates that the chart uses are filled in here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+import gpustack
+
+REPO = Path(__file__).resolve().parents[2]
+CHART = REPO / "integrations/helm/gpustack"
+ABOUT = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+FORM = re.compile(r"\{\{-? (?P<words>[^{}]+?) -?\}\}")
+JOB = {**VALUES, "job": {"enabled": True, "node": "n1", "gpus": 4}}
+
+
+def rendered(name: str, values: dict[str, Any]) -> str:
+    """Return a template filled in: a value, one as JSON, one that another stands in for, and a part that may be out."""
+    known = {"Release": {"Name": "here"}, "Chart": {"AppVersion": ABOUT["appVersion"]}, "Values": values}
+
+    def value(path: str) -> Any:  # noqa: ANN401 - as YAML gives it
+        held: Any = known
+        for word in path.strip(".").split("."):
+            held = held[word]
+        return held
+
+    def filled(found: re.Match[str]) -> str:
+        match found["words"].split():
+            case [path]:
+                return str(value(path))
+            case ["toJson", path]:
+                return json.dumps(value(path))
+            case ["default", other, path]:
+                return str(value(path) or value(other))
+        raise AssertionError(f"{found[0]}: no form of these tests")
+
+    text = (CHART / "templates" / name).read_text("utf-8")
+    if part := re.fullmatch(r"\{\{- if (\S+) \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL):
+        text = part[2] if value(part[1]) else ""
+    return FORM.sub(filled, text)
+
+
+def pod(text: str) -> Any:  # noqa: ANN401 - as YAML gives it
+    return yaml.safe_load(text)["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("name", ["daemonset.yaml", "policy.yaml", "job.yaml"])
+def test_kubernetes_takes_what_it_renders(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(rendered(name, JOB), "utf-8")
+    program = Path(sys.executable).with_name("kubernetes-validate")
+    done = subprocess.run([program, "--strict", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_rights_are_those_of_the_manifests_that_were_tried() -> None:
+    written = next(yaml.safe_load_all((REPO / "integrations/kubernetes/daemonset.yaml").read_text("utf-8")))
+    tried, ours = written["spec"]["template"]["spec"], pod(rendered("daemonset.yaml", VALUES))
+    (theirs,), (own,) = tried["containers"], ours["containers"]
+    for key in ("automountServiceAccountToken", "securityContext", "runtimeClassName", "nodeSelector", "tolerations"):
+        assert ours[key] == tried[key], key
+    for key in ("args", "command", "env", "resources", "securityContext", "volumeMounts", "image"):
+        assert own[key] == theirs[key], key
+    job = pod(rendered("job.yaml", JOB))
+    assert job["securityContext"] == tried["securityContext"]
+    assert not any("hostPath" in one for one in job["volumes"])
+    assert job["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 4}
+    assert not rendered("job.yaml", VALUES)
+
+
+def test_the_values_keep_to_their_schema_and_a_slip_of_the_pen_does_not() -> None:
+    jsonschema.validate(VALUES, SCHEMA)
+    for wrong in ({**VALUES, "polcy": ""}, {**VALUES, "textfile": "here"}, {**VALUES, "everySeconds": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, SCHEMA)
+
+
+def test_the_policy_arrives_as_it_is_written() -> None:
+    values = {**VALUES, "policy": '[gpus]\ncount = 8\nname = "a: b # {{ c }}"\n'}
+    assert yaml.safe_load(rendered("policy.yaml", values))["data"]["gpustack.toml"] == values["policy"]
+
+
+def test_the_chart_is_of_this_release() -> None:
+    assert ABOUT["version"] == ABOUT["appVersion"] == gpustack.__version__
