@@ -48,6 +48,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fleet gate gpu[001-008] --store nodes/fleet.sqlite",
         "fleet gate --store nodes/fleet.sqlite --warnings",
     ),
+    "fleet pack": ("fleet pack nodes nodes.sqlite", "fleet pack nodes nodes.parquet"),
     "fleet pairs": ("fleet pairs plan gpu[001-128]", "fleet pairs decode results.txt"),
     "fleet pairs plan": ("fleet pairs plan gpu[001-128]", "fleet pairs plan gpu[001-128] --rounds 5 --seed 7"),
     "fleet pairs decode": ("fleet pairs decode results.txt", "fleet pairs decode results.txt --by rack"),
