@@ -61,7 +61,7 @@ def test_each_sick_node_is_named_and_nothing_else_is_lost(engine: Engine, tmp_pa
     assert set(done.answered) == {"n1", "n2", "banner"}
     assert "no answer within 3 s" in done.missing["hangs"]
     assert "unreachable" in done.missing["dies"]
-    assert "no JSON" in done.missing["garbage"]
+    assert "not JSON" in done.missing["garbage"]
     assert "another version" in done.missing["old"]
     assert "No space left" in done.missing["full"]
     there, missing = nodes.look(folder)
