@@ -120,7 +120,7 @@ def test_a_plan_says_what_it_keeps_and_why_the_next_is_not_the_first() -> None:
     assert "root and a restart" in driver.not_first
     assert (driver.needs_root, driver.needs_reboot) == (True, True)
     assert [one.kind for one in answer.not_taken] == [Change.COMPAT]
-    assert "data-centre GPUs alone" in answer.not_taken[0].because
+    assert "data-centre GPUs only" in answer.not_taken[0].because
     written(answer, "matrix")
 
 
@@ -128,7 +128,7 @@ def test_what_would_not_help_is_said_with_its_reason() -> None:
     out = {one.kind: one.because for one in why("torch==2.9", driver="550", gpu="RTX 5090").not_taken}
     assert "cu130" in out[Change.WHEEL]
     assert "driver branch from 570" in out[Change.WHEEL]
-    assert "data-centre GPUs alone" in out[Change.COMPAT]
+    assert "data-centre GPUs only" in out[Change.COMPAT]
 
 
 def test_on_wsl_the_driver_is_installed_on_windows() -> None:

@@ -25,16 +25,19 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpustack.diagnose.installing import FROM_SOURCE, TORCH_INDEX
+from gpustack.matrix.subjects.toolkits import Packaged
 from tests.leaving import leave_out
 from tests.system.plans import (
     ELSEWHERE,
     FEW,
     MACHINES,
+    MATRIX,
     OFFLINE,
     OTHERS,
     PIP,
@@ -131,14 +134,11 @@ def test_the_grid_is_that_of_its_seed_and_names_what_it_asks() -> None:
     )
     assert plan.wanted == ("a==1+cu126", "b[c]==2")
     assert moved(plan, "a==1\nb==3") == ["b[c]"]
-    assert not listed(Plan(**{**_fields(plan), "command": f"pip install torch==2.9.0 --index-url {TORCH_INDEX}/cu999"}))
+    assert not listed(replace(plan, command=f"pip install torch==2.9.0 --index-url {TORCH_INDEX}/cu999"))
 
 
-def _fields(plan: Plan) -> dict[str, str]:
-    return {name: getattr(plan, name) for name in ("subject", "driver", "gpu", "python", "command")}
-
-
-# Of the packages that our commands name, those of Debian's main archive; the others are Ubuntu's and the vendors'.
+# Of the packages that our commands name, those of Debian's main archive; the others are Ubuntu's and the vendors'. What
+# it lacks is known as well, by its listing in the matrix.
 OF_DEBIAN = ("gcc-12 g++-12", "linux-headers-amd64", "libze1", "dkms")
 # Releases of the matrix whose wheels bring no CUDA of 3 GB with them: one environment each, really installed.
 SMALL = (
@@ -160,6 +160,20 @@ def test_what_debian_has_of_our_packages_can_be_installed_there(packages: str) -
     if "Unable to locate" in done.stderr and not any(Path("/var/lib/apt/lists").glob("*Packages*")):
         leave_out("apt-get has no lists here")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.packages
+def test_the_listing_of_debian_s_compilers_is_that_of_its_archive() -> None:
+    """On Debian alone, of the release that this is: what the matrix lists is there, and no other GCC up to 20 is."""
+    system = Path("/etc/os-release").read_text("utf-8") if Path("/etc/os-release").is_file() else ""
+    release = re.search(r'^VERSION_ID="?(\d+)', system, re.MULTILINE)
+    if "ID=debian" not in system or not release or not any(Path("/var/lib/apt/lists").glob("*Packages*")):
+        leave_out("this is no Debian with lists of packages")
+    listed_ = [one.gcc for one in MATRIX.rows("host_compiler", "packaged", Packaged) if one.release == release[1]]
+    asked = ["apt-cache", "madison", *(f"gcc-{major}" for major in range(5, 21))]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    there = {int(found) for found in re.findall(r"^\s*gcc-(\d+) \|", shown.stdout, re.MULTILINE)}
+    assert [set(one) for one in listed_] == [there]
 
 
 @pytest.mark.system
