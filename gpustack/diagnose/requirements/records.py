@@ -26,7 +26,6 @@ class Record:
     remedy: str
     commands: Callable[[str | None], tuple[Command, ...]]
     verify: Callable[[str | None], Command]
-    needs_root: bool = False
     needs_reboot: bool = False
     confidence: Confidence = Confidence.CERTAIN
     doc: str | None = None
