@@ -48,6 +48,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into dist/site; what leads nowhere fails it."""
+    session.install("-c", "constraints.txt", "-e", ".[docs]")
+    session.run("mkdocs", "build", "--strict", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session(default=False)
 def zipapp(session: nox.Session) -> None:
     """Build dist/gpustack.pyz: gpustack and what it needs as one file, for a machine without a network."""
     session.install("-c", "constraints.txt", "hatchling>=1.28", "uv>=0.5")

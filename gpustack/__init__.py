@@ -16,9 +16,9 @@ def __getattr__(name: str) -> object:
     """Return a function or a type of the library; raises AttributeError for any other name."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gpustack import library  # noqa: PLC0415 - the command starts without it
+    from importlib import import_module  # noqa: PLC0415 - the command starts without it
 
-    return getattr(library, name)
+    return getattr(import_module("gpustack.library"), name)  # by name: its own modules ask this one for the version
 
 
 def __dir__() -> list[str]:

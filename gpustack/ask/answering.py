@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpustack.model.matrix_answer import Alternative
 
 STRANGE = (
-    "Nothing is known of {!r} in that question: the matrix knows GPUs, drivers, toolkits, frameworks and servers by"
+    "Nothing is known about {!r} in that question: the matrix knows GPUs, drivers, toolkits, frameworks and servers by"
     " their versions. Whether a model fits into a GPU's memory is not in it."
 )
 PLANNED = 4  # releases beside the one that was asked about
@@ -63,7 +63,7 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
         raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
     for one in others:
         if is_given(machine, one.component):
-            raise UsageError(f"{one.typed} and an option say two things of {one.component}: give one of them")
+            raise UsageError(f"{one.typed} and an option give different values for {one.component}: give one of them")
         machine = put(machine, install(one, where(machine), matrix))
     return Search(
         subject=first,

@@ -111,15 +111,17 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
 def checked(given: Given) -> None:
     """Raise UsageError for anything given that is not what its flag says."""
     if given.driver and not BRANCH.fullmatch(given.driver) and DriverRelease.parse(given.driver) is None:
-        raise UsageError(f"--driver {given.driver!r} is no driver release: it looks like 550.54.15")
+        raise UsageError(f"--driver {given.driver!r} is not a driver release, such as 550.54.15")
     for name, (pattern, example) in NUMBER.items():
         said = getattr(given, name)
         if said and not re.fullmatch(pattern, said):
-            raise UsageError(f"--{name} {said!r} is no version: it looks like {example}")
+            raise UsageError(f"--{name} {said!r} is not a version, such as {example}")
     if given.kernel_module not in {None, "open", "proprietary"}:
         raise UsageError(f"--kernel-module {given.kernel_module!r} is neither open nor proprietary")
     if given.os not in {None, *SYSTEMS} and not DISTRIBUTION.fullmatch(given.os or ""):
-        raise UsageError(f"--os {given.os!r} is none of linux, windows, wsl and no distribution such as ubuntu-24.04")
+        raise UsageError(
+            f"--os {given.os!r} is neither linux, windows nor wsl, nor a distribution such as ubuntu-24.04"
+        )
     if given.machine not in {None, *MACHINES}:
         near = difflib.get_close_matches(given.machine or "", (*MACHINES, *ALSO_MACHINES), 1, 0.3)
         meant = ALSO_MACHINES.get(near[0], near[0]) if near else MACHINES[0]
@@ -187,8 +189,8 @@ def gpu(text: str, matrix: Matrix) -> Component:
         return made("amd-gpu", None, name=text, gfx=target.gfx if target else text)
     shared = gpus.ambiguity_of(matrix, text)
     if shared:
-        raise UsageError(f"--gpu {text!r} does not tell the architecture ({shared.why}): give it as sm_NN")
-    raise UsageError(f"--gpu {text!r} is no GPU that is known: give it as sm_90, 9.0, gfx1100 or by name, such as L40S")
+        raise UsageError(f"--gpu {text!r} does not determine the architecture ({shared.why}): give it as sm_NN")
+    raise UsageError(f"--gpu {text!r} is not a known GPU: give it as sm_90, 9.0, gfx1100 or by name, such as L40S")
 
 
 def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
@@ -197,7 +199,7 @@ def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
         return said
     branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
     if branch is None or branch.last is None:
-        raise UsageError(f"{where}{said} is no release, and no newest one of that branch is known: give it in full")
+        raise UsageError(f"{where}{said} is not a release, and no newest one of that branch is known: give it in full")
     return str(branch.last)
 
 

@@ -54,7 +54,13 @@ class Search:
         judged = {end for one in found.contracts for end in (one.from_, one.to)}
         if (subject.component, found.subject.tag) in UNSERVED:
             return None
-        return found if rank(found) > rank(self.at) and wrong <= judged else None
+        return found if rank(found) > rank(self.at) and wrong <= judged and not _by_ptx_alone(found) else None
+
+
+def _by_ptx_alone(found: Judged) -> bool:
+    """Return whether a PyTorch has no machine code for the GPU: it starts, but the doctor advises no such build."""
+    codes = (one for one in found.contracts if one.from_ == "pytorch" and one.kind == "architecture")
+    return any(one.status is Kept.LIMITED and one.needs.startswith("code for") for one in codes)
 
 
 def rank(judged: Judged) -> int:

@@ -130,7 +130,7 @@ def _unsaid(subject: Subject, component: str, facts: Facts) -> Reason:
         said = f"{NAMES.get(subject.component, subject.component)} {subject.version} is independent of the Python."
         return Reason(text=f"{said[:1].upper()}{said[1:]}", verdict=Compatibility.COMPATIBLE)
     if on_cpu(subject) and component in UNTOUCHED:
-        said = f"{subject.words} computes on the CPU and has no use of {named(component, facts)}."
+        said = f"{subject.words} computes on the CPU and does not use {named(component, facts)}."
         return Reason(text=said, verdict=Compatibility.COMPATIBLE)
     return _unknown(subject, named(component, facts), meant(component))
 

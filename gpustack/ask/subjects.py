@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import amd_intel, gpus, torch
+from gpustack.matrix.subjects import amd_intel, drivers, gpus, torch
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.versions import ComputeCapability
 
@@ -98,7 +98,8 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     version = subject.version
     if version is None:
         fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
-        version = fitting[-1] if fitting else None
+        kept = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
+        version = next(reversed(kept or fitting), None)
     else:
         version = release_named(matrix, subject.component, version) or version
     tag = subject.tag
@@ -106,6 +107,12 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
         usual = torch.default_build(matrix, version, system)
         tag = usual.tag if usual else None
     return replace(subject, version=version, tag=tag)
+
+
+def _for_production(driver: str, matrix: Matrix) -> bool:
+    """Return whether a driver is of a branch that NVIDIA makes to be kept: no new-feature branch."""
+    branch = drivers.branch_of(matrix, int(driver.partition(".")[0]))
+    return branch is not None and branch.kind in drivers.KEPT
 
 
 def is_gpu(text: str, matrix: Matrix) -> bool:

@@ -43,10 +43,10 @@ MINOR_VERSION = (
     " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
     " a call that needs newer driver code."
 )
-BY_PTX = " It has PTX alone for this GPU, which the driver compiles at the first start: slow to begin with."
-BY_OWN = " It runs all the same, with the CUDA that its wheel brings."
+BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
+BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
-BY_PIP = " No wheel is ready for that: pip compiles it, which needs nvcc and much time."
+BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,9 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
         reasons = tuple(sorted((*reasons, *missing), key=_rank)) if stated else (*reasons, *missing)
         verdict = reasons[0].verdict if stated else verdict
     if twice:
-        said = f"{subject.words} and {named(twice, facts)} are two of the same thing: one or the other is asked about."
+        said = (
+            f"{subject.words} and {named(twice, facts)} are two releases of the same thing: ask about one or the other."
+        )
         verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
     return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=held, facts=machine)
 
@@ -157,7 +159,7 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
-    text = "No NVIDIA GPU and no driver was seen on this machine: whether it would run on one cannot be said."
+    text = "No NVIDIA GPU or driver was found on this machine, so whether it would run on one cannot be said."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 

@@ -59,8 +59,8 @@ SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
 OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, those that the machine has
 # What is asked about comes first, what it stands on later: a plan changes what comes first.
-LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 2}
-LAST = {"python": 3, "gcc": 3, "clang": 3, "linux-kernel": 3}
+LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
+LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

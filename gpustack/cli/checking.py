@@ -35,13 +35,13 @@ def check(
         typer.Option("--policy", metavar="FILE", help="The policy.", show_default="gpustack.toml, from here upwards"),
     ] = None,
     init: Annotated[bool, typer.Option("--init", help="Write a policy from this machine, and stop.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Let --init write over a policy that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Let --init overwrite an existing policy.")] = False,
     golden: Annotated[
-        Path | None, typer.Option("--golden", metavar="FILE", help="A snapshot that the machine must be like.")
+        Path | None, typer.Option("--golden", metavar="FILE", help="A snapshot that the machine must match.")
     ] = None,
     no_bench: Annotated[bool, typer.Option("--no-bench", help="Measure nothing.")] = False,
     saved: Annotated[
-        Path | None, typer.Option("--bench", metavar="FILE", help="Take a saved report of the bench; measure nothing.")
+        Path | None, typer.Option("--bench", metavar="FILE", help="Use a saved report of the bench; measure nothing.")
     ] = None,
     gpus: Annotated[
         list[int] | None,
@@ -49,7 +49,7 @@ def check(
             "--gpu",
             min=0,
             metavar="N",
-            help="A GPU to measure, also where another process is on it (repeatable).",
+            help="A GPU to measure, even if another process uses it (repeatable).",
             show_default="all that are free",
         ),
     ] = None,
@@ -66,6 +66,7 @@ def check(
     origins: options.Origins = None,
     deep: options.Deep = False,
     pythons: options.Pythons = None,
+    _plugins: options.Plugins = None,
     purpose: Annotated[
         Literal["train", "infer", "build", "any"] | None,
         typer.Option("--for", help="What the machine is for.", show_default="what the policy says, else any"),
@@ -75,7 +76,7 @@ def check(
     redacted: options.RedactedBy = None,
     fail_on: options.Fail = "error",
     exit_style: Annotated[
-        Style, typer.Option("--exit-style", help="Whose exit codes: Nagios, the node problem detector, or ours.")
+        Style, typer.Option("--exit-style", help="Exit codes of Nagios, of node-problem-detector, or gpustack's own.")
     ] = "gpustack",
     timeout: options.Timeout = None,
     verbose: options.Detail = 0,
@@ -101,7 +102,7 @@ def check(
     if origins and (deep or pythons or gpus):
         raise UsageError("--from does not go with --deep, --python or --gpu: what is recorded is judged as it is")
     if saved and no_bench:
-        raise UsageError("--bench and --no-bench contradict one another")
+        raise UsageError("--bench and --no-bench contradict each other")
     if init:
         _draft(policy or Path("gpustack.toml"), asked, force=force)
         return
@@ -139,10 +140,10 @@ def _draft(path: Path, asked: Asked, *, force: bool) -> None:
     if path.name == "pyproject.toml":
         raise UsageError("--init writes a file of its own, such as gpustack.toml; its tables may be moved by hand")
     if path.exists() and not force:
-        raise UsageError(f"{path} is there already: --force writes over it")
+        raise UsageError(f"{path} exists already: --force overwrites it")
     options.writable(path)
     matrix = Matrix()
     report = judged(asked, matrix, asked.purpose or "any")
     bench, _ = measured(asked, report, matrix)
     writing.write(path, draft(report, bench, asked.purpose))
-    typer.echo(f"gpustack: {path} was written; read it, and change what you want otherwise", err=True)
+    typer.echo(f"gpustack: {path} was written; read it, and change what does not suit", err=True)

@@ -35,15 +35,17 @@ TOPOLOGY = sh("nvidia-smi topo -m")
 FABRIC = sh("systemctl status nvidia-fabricmanager")
 DEEP = sh("gpustack doctor --deep")
 
-_VERSIONS = "The CUDA version of build and driver, and the GPU's compute capability beside the build's, decide it."
+_VERSIONS = (
+    "The CUDA version of build and driver, and the GPU's compute capability compared with the build's, decide it."
+)
 _DRIVER = "The release of the module in memory, of the libraries and of the packages decide it."
-_MODULE = "Whether the module is built, loaded or refused stands in the kernel log."
+_MODULE = "The kernel log shows whether the module is built, loaded or refused."
 _BUILD = "The log of the build names what failed; its first error counts."
 _LIBRARIES = "Which copy of the library the loader finds first decides it."
 _PACKAGES = "The versions and build tags of the packages that have to fit decide it."
 _LOG = "The kernel log around the failure names the fault and the GPU."
 _CONTAINER = "The same command on the host and in a container tells which of the two is at fault."
-_AMD = "What the kernel driver takes in and who may open its nodes decide it."
+_AMD = "Which GPUs the kernel driver supports and who may open its nodes decide it."
 _INTEL = "Whether the runtime lists a GPU, and which libraries it finds, decide it."
 _FABRIC = "State and release of the fabric manager, beside the driver's, decide it."
 
@@ -97,12 +99,12 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         ),
     ),
     (
-        "Link width and speed of the GPU and of the ports above it, under load, and the firmware's windows decide it.",
+        "Link width and speed of the GPU and the ports above it under load, and the firmware's BAR windows, decide it.",
         (LINK, sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta|Region|ACSCtl'"), KERNEL_LOG),
         "bios-bar-setting pcie-link-degraded pcie-errors",
     ),
     (
-        "Whether direct copies are right, and what is between the GPUs, decide it.",
+        "Whether direct copies are correct, and what is between the GPUs, decide it.",
         (TOPOLOGY, sh("sudo lspci -vvv | grep -i acsctl"), sh("cat /proc/cmdline")),
         "iommu-acs-p2p nvlink-inactive rdma-port-degraded nccl-network-fault",
     ),
@@ -151,7 +153,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         "python-version-no-wheel",
     ),
     (
-        "The C and C++ libraries here, beside what the program asks for, decide it.",
+        "The C and C++ libraries here, compared with what the program needs, decide it.",
         (sh("ldd --version"), sh("strings /lib/x86_64-linux-gnu/libstdc++.so.6 | grep GLIBCXX | tail -n 3")),
         "glibc-too-old libstdcxx-too-old",
     ),

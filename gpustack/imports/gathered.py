@@ -279,7 +279,7 @@ def gpu(origin: str, said: str, into: Gathered, key: str, uuid: str | None = Non
 def maker(name: str) -> str:
     """Return the maker of a GPU by its name: amd, intel, or nvidia where neither is named."""
     low = name.lower()
-    if re.search(r"\bamd\b|radeon|instinct|\bmi\d{2,3}\b|\brx ?\d{3,4}\b|firepro|\bgfx\d", low):
+    if re.search(r"\bamd\b|radeon|instinct|strix|\bvega\b|\bmi\d{2,3}\w?\b|\brx ?\d{3,4}\b|firepro|\bgfx\d", low):
         return "amd"
     if re.search(r"\bintel\b|\barc\b|\biris\b|\buhd graphics\b|data center gpu (?:max|flex)", low):
         return "intel"

@@ -110,31 +110,33 @@ DENIED = re.compile(
 )
 _MORE = r"(?:[- ](?:SXM\d?|PCIe?|NVL\d*|HBM\d\w?|\d+ ?GB)(?:-\w+)*\b)*"
 _TRIM = (
-    r"(?: ?(?:Ti|TI|ti|SUPER|Super|D|M|Ada(?: Generation)?|Max-Q|Blackwell|SFF)\b)*"
-    r"(?: Laptop GPU| Laptop| laptop GPU| Mobile| PRO\b| Pro\b)?(?: Blackwell)?"
+    r"(?i:(?: ?(?:Ti|SUPER|D|M|Ada(?: Generation)?|Max-Q|Blackwell|SFF)\b)*"
+    r"(?: Laptop GPU| Laptop| Mobile| PRO\b)?(?: Blackwell)?)"
 )
 _NUMBER = r"(?:10[1-8]|16[2356]|20[5-8]|30[5-9]|40[5-9]|50[5-9])0"
+# Case counts only where a name in small letters is a word or a number of something else.
 _NVIDIA = (
-    r"(?:NVIDIA[ -]|Nvidia |nvidia )?(?:Ge[Ff]orce |geforce |GEFORCE )?"
-    rf"(?:(?:RTX|GTX|GT|RT|rtx|gtx)[ -]?(?:PRO |Pro )?[A-Z]?\d{{3,4}}{_TRIM}"
+    r"(?i:NVIDIA[ -])?(?i:GeForce )?"
+    rf"(?:(?:(?i:RTX|GTX|(?<=GeForce )GT|(?<=NVIDIA )GT)|GT|RT)[ -]?(?i:PRO )?[A-Za-z]?\d{{3,4}}{_TRIM}"
     r"|(?<=[Gg][Ee][Ff][Oo][Rr][Cc][Ee] )(?:(?:MX)?\d{3}[AM]?X?|10[1-8]0)\b"
-    rf"|{_NUMBER} ?(?:[Tt][Ii](?: SUPER)?|SUPER|[Rr][Tt][Xx]|GTX|Laptop)\b"
-    r"|(?:TITAN|Titan) (?:X|V|RTX|Xp|Black|Z)\b(?: \(Pascal\))?|Tesla [KMPVTC]\d{1,4}\w?"
-    r"|Quadro (?:RTX )?[A-Z]{0,3}\d{3,4}[A-Z]?"
-    rf"|(?:A(?:10[GM]?|16|30|40|100X?|800|[1-6][05]00)|H(?:20|100|200|800)|B(?:100|200|300)|L(?:20|40S?)|GH200"
-    rf"|GB(?:10|200|300)|V100S?|T4|P100|K80|M60)(?=s?\b){_MORE}"
-    r"|(?:(?<=NVIDIA )|(?<=Nvidia )|(?<=\dx )|(?<=\d x ))(?:A2|L4|L2|T\d{3,4})\b|(?:A2|L4|L2)(?= GPUs?\b)"
-    r"|MX[1-5]\d0\b|Jetson (?:AGX )?(?:Orin|Xavier|Thor|Nano|TX[12]|TK1)\b(?: NX| Nano| AGX)?"
-    r"|(?:AGX )?Orin\b(?: Nano| NX)?|(?:AGX )?Xavier\b)"
+    rf"|{_NUMBER} ?(?i:Ti(?: SUPER)?|SUPER|RTX|GTX|Laptop|(?<=5090)D|(?<=4090)D)\b"
+    r"|(?i:TITAN (?:X|V|RTX|Xp|Black|Z)\b(?: \(Pascal\))?|Tesla [KMPVTC]\d{1,4}\w?"
+    r"|Quadro (?:RTX )?[A-Z]{0,3}\d{3,4}[A-Z]?)"
+    rf"|(?:A(?:10[GM]?|16|30|40|[1-6][05]00)|H20|B(?:100|300)|L20|T4|P100|M60"
+    rf"|(?i:A(?:100X?|800)|H[128]00|B200|L40S?|GH200|GB(?:10|200|300)|V100S?|K80))(?=[sS]?\b){_MORE}"
+    r"|(?i:(?<=NVIDIA )|(?<=\dx )|(?<=\d x ))(?:A2|L4|L2|[TM]\d{3,4})\b|(?:A2|L4|L2)(?= GPUs?\b)"
+    r"|(?i:9[1-4]0MX|MX[1-5]\d0)\b"
+    r"|(?i:Jetson (?:AGX )?(?:Orin|Xavier|Thor|Nano|TX[12]|TK1)\b(?: NX| Nano| AGX)?"
+    r"|(?:AGX )?Orin\b(?: Nano| NX)?|(?:AGX )?Xavier\b))"
 )
 _AMD = (
-    r"(?:AMD )?(?:Radeon )?(?:RX ?(?:Vega ?)?\d{2,4}(?: ?(?:XTX|XT|GRE|M|S)\b)?|Radeon (?:VII|(?:AI )?Pro \w+|\d{3}M)\b"
-    r"|(?:Instinct )?MI\d{2,3}[A-Z]?\b|Strix Halo\b|Vega ?\d{2}\b)"
+    r"(?i:(?:AMD )?(?:Radeon )?(?:RX ?(?:Vega ?)?\d{2,4}(?: ?(?:XTX|XT|GRE|M|S)\b)?"
+    r"|Radeon (?:VII|(?:AI )?Pro \w+|\d{3}M)\b|(?:Instinct )?MI\d{2,3}[A-Z]?\b|Strix Halo\b|Vega ?\d{2}\b))"
 )
 _INTEL = (
-    r"(?:Intel(?:\(R\))? )?(?:Arc(?:\(TM\)|™)? (?:Pro )?[AB]?\d{2,3}\b|(?<=Intel )Arc(?: (?:Pro )?[Gg]raphics)?\b"
-    r"|Data Center GPU (?:Max|Flex) \d+\b|Iris Xe\b"
-    r"|UHD Graphics \d+\b)"
+    r"(?i:(?:Intel(?:\(R\))? )?(?:Arc(?:\(TM\)|\u2122)? (?:Pro )?(?:[AB]\d{2,3}|[1-7]\d0[VT]?)\b"
+    r"|(?<=Intel )Arc(?: (?:Pro )?graphics)?\b"
+    r"|Data Center GPU (?:Max|Flex) \d+\b|Iris Xe\b|UHD Graphics \d+\b))"
 )
 WORDS = {"dual": 2, "two": 2, "both": 2, "three": 3, "four": 4, "six": 6, "eight": 8}
 NAME = re.compile(

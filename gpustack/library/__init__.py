@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gpustack import snapshots
+from gpustack import plugins, snapshots
 from gpustack.diagnose import engine
 from gpustack.errors import UsageError
 from gpustack.imports import deadline, load
@@ -53,10 +53,10 @@ def doctor(
     >>> gpustack.doctor().verdict.status.value in {"healthy", "degraded", "broken", "no-gpu", "unknown"}
     True
     """
+    plugins.load()
     seconds = timeout or (DEEP_SECONDS if deep or all_envs else SECONDS)
-    return Report.of(
-        engine.judge(_here(_pythons(python), seconds, deep=deep, all_envs=all_envs), Matrix(), _purpose(purpose))
-    )
+    asked, pythons = _purpose(purpose), _pythons(python)
+    return Report.of(engine.judge(_here(pythons, seconds, deep=deep, all_envs=all_envs), Matrix(), asked))
 
 
 def judge(snapshot: Recorded, *, purpose: For = "any", timeout: float = READING_SECONDS) -> Report:
@@ -73,6 +73,7 @@ def judge(snapshot: Recorded, *, purpose: For = "any", timeout: float = READING_
     >>> report.findings[0].id, report.findings[0].severity.value
     ('arch-not-in-build', 'error')
     """
+    plugins.load()
     matrix, until = Matrix(), deadline.to_judge(timeout)
     asked, facts = _purpose(purpose), _recorded(snapshot, matrix, timeout)
     return Report.of(deadline.judged(lambda one: engine.judge(one, matrix, asked), facts, until))
@@ -105,6 +106,7 @@ def check(
     >>> result.class_.value, result.why.partition(":")[0]
     ('bad-host', 'The driver is too old for pytorch 2.7.1+cu128')
     """
+    plugins.load()
     from gpustack.library.checking import REPORT_SECONDS, Asked, checked  # noqa: PLC0415 - no other function needs it
 
     if snapshot is not None and (deep or python):
@@ -129,7 +131,7 @@ def check(
 def _here(pythons: Sequence[str], seconds: float, *, deep: bool, all_envs: bool = False) -> Facts:
     from gpustack.collect.probing import look  # noqa: PLC0415 - nobody needs it who judges what is recorded
 
-    return look(pythons=pythons, deep=deep, all_envs=all_envs, timeout=seconds)
+    return plugins.noted(look(pythons=pythons, deep=deep, all_envs=all_envs, timeout=seconds))
 
 
 def _pythons(python: Place | Sequence[Place] | None) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ def _recorded(snapshot: Recorded, matrix: Matrix, seconds: float) -> Facts:
         return snapshots.take(snapshot, "the snapshot")
     places = [snapshot] if isinstance(snapshot, str | PathLike) else snapshot
     stdin = sys.stdin.buffer if hasattr(sys.stdin, "buffer") else BytesIO()
-    return load([fspath(one) for one in places], stdin, matrix, deadline.to_read(seconds))
+    return plugins.noted(load([fspath(one) for one in places], stdin, matrix, deadline.to_read(seconds)))
 
 
 def _purpose(word: str) -> Purpose:

@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpustack import plugins
 from gpustack.bench import comparing, measure
 from gpustack.collect import isolation
 from gpustack.diagnose.engine import judge
@@ -89,7 +90,7 @@ def checked(asked: Asked, named: Path | None) -> CheckReport:
 def _policy(named: Path | None) -> Written | None:
     """Return the policy that is named, else the nearest; its path as it is seen from here."""
     here = isolation.here()
-    path = named or (find(Path(here)) if here else None)
+    path = plugins.policy(named) if named else find(Path(here)) if here else None
     if path is None:
         return None
     return load_policy(path.relative_to(here) if here and path.is_relative_to(here) else path)

@@ -35,7 +35,7 @@ def render(trace: Trace) -> str:
 
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
-    yield section("The way through the machine", trace_picture.picture(trace))
+    yield section("The path through the machine", trace_picture.picture(trace))
     yield section("The seven steps", _steps(trace))
     yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield section("Under the roofline", trace_charts.roofline(trace))

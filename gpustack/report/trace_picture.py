@@ -131,7 +131,7 @@ def _drawn(trace: Trace, plan: Plan) -> str:
     parts += [_box(plan.boxes[name], said[name], trace, name) for name in plan.boxes]
     parts += [_way(plan.ways[name], said[name], trace, name) for name in plan.ways]
     wide, high = plan.size
-    label = "The way of the model through the machine"
+    label = "The model's path through the machine"
     return (
         f'<svg class="{plan.name}" role="img" aria-label="{label}" viewBox="0 0 {wide} {high}">{"".join(parts)}</svg>'
     )

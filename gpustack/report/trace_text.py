@@ -165,7 +165,7 @@ def _steps(trace: Trace, page: Page) -> Iterator[Line]:
         yield _step(step, every, page)
         yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _said(step, page)))
     if every is not None:
-        yield Line(body=write(page, f"the seven steps together: {words.duration(every)}"))
+        yield Line(body=write(page, f"all seven steps: {words.duration(every)}"))
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:

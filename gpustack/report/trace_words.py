@@ -233,7 +233,7 @@ def share(seconds: float | None, whole: float | None) -> float | None:
 
 
 def whole(trace: Trace) -> float | None:
-    """Return the time of the seven steps together: by the clock, or as their sum."""
+    """Return the time of all seven steps: by the clock, or as their sum."""
     summed = sum(step.seconds for step in trace.steps if step.seconds is not None)
     return max(trace.wall_seconds or 0.0, summed) or None
 

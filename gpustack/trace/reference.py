@@ -39,7 +39,7 @@ def numpy() -> ModuleType:
     try:
         import numpy as np  # noqa: PLC0415 - the core does without it
     except ImportError as error:
-        raise NothingSeenError(f"numpy is not here ({error}); to fix it: {INSTALL}") from error
+        raise NothingSeenError(f"numpy is not installed ({error}); to fix it: {INSTALL}") from error
     return np
 
 

@@ -2,8 +2,8 @@
 
 Each file of ``tests/cases`` holds the machines of one cause: what was pasted of each, the thread of its facts, and the
 facts that a diagnosis must name (``|`` parts spellings). A case is ``partly`` decidable where its input narrows the
-cause down without settling it; then it is enough to list the cause. The facts are the thread's; the text is ours:
-docs/decisions/0010-recorded-machines-in-our-own-words.md.
+cause down without settling it; then it is enough to list the cause, as a root or among the first candidates. The facts
+are the thread's; the text is ours: docs/decisions/0010-recorded-machines-in-our-own-words.md.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from gpustack.model.report import Report
 
+FEW = 3
 LONGEST = 4000  # of a finding's JSON, as much as a reader takes in
 
 
@@ -56,6 +57,8 @@ def misjudged(case: cases.Case) -> Iterator[str]:
     report = judged(case)
     yield from wrong(report)
     roots = report.verdict.root_causes
+    if case.decidable == "partly" and case.root_cause in [one.id for one in report.candidates[:FEW]]:
+        return
     if case.root_cause not in (roots if case.decidable == "partly" else roots[:1]):
         yield f"the roots are {', '.join(roots) or 'none'}"
         return

@@ -17,6 +17,29 @@ FAULTS = (
         "x Failed to build `flash-attn==2.7.4`\nModuleNotFoundError: No module named 'torch'",
         *("build-isolation-hides-torch", "--no-build-isolation"),
     ),
+    (
+        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
+        *("cuda-toolkit-missing", "nvcc"),
+    ),
+    ("MissingCUDAException: CUDA_HOME does not exist, unable to compile CUDA op(s)", "cuda-toolkit-missing", "PATH"),
+    (
+        "UserWarning: flash_attn was requested, but nvcc was not found.  Are you sure your environment has nvcc?",
+        *("cuda-toolkit-missing", "cuda-toolkit"),
+    ),
+    (
+        "tesla p40: Requested float16 compute type, but the target device or backend do not support efficient float16",
+        *("gpu-feature-unsupported", "7.0"),
+    ),
+    (
+        "Transcoding only works after chmod 666 /dev/dri/renderD128",
+        *("user-not-in-render-group", "render"),
+    ),
+    ("my laptop slept, ollama uses only the CPU now", "uvm-stale-after-suspend", "nvidia_uvm"),
+    ("node 12 has lost a GPU, nvidia-smi shows three", "gpu-fell-off-bus", "bus"),
+    (
+        "error: builder for '/nix/store/x-nvidia-open-6.7-545.29.02.drv' failed with exit code 2;",
+        *("dkms-build-failed", "6.7"),
+    ),
     ("$ python train.py\nModuleNotFoundError: No module named 'torch'", "framework-not-installed", "PyTorch"),
     ("ImportError: No module named tensorflow", "framework-not-installed", "TensorFlow"),
     (
@@ -91,6 +114,10 @@ SOUND = (
     "NVIDIA_DRIVER_CAPABILITIES=all\nImportError: libcuda.so.1: cannot open shared object file",
     "NVIDIA_DRIVER_CAPABILITIES=compute,utility\nRuntimeError: No CUDA GPUs are available",
     "stat /home/me/data.so: no such file or directory",
+    "# nvcc not found\n# NVIDIA RTX A6000 : 4",
+    "$ nvcc --version\nbash: nvcc: command not found",
+    "torch 2.7.0+rocm6.3\nOSError: CUDA_HOME environment variable is not set.",
+    "RTX 4090: Requested float16 compute type, but the target device or backend do not support efficient float16",
     "Installing collected packages: numpy-2.0.1\nSuccessfully installed numpy-2.0.1",
 )
 

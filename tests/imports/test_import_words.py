@@ -51,6 +51,10 @@ def test_what_is_wanted_or_elsewhere_is_not_here(words: str) -> None:
     ("words", "names"),
     [
         ("3x RTX A6000", ["RTX A6000"] * 3),
+        ("tesla p40 in a dell r730", ["tesla p40"]),
+        ("geforce gt 710, quadro m4000", ["geforce gt 710", "quadro m4000"]),
+        ("titan xp and 2x h100", ["titan xp", *["h100"] * 2]),
+        ("a 5090D, a mx150 and an a100", ["5090D", "mx150", "a100"]),
         ("2xRTX 5000 16GB (driver version: 590.48.01) with nvlink", ["RTX 5000"] * 2),
         ("8 NVIDIA H100s (Lambda Hyperplane)", ["NVIDIA H100"] * 8),
         ("Kubeflow, 4 T4 GPUs", ["T4"] * 4),

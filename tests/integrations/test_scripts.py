@@ -284,10 +284,14 @@ def test_the_service_of_systemd_writes_the_textfile(name: str, code: int, machin
 def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) -> None:
     text = (INTEGRATIONS / "docker/Dockerfile").read_text("utf-8").replace("\\\n", "")
     (command,) = re.findall(r"^RUN (.*)$", text, re.MULTILINE)
-    left_out = shutil.ignore_patterns(
-        "__pycache__", *(INTEGRATIONS / "docker/Dockerfile.dockerignore").read_text().split()
-    )
-    shutil.copytree(REPO, tmp_path / "usr/src/gpustack", ignore=left_out)
+    source = tmp_path / "usr/src/gpustack"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(source)]
+    subprocess.run(build, cwd=REPO, capture_output=True, check=True)
+    (copied,) = re.findall(r"^COPY (.*) /usr/src/gpustack/$", text, re.MULTILINE)
+    passed = (INTEGRATIONS / "docker/Dockerfile.dockerignore").read_text("utf-8").splitlines()
+    assert passed == ["*", *(f"!{one}" for one in copied.split())], "the wheel, and nothing of the checkout"
+    for name in copied.split()[1:]:
+        shutil.copy(REPO / name, source)
     (tmp_path / "usr/local/bin").mkdir(parents=True)
     (tmp_path / "opt").mkdir()
     rooted = re.sub(r"(?<![\w/.])/(opt|usr|etc)/", rf"{tmp_path}/\1/", command)
@@ -298,4 +302,5 @@ def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) 
     said = subprocess.run([installed, "--version"], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
     assert said.stdout.startswith("gpustack ")
     assert (tmp_path / "etc/gpustack/gpustack.toml").read_bytes() == POLICY.read_bytes()
-    assert not (tmp_path / "usr/src/gpustack").exists()
+    assert not source.exists()
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["65532:65532"]

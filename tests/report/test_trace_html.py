@@ -14,23 +14,7 @@ from gpustack.report.trace_html import render
 from gpustack.trace.steps import NAMES
 from tests.report import chromium, looks, readers, traces
 
-# All words as [left, top, right, bottom, text], cut where a scrolling command cuts them.
 SCREENS, SCREEN = 5, 812  # pixels of a phone
-UNFOLDED = "document.querySelectorAll('details').forEach(one => { one.open = true; }) || 1"
-BOXES = """(() => {
-  const boxes = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode());) {
-    if (node.parentElement.tagName === 'title' || !node.data.trim()) continue;
-    const range = document.createRange(), pre = node.parentElement.closest('pre');
-    const edge = pre ? pre.getBoundingClientRect().right : Infinity;
-    range.selectNodeContents(node);
-    for (const rect of range.getClientRects())
-      if (rect.width && rect.height)
-        boxes.push([rect.left, rect.top, Math.min(rect.right, edge), rect.bottom, node.data.trim()]);
-  }
-  return boxes;
-})()"""
 OUTSIDE = """(() => {
   const found = [];
   for (const svg of document.querySelectorAll('svg')) {
@@ -149,8 +133,8 @@ def test_nothing_is_cut_or_lies_on_other_words(browser: chromium.Page, tmp_path:
         or name == "hostile"
         or browser.ask("document.documentElement.scrollHeight") <= SCREENS * SCREEN
     )
-    browser.ask(UNFOLDED)
-    boxes = [tuple(box) for box in browser.ask(BOXES)]
+    browser.ask(looks.UNFOLDED)
+    boxes = [tuple(box) for box in browser.ask(looks.BOXES)]
     assert len(boxes) > 30
     assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
     assert looks.overlapping(boxes) == []
@@ -175,4 +159,4 @@ def test_words_on_words_and_beyond_a_box_would_be_noticed(browser: chromium.Page
     shown(browser, tmp_path, "gpu", looks.DESK)
     browser.ask("document.querySelector('.machine .wide .name').textContent = 'far too long for its box '.repeat(9)")
     assert browser.ask(BEYOND) != []
-    assert browser.ask(OUTSIDE) != [] or looks.overlapping([tuple(box) for box in browser.ask(BOXES)]) != []
+    assert browser.ask(OUTSIDE) != [] or looks.overlapping([tuple(box) for box in browser.ask(looks.BOXES)]) != []

@@ -263,4 +263,4 @@ def test_notes_are_told_with_v_and_the_whole_at_the_end_of_the_steps() -> None:
     trace = replace(trace, steps=(first, *trace.steps[1:]))
     assert "copied 1 GB/s (this once)" in render(trace, verbose=True)
     assert "this once" not in render(trace)
-    assert "the seven steps together: 396 ms" in render(trace)
+    assert "all seven steps: 396 ms" in render(trace)

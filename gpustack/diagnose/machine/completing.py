@@ -13,7 +13,7 @@ from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import driver_release
 from gpustack.diagnose.machine.values import flag, number, table, text, texts
 from gpustack.diagnose.rules.cuda_start import winner
-from gpustack.matrix.subjects import gpus, torch
+from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,8 +38,10 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
     """Return the facts with what follows from them and the matrix."""
     makers: Mapping[str, Callable[[Instance, Facts, Matrix], Instance]] = {
         "gpu": _gpu,
+        "amd-gpu": _amd,
         "intel-gpu": intel.completed,
         "libcuda": _libcuda,
+        "onnxruntime": _onnxruntime,
         "pytorch": _pytorch,
     }
     components = tuple(
@@ -62,6 +64,14 @@ def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
         return copy
     capability = gpus.capability_of(matrix, name)
     return _with(copy, cc=str(capability), cc_from=BY_NAME) if capability else copy
+
+
+def _amd(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
+    name = text(copy.facts, "name")
+    if not name or text(copy.facts, "gfx"):
+        return copy
+    target = amd_intel.gfx_of(matrix, name)
+    return _with(copy, gfx=target.gfx, gfx_from=BY_NAME) if target else copy
 
 
 def _masks(copy: Instance) -> Instance:
@@ -94,6 +104,14 @@ def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
         return copy
     packed = row.cuda.major * 1000 + row.cuda.minor * 10
     return _with(copy, driver_cuda=packed, driver_cuda_from="the branch of the compat libcuda")
+
+
+def _onnxruntime(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
+    """Return an onnxruntime-gpu that a text names with the CUDA that its release was built for."""
+    if facts.taken or text(copy.facts, "accelerator") != "cuda" or text(copy.facts, "cuda"):
+        return copy
+    known = frameworks.onnxruntime_of(matrix, copy.version or "")
+    return _with(copy, cuda=str(known.cuda), cuda_from=BY_RELEASE) if known and known.cuda else copy
 
 
 def _pytorch(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:

@@ -79,7 +79,7 @@ def _finding(group: Sequence[Outcome]) -> Finding:
         fix=Fix(
             text=record.remedy,
             commands=commands,
-            needs_root=record.needs_reboot or any("sudo " in str(one) for one in commands),
+            needs_root=record.needs_root or record.needs_reboot or any("sudo " in str(one) for one in commands),
             needs_reboot=record.needs_reboot,
             verify=record.verify(first.instance),
         ),

@@ -29,7 +29,8 @@ def pair(contract: Contract) -> Pair:
     """Return what a requirement is reported as when it is broken."""
     if contract.kind == "cuda" and contract.from_ == "cuda-toolkit":
         return replace(PAIRS["cuda"], building=True, severity=Severity.WARNING)
-    return PAIRS.get(f"{contract.kind} {contract.to}") or PAIRS.get(contract.kind) or OTHER
+    named = (f"{contract.kind} {contract.to}", f"{contract.from_} {contract.kind}", contract.kind)
+    return next((PAIRS[name] for name in named if name in PAIRS), OTHER)
 
 
 def saying(contract: Contract, findings: Iterable[Finding]) -> Finding | None:

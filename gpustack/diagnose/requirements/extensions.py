@@ -129,8 +129,9 @@ def _bitsandbytes(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
         yield span, listed.requiring("torch", span), Kept.BROKEN
         return
     known = training.bitsandbytes_of(matrix, copy.version)
-    if known and known.torch.text:
-        yield known.torch, known.row, Kept.BROKEN
+    stated = training.bitsandbytes_torch(matrix, copy.version)
+    if known and stated:
+        yield *stated, Kept.BROKEN if known.torch.text else Kept.UNKNOWN
 
 
 def _binary(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:

@@ -31,8 +31,8 @@ RECORDS: Mapping[str, Record] = {
         explained_by=(*NO_GPU_FOR_NVML, "gpu-recovery-needed", "gpu-not-answering"),
         layer=Layer.DRIVER,
         component="nvml",
-        remedy="Read why the driver could not start it. Switch the machine off and on; if it is still missing, seat "
-        "the card again or have it replaced.",
+        remedy="Read why the driver could not start it. Switch the machine off and on; if it is still missing, "
+        "reseat the card or have it replaced.",
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), sh("lspci -d 10de:"), sh("nvidia-smi -L")),
         verify=_listed,
         doc="""A GPU is in one list of this machine's GPUs and missing from another.
@@ -83,8 +83,8 @@ RECORDS: Mapping[str, Record] = {
     "nvlink-error": Record(
         layer=Layer.HARDWARE,
         component="nvlink",
-        remedy="Watch whether the counts rise. Reset the GPUs on that link; if it comes back, seat the board or bridge "
-        "again, and have the part replaced.",
+        remedy="Watch whether the counts rise. Reset the GPUs on that link; if it comes back, reseat the board or "
+        "bridge, or have the part replaced.",
         commands=lambda gpu: (sh("nvidia-smi nvlink --errorcounters -i {gpu}", gpu=GPU(gpu)),),
         verify=_links,
         confidence=Confidence.LIKELY,
@@ -264,7 +264,7 @@ RECORDS: Mapping[str, Record] = {
     "clocksource-slow": Record(
         layer=Layer.KERNEL,
         component="linux-kernel",
-        remedy="Find out in the kernel's log why the TSC was given up, update the machine's firmware, and restart.",
+        remedy="Find out from the kernel's log why the TSC was abandoned, update the machine's firmware, and restart.",
         commands=lambda _gpu: (
             sh("sudo dmesg | grep -iE 'clocksource|tsc'"),
             sh("cat /sys/devices/system/clocksource/clocksource0/available_clocksource"),
@@ -281,10 +281,10 @@ RECORDS: Mapping[str, Record] = {
     "debug-variable-set": Record(
         layer=Layer.ENVIRONMENT,
         component="environment",
-        remedy="If it is not there on purpose, take it out of the environment and out of the files that set it.",
+        remedy="If it is not intended, remove it from the environment and from the files that set it.",
         commands=lambda _gpu: (sh("env | grep -E '^(CUDA|NCCL)_'"), sh("grep -nE '(CUDA|NCCL)_' ~/.bashrc ~/.profile")),
         verify=lambda _gpu: sh("env | grep -E '^(CUDA|NCCL)_'"),
-        doc="""A variable is set that makes CUDA or NCCL slower, or that loads a tool into every program.
+        doc="""A variable is set that makes CUDA or NCCL slower, or loads a tool into every program.
 
         Such variables are set to look for a fault and then forgotten. CUDA_LAUNCH_BLOCKING waits for each kernel,
         NCCL_P2P_DISABLE and NCCL_IB_DISABLE take the fast paths away, and CUDA_INJECTION64_PATH loads a profiler.

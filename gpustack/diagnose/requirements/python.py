@@ -101,6 +101,26 @@ def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelT
     return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in packages(component, copy, matrix))
 
 
+def machines_of(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
+    """Return the processors that a release has wheels for, where a row says so.
+
+    A wheel for any platform that has compiled code for one says nothing of the others.
+    """
+    if component == "pytorch":
+        known = torch.release_of(matrix, copy.version or "")
+        offered = (one.partition("-") for one in (known.wheels if known else ()))
+        return tuple(name for system, _, name in offered if system == "linux"), known.row if known else None
+    listed = tagged(component, copy, matrix)
+    if not listed or not all(listed):
+        return (), None
+    held = [wheel_tags.inside(matrix, name, copy.version or "") for name in packages(component, copy, matrix)]
+    if any(one and machine not in one.machines for one in held):
+        return (), None
+    machines = [tuple(name for one in wheels for name in one.machines if name != "windows") for wheels in listed]
+    row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
+    return tuple(name for name in machines[0] if all(name in held for held in machines)), row
+
+
 def free_threaded(python: Instance) -> bool:
     """Return whether a Python is one without the GIL, which takes other wheels."""
     return flag(python.facts, "gil") is False or bool(re.match(r"[\d.]+t$", python.version or ""))

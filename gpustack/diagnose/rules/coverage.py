@@ -79,19 +79,20 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
             severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
             layer=Layer.RUNTIME,
             component=component,
-            title=f"{where} registers the {NAMES[component]} driver {library}, which is not there",
-            detail="The loader passes over it: the devices of that driver are missing from every list."
+            title=f"{where} registers the {NAMES[component]} driver {library}, which does not exist",
+            detail="The loader skips it: the devices of that driver are missing from every list."
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
             fix=fixes.advice(
-                "Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
+                "Reinstall the package of that driver, or remove it; a file that belongs to no package can be moved "
+                "away.",
                 sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
+                step("if no package owns it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
                 verify=verify,
             )
             if file
             else fixes.advice(
-                "Take the library out of the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
+                "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
             ),
         )
 
@@ -112,22 +113,22 @@ def _for_32_bits(icd: JsonValue) -> bool:
 
 @rule("opencl-icd-broken", Layer.RUNTIME, "opencl", Severity.INFO)
 def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver is registered for OpenCL whose library is not there.
+    """A driver is registered for OpenCL, but its library is missing.
 
     Each file of /etc/OpenCL/vendors names the library of one driver, and the loader shows the devices of all that it
-    can load. What is not there is passed over in silence: clinfo lists fewer platforms, or none (error -1001). Mostly a
-    driver was removed and its file stayed, or a container was given the file without the library.
+    can load. A missing one is skipped silently: clinfo lists fewer platforms, or none (error -1001). Usually a driver
+    was removed and its file stayed, or a container was given the file without the library.
     """
     yield from broken(facts, "opencl", "opencl-icd-broken", sh("clinfo -l"))
 
 
 @rule("vulkan-icd-broken", Layer.RUNTIME, "vulkan", Severity.INFO)
 def vulkan_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver is registered for Vulkan whose library is not there.
+    """A driver is registered for Vulkan, but its library is missing.
 
     Each manifest in the loader's folders (vulkan/icd.d), or named by VK_DRIVER_FILES, names the library of one driver.
-    The loader passes over what it cannot load, and says so only when it is asked to (VK_LOADER_DEBUG=all). Mostly a
-    driver was removed and its manifest stayed, or a container was given the manifest without the library.
+    The loader skips what it cannot load, and says so only if asked to (VK_LOADER_DEBUG=all). Usually a driver was
+    removed and its manifest stayed, or a container was given the manifest without the library.
     """
     yield from broken(facts, "vulkan", "vulkan-icd-broken", sh("vulkaninfo --summary"))
 
@@ -145,11 +146,11 @@ DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
 
 @rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING)
 def known_bad_combination(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A combination of versions that is known to go wrong: wrong results, a crash, a hang, or much time or memory lost.
+    """A combination of versions with a known problem: wrong results, a crash, a hang, or much time or memory lost.
 
-    Its makers, or people who measured it, have said so; the row names the source. Where it goes wrong only under a
-    condition that no version shows, this is a remark: see whether the condition is yours. Otherwise change one of the
-    versions as advised; wrong results are the worst of these, since nothing else tells of them.
+    Its developers, or people who measured it, reported it; the row names the source. If it occurs only under a
+    condition that no version shows, this is a note: check whether the condition applies to you. Otherwise change one of
+    the versions as advised; wrong results are the worst of these, since nothing else reveals them.
     """
     chosen, *others = each(facts)
     found = tuple(_found(chosen, matrix))
@@ -242,8 +243,7 @@ def _source(name: str, facts: Facts) -> str:
 
 
 FIX = Fix(
-    text="Bring gpustack up to date, from where this one was installed; `gpustack matrix update` shows what the matrix "
-    "lacks.",
+    text="Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
     verify=sh("gpustack --version"),
 )
 
@@ -253,8 +253,7 @@ def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Something here is newer than the compatibility matrix knows.
 
     What the matrix does not know is never called fine and never called broken: the rules that need its rows stay
-    silent. Bring gpustack up to date, or let ``gpustack matrix update`` show what the package index has that the matrix
-    lacks.
+    silent. Update gpustack, or let gpustack matrix update show what the package index has that the matrix lacks.
     """
     yield from _drivers(facts, matrix)
     yield from _torch(facts, matrix)
@@ -294,10 +293,10 @@ OLD_DAYS = 270  # PyTorch and the CUDA toolkit bring a minor release every two t
 
 @rule("matrix-old", Layer.ENVIRONMENT, "gpustack", Severity.INFO)
 def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The compatibility matrix is old beside the machine that it judges.
+    """The compatibility matrix is older than the machine that it judges.
 
     Releases of the last months are missing from it, so more and more of the machine is neither called fine nor called
-    broken. Bring gpustack up to date.
+    broken. Update gpustack.
     """
     age = _days(matrix.date, facts.taken)
     if age is not None and age > OLD_DAYS:
@@ -340,12 +339,12 @@ ANSWERED = {"nvml": "code", "libcuda": "cu_init"}  # and the fact that each has 
     explained_by=("gpu-fell-off-bus", "gsp-timeout"),
 )
 def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Something that a verdict rests on could not be looked at.
+    """Something that a verdict depends on could not be examined.
 
-    The probe crashed, was ended because its time was up, or could not run. A driver that does not answer is mostly
-    stuck in the kernel: look at the kernel's log, and at processes in state D. A probe that failed by itself met a file
-    that it cannot read, or is at fault: report it. What was not seen is neither well nor ill, so the verdict is
-    unknown.
+    The probe crashed, was stopped because its time was up, or could not run. A driver that does not respond is usually
+    stuck in the kernel: read the kernel's log, and look for processes in state D. A probe that failed on its own met a
+    file that it cannot read, or has a bug: report it. What was not examined counts neither as healthy nor as faulty, so
+    the verdict is unknown.
     """
     wanted = ALWAYS + (WITH_NVIDIA if nvidia_here(facts) or any_gpu(facts) is None else ())
     if nvidia_here(facts) and status(facts, "nvml") is not Status.FAILED:  # else the list of GPUs fails with NVML
@@ -440,7 +439,7 @@ def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
         instance=name,
         layer=seen.layer,
         component=seen.id,
-        title=f"{name} could not be looked at: {why}",
+        title=f"{name} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
         fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
     )
@@ -454,7 +453,7 @@ def _explained(seen: Component) -> bool:
 
 def _stuck() -> Fix:
     return fixes.advice(
-        "Look at what the kernel says, and at processes that wait in it.",
+        "Read what the kernel says, and look for processes that wait in it.",
         sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
         sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
         verify=sh("gpustack doctor"),
@@ -463,7 +462,8 @@ def _stuck() -> Fix:
 
 def _at_fault() -> Fix:
     return fixes.advice(
-        "Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
+        "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
+        "with a snapshot.",
         sh("gpustack snapshot"),
         verify=sh("gpustack doctor"),
     )

@@ -13,6 +13,7 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
+    from gpustack.model.report import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -205,6 +206,17 @@ def bitsandbytes_of(matrix: Matrix, version: str) -> BitsandbytesRelease | None:
     """Return the release of bitsandbytes of exactly this version, or None where no row states it."""
     wanted = version_of(version.partition("+")[0])
     return next((one for one in bitsandbytes(matrix) if wanted is not None and version_of(one.version) == wanted), None)
+
+
+def bitsandbytes_torch(matrix: Matrix, version: str) -> tuple[VersionRange, Row] | None:
+    """Return the torch that a release of bitsandbytes requires; of one that states none, that of the next which does.
+
+    Its lower bound only ever rose: what the next release takes, this one takes as well.
+    """
+    known = bitsandbytes_of(matrix, version)
+    rows = bitsandbytes(matrix)
+    stated = (one for one in rows[rows.index(known) :] if one.torch.text) if known else iter(())
+    return next(((one.torch, one.row) for one in stated), None)
 
 
 def bitsandbytes_builds(matrix: Matrix) -> tuple[BitsandbytesBuild, ...]:

@@ -99,9 +99,9 @@ def _refuse(heard: Heard, python: str) -> None:
     if number != 1 or heard.interrupted:
         return
     if why.startswith("ModuleNotFoundError") and f"'{heard.name}'" in why:
-        raise NothingSeenError(f"{heard.name} is not in {python}; another Python is chosen by --python")
+        raise NothingSeenError(f"{heard.name} is not in {python}; choose another Python with --python")
     if heard.asked.onnx and heard.framework is not None:
-        raise InputError(f"{heard.asked.onnx} is no model that onnxruntime can run: {why}")
+        raise InputError(f"{heard.asked.onnx} is not a model that onnxruntime can run: {why}")
 
 
 def precision(asked: Asked) -> str:

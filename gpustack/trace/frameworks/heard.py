@@ -178,7 +178,7 @@ class Heard(Account):
     def _outputs(self, said: Mapping[str, Any]) -> None:
         self.shapes += [tuple(shape) for shape in said["shapes"]][:1]
         if not said["finite"]:
-            self.unchecked = "its output holds numbers that are none (NaN or infinity)"
+            self.unchecked = "its output contains values that are not numbers (NaN or infinity)"
 
     def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
         """Return the trace of what was said, under the limits of the GPU where they are known."""

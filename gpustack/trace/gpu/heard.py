@@ -64,7 +64,7 @@ class Heard(Account):
             self.trouble = f"the child {how}"
             self.steps[self.at] = failed(self.at, self.trouble)
         else:
-            self.without.append(f"what is repeated ended early: the child {how}")
+            self.without.append(f"the repeated measurements ended early: the child {how}")
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
         """Take one line; raises one of results.MALFORMED where it is not what it must be."""
@@ -115,7 +115,7 @@ class Heard(Account):
         self.layers = [made(row, TensorLayer) for row in said["rows"]]
         self.works = [(str(row["layer"]), float(row["seconds"])) for row in said["works"]]
         if not said["gated"]:
-            self.without.append("the gate did not hold: times of small layers hold the host's part too")
+            self.without.append("the gate did not hold: times of small layers include the host's share")
 
     def _launching(self, said: Mapping[str, Any]) -> None:
         self.launching = made(said, Launching)
