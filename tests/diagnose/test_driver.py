@@ -154,7 +154,7 @@ def test_an_unused_compat_folder_is_nothing_to_speak_of() -> None:
         ((seen("nvidia-fabricmanager"),), None, "is not running"),
         ((seen("nvidia-fabricmanager", {"running": False}),), None, "is not running"),
         ((), None, "does not seem to run"),
-        ((seen("nvidia-fabricmanager"),), "docker", "on the machine itself"),
+        ((seen("nvidia-fabricmanager"),), "docker", "on the host itself"),
     ],
 )
 def test_a_fabric_manager_that_nobody_saw_is_not_said_to_be_down(
