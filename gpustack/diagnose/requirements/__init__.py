@@ -59,6 +59,7 @@ def findings(held: Iterable[Outcome]) -> Iterator[Finding]:
 def _finding(group: Sequence[Outcome]) -> Finding:
     """Return one finding with the gravest of what breaks it in its title, and the others in its detail."""
     first, record = group[0], RECORDS[group[0].finding]
+    commands = record.commands(first.instance)
     return Finding(
         id=first.finding,
         instance=first.instance,
@@ -77,8 +78,8 @@ def _finding(group: Sequence[Outcome]) -> Finding:
         row=first.row,
         fix=Fix(
             text=record.remedy,
-            commands=record.commands(first.instance),
-            needs_root=record.needs_root,
+            commands=commands,
+            needs_root=record.needs_root or record.needs_reboot or any("sudo " in str(one) for one in commands),
             needs_reboot=record.needs_reboot,
             verify=record.verify(first.instance),
         ),

@@ -47,7 +47,6 @@ RECORDS: Mapping[str, Record] = {
         "respond, power-cycle the machine; if that does not help, have the board replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
-        needs_root=True,
         doc="""A GPU does not answer the driver.
 
         nvidia-smi shows Unknown Error for it, or does not list it. The GPU's firmware has stopped, its link is
@@ -59,11 +58,9 @@ RECORDS: Mapping[str, Record] = {
         explained_by=("gpu-not-answering", "gpu-fell-off-bus", "gsp-timeout", "gpu-recovery-needed"),
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Read what the kernel says about it, stop the programs on it and reset it. If a sensor still gives no "
-        "value, switch the machine off and on; if that does not help, have the board replaced.",
+        remedy="Stop the programs on it and reset it; then switch the machine off and on, or have the board replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
-        needs_root=True,
         doc="""A sensor of a GPU gives no value, or one that cannot be.
 
         nvidia-smi shows ERR! or Unknown Error in its place. Without its temperature or power nobody can tell whether
@@ -91,7 +88,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Stop the programs on it and reset it, so that the setting takes effect; or set it back.",
         commands=_reset,
         verify=_all,
-        needs_root=True,
         doc="""A setting of a GPU was changed and waits for a reset.
 
         ECC and MIG mode are stored on the board and take effect at the next reset of the GPU or start of the machine.
@@ -105,7 +101,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Switch ECC on and reset the GPU.",
         commands=lambda gpu: (sh("sudo nvidia-smi -e 1 -i {gpu}", gpu=GPU(gpu)), *_reset(gpu)),
         verify=_memory,
-        needs_root=True,
         doc="""ECC is switched off on a data-centre GPU.
 
         Errors of its memory then change results, and nobody notices: no counter rises and no row is replaced. On
@@ -119,7 +114,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Set the compute mode back to default, unless the GPU is kept out of use on purpose.",
         commands=lambda gpu: (sh("sudo nvidia-smi -c DEFAULT -i {gpu}", gpu=GPU(gpu)),),
         verify=_all,
-        needs_root=True,
         doc="""The compute mode of a GPU is prohibited, so that no program can use it.
 
         Administrators set it to take a GPU out of use. CUDA does not list it; where it is the only one, programs say
@@ -136,7 +130,6 @@ RECORDS: Mapping[str, Record] = {
             sh("sudo nvidia-smi -rgc -i {gpu}", gpu=GPU(gpu)),
         ),
         verify=_speed,
-        needs_root=True,
         doc="""The clocks of a GPU are set below their default, or its memory runs slowly under load.
 
         Somebody has set application clocks or locked the clocks (nvidia-smi -ac, -lgc, -lmc), or a tool that saves
@@ -180,7 +173,6 @@ RECORDS: Mapping[str, Record] = {
         "child. If nobody does, reset the GPU.",
         commands=lambda gpu: (sh("sudo fuser -v /dev/nvidia*"), *_reset(gpu)),
         verify=lambda _gpu: sh("nvidia-smi --query-gpu=pci.bus_id,memory.used --format=csv"),
-        needs_root=True,
         confidence=Confidence.LIKELY,
         doc="""Memory of a GPU is in use, but no process is visible on it.
 
@@ -198,7 +190,6 @@ RECORDS: Mapping[str, Record] = {
             step("set it with `sudo nvidia-smi -pl WATTS -i {gpu}`", gpu=GPU(gpu)),
         ),
         verify=_speed,
-        needs_root=True,
         doc="""The power limit of a GPU is below its default.
 
         Under load the GPU lowers its clocks to stay below the limit, so it is slower than its siblings and than its
@@ -214,7 +205,6 @@ RECORDS: Mapping[str, Record] = {
         "it comes back, test the GPU and have it replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
-        needs_root=True,
         doc="""The driver has logged an Xid, its number for an error of a GPU, that asks for an action.
 
         NVIDIA's catalogue says for each Xid what to do: nothing, restart the program, reset the GPU, restart the
@@ -230,7 +220,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Reset the GPU or restart the machine. If the warning stays, have the board replaced.",
         commands=_reset,
         verify=_all,
-        needs_root=True,
         doc="""The InfoROM of a GPU is corrupted.
 
         The InfoROM is a small memory on the board that keeps its configuration, its ECC counts and its retired memory.
@@ -246,7 +235,6 @@ RECORDS: Mapping[str, Record] = {
         "errors come back, have the card or the board replaced.",
         commands=_link,
         verify=_all,
-        needs_root=True,
         doc="""The PCI Express link of a GPU has had errors.
 
         Corrected errors and replays cost time: each packet is sent again. Uncorrected and fatal errors lose data, crash
@@ -265,7 +253,6 @@ RECORDS: Mapping[str, Record] = {
             sh("sudo lspci -vv -s {place} | grep -i region", place=PCI(gpu)),
         ),
         verify=_all,
-        needs_root=True,
         needs_reboot=True,
     ),
     "gpu-ecc-error": Record(
@@ -274,7 +261,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Stop its programs and reset it. If errors come back or remapping failed, have the board replaced.",
         commands=_reset,
         verify=_memory,
-        needs_root=True,
     ),
     "gpu-recovery-needed": Record(
         layer=Layer.HARDWARE,
@@ -282,7 +268,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Stop the programs on it, then do what the driver asks for.",
         commands=_reset,
         verify=_all,
-        needs_root=True,
     ),
     "gpu-overheat": Record(
         layer=Layer.HARDWARE,
@@ -309,6 +294,5 @@ RECORDS: Mapping[str, Record] = {
         "the slot's setting in the firmware (generation: automatic or the card's) and look for newer firmware.",
         commands=_link,
         verify=_all,
-        needs_root=True,
     ),
 }

@@ -35,7 +35,6 @@ RECORDS: Mapping[str, Record] = {
         "reseat the card or have it replaced.",
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), sh("lspci -d 10de:"), sh("nvidia-smi -L")),
         verify=_listed,
-        needs_root=True,
         doc="""A GPU is in one list of this machine's GPUs and missing from another.
 
         The PCI bus, the kernel module, NVML and CUDA each list the GPUs. One that NVML or CUDA lacks cannot be used,
@@ -57,7 +56,6 @@ RECORDS: Mapping[str, Record] = {
             sh("sudo dmesg | grep -iE 'nvlink|sxid|xid'"),
         ),
         verify=_links,
-        needs_root=True,
         doc="""NVLinks of a GPU are inactive, on a machine where all of them should be up.
 
         On boards with NVSwitch every link of every GPU is trained when the machine starts. With links down, GPUs reach
@@ -73,7 +71,6 @@ RECORDS: Mapping[str, Record] = {
         "of one kind the same firmware.",
         commands=lambda _port: (sh("rdma link"), sh("ibstat"), sh("sudo dmesg | grep -i mlx5")),
         verify=lambda _port: sh("rdma link"),
-        needs_root=True,
         confidence=Confidence.LIKELY,
         doc="""A port of an InfiniBand or RoCE card is not active, is slower than its siblings, or has had errors.
 
@@ -104,7 +101,6 @@ RECORDS: Mapping[str, Record] = {
             sh("sudo systemctl restart nvidia-fabricmanager"),
         ),
         verify=lambda _gpu: sh("nvidia-smi -q | grep -A 8 Fabric"),
-        needs_root=True,
         doc="""A GPU has not joined its NVLink fabric, or the fabric reports that it is unhealthy.
 
         On machines with NVSwitch the fabric manager joins the GPUs. Until it has, CUDA fails with error 802 (system not
@@ -124,7 +120,6 @@ RECORDS: Mapping[str, Record] = {
             sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
         ),
         verify=_listed,
-        needs_root=True,
         confidence=Confidence.LIKELY,
         doc="""NVML, the driver's management library, takes seconds to answer.
 
@@ -139,7 +134,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Bring kernel module, firmware and libraries to one release, then restart.",
         commands=lambda _gpu: (sh("cat /proc/driver/nvidia/version"), sh("ls /lib/firmware/nvidia")),
         verify=_listed,
-        needs_root=True,
         needs_reboot=True,
     ),
     "fabric-manager-version-mismatch": Record(
@@ -148,7 +142,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Restart the fabric manager while no program uses the GPUs.",
         commands=lambda _gpu: (sh("sudo systemctl restart nvidia-fabricmanager"),),
         verify=lambda _gpu: sh("systemctl status nvidia-fabricmanager"),
-        needs_root=True,
     ),
     "imex-not-ready": Record(
         layer=Layer.DRIVER,
@@ -160,7 +153,6 @@ RECORDS: Mapping[str, Record] = {
             sh("sudo systemctl restart nvidia-imex"),
         ),
         verify=lambda _gpu: sh("nvidia-imex-ctl -N"),
-        needs_root=True,
         doc="""IMEX, which shares GPU memory between the nodes of an NVLink rack, is not ready.
 
         On GB200 and GB300 racks NVLink joins GPUs of several nodes. The IMEX daemon of each node lets them map each
@@ -192,7 +184,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Start a service that synchronises the clock: chrony, systemd-timesyncd or ptp4l.",
         commands=lambda _gpu: (sh("timedatectl status"), sh("sudo timedatectl set-ntp true")),
         verify=lambda _gpu: sh("timedatectl show -p NTPSynchronized"),
-        needs_root=True,
         doc="""The clock of the machine is not synchronised with any other.
 
         It drifts by seconds a day. Certificates and tickets are then refused, logs of several machines cannot be put in
@@ -219,7 +210,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Read the machine's own event log, update its firmware, and have the faulty part replaced.",
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'hardware error|mce'"), sh("sudo ipmitool sel list")),
         verify=_doctor,
-        needs_root=True,
     ),
     "kernel-fault": Record(
         explained_by=("host-hardware-fault",),
@@ -228,7 +218,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Read the kernel's log around the fault, then restart the machine: parts of the kernel may be stuck.",
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE -A 20 'bug:|oops|soft lockup|bad page'"), sh("sudo reboot")),
         verify=lambda _gpu: sh("cat /proc/sys/kernel/tainted"),
-        needs_root=True,
         needs_reboot=True,
         doc="""The kernel has met a fault of its own since it started: an oops, a soft lockup or a damaged page.
 
@@ -243,7 +232,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Run nvidia-persistenced.",
         commands=lambda _gpu: (sh("sudo systemctl enable --now nvidia-persistenced"),),
         verify=lambda _gpu: sh("nvidia-smi --query-gpu=persistence_mode --format=csv"),
-        needs_root=True,
     ),
     "numa-balancing-on": Record(
         layer=Layer.KERNEL,
@@ -251,7 +239,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Switch it off on GPU servers, and make that permanent in /etc/sysctl.d.",
         commands=lambda _gpu: (sh("sudo sysctl -w kernel.numa_balancing=0"),),
         verify=lambda _gpu: sh("cat /proc/sys/kernel/numa_balancing"),
-        needs_root=True,
         doc="""Automatic NUMA balancing is on, on a machine with data-centre GPUs.
 
         The kernel then unmaps pages of programs to see which processor uses them, and moves them. For programs that
@@ -266,7 +253,6 @@ RECORDS: Mapping[str, Record] = {
         remedy="Set the governor performance on GPU servers.",
         commands=lambda _gpu: (sh("sudo cpupower frequency-set --governor performance"),),
         verify=lambda _gpu: sh("cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        needs_root=True,
         doc="""The processors save power, on a machine with data-centre GPUs.
 
         With this frequency governor the processors stay at low clocks. Whatever they do for the GPUs, such as launching
@@ -284,7 +270,6 @@ RECORDS: Mapping[str, Record] = {
             sh("cat /sys/devices/system/clocksource/clocksource0/available_clocksource"),
         ),
         verify=lambda _gpu: sh("cat /sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        needs_root=True,
         doc="""The kernel reads the time from a slow clock.
 
         Frameworks and the driver read the time thousands of times a second. From the processor's TSC, or a virtual

@@ -18,7 +18,8 @@ class Record:
     """What a finding is: its layer, its component, its remedy, and what ``gpustack explain ID`` prints.
 
     ``commands`` and ``verify`` take the PCI address of the GPU, or None where it is the whole machine's. ``doc`` is
-    None where a rule of the same id has the text already. ``explained_by``: the findings that it may follow from.
+    None where a rule of the same id has the text already. What a command with sudo or a restart does not show already
+    may be said by ``needs_root``. ``explained_by``: the findings that it may follow from.
     """
 
     layer: Layer
