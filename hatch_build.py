@@ -1,8 +1,14 @@
-"""What is packed: files that git knows, where git is asked; each table as JSON too; and what all of it is made of."""
+"""What is packed: files that git knows, where git is asked; each table as JSON too; and what all of it is made of.
+
+What the package says of itself where its address is known: links that lead somewhere from outside of a checkout too. A
+commit that has the tag of another release than the one that it says is not built.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +18,7 @@ from typing import Any
 
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.requirements import Requirement
 
 if sys.version_info >= (3, 11):
@@ -19,7 +26,78 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# A link or a picture of Markdown to a file of the checkout; a checkout's address, as git and its hosts spell it.
+LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)]+)\)")
+ORIGIN = re.compile(
+    r"(?:https://|ssh://git@|git@)(?P<host>github\.com)[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?", re.ASCII
+)
+TAG = re.compile(r"v\d[\w.]*", re.ASCII)
 PTX = "nvidia-cuda-nvrtc-cu12"  # the compiler whose output microbench/*.ptx is
+
+
+class DescribingHook(MetadataHookInterface):
+    """Say what the README says, and where the project is, as far as that is known."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the text and the addresses."""
+        root = Path(self.root)
+        text, home = (root / "README.md").read_text("utf-8"), address(root)
+        place = f"{home}/blob/v{self._version(root)}"
+        told = LINK.sub(lambda found: _outside(found, place), text) if home else text
+        metadata["readme"] = {"content-type": "text/markdown", "text": told}
+        metadata["urls"] = {name: f"{home}{path}" for name, path in PAGES.items()} if home else {}
+
+    def _version(self, root: Path) -> str:
+        said = (root / self.config["version-file"]).read_text("utf-8")
+        found = re.search(r'^__version__ = "(.+)"$', said, re.MULTILINE)
+        return found[1] if found else ""
+
+
+PAGES = {
+    "Homepage": "",
+    "Documentation": "/blob/HEAD/docs/guide.md",
+    "Repository": "",
+    "Issues": "/issues",
+    "Changelog": "/blob/HEAD/CHANGELOG.md",
+    "Security": "/blob/HEAD/SECURITY.md",
+}
+
+
+def _outside(link: re.Match[str], place: str) -> str:
+    """Return a link to a file of the checkout as one to the same file of the release."""
+    address = f"{place}/{link['path']}"
+    return f"{link['picture']}[{link['text']}]({address}{'?raw=true' if link['picture'] else ''})"
+
+
+def address(root: Path) -> str | None:
+    """Return where the project is, as the runner says, or git; None where neither does. An archive says it itself."""
+    if "GITHUB_REPOSITORY" in os.environ and "GITHUB_SERVER_URL" in os.environ:
+        return f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}"
+    said = _git(root, "remote", "get-url", "origin")
+    found = ORIGIN.fullmatch(said.strip())
+    return f"https://{found['host']}/{found['name']}" if found else None
+
+
+def released(root: Path, version: str) -> None:
+    """Raise ValueError where this commit has the tag of another release: what is built says what it is."""
+    tags = [one for one in _git(root, "tag", "--points-at", "HEAD").split() if TAG.fullmatch(one)]
+    if tags and f"v{version}" not in tags:
+        raise ValueError(
+            f"this commit has the tag {tags[0]}, and gpustack/__init__.py says {version}: "
+            f"python -m tools.release {tags[0][1:]} sets it, before the tag"
+        )
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """Return what git says of a checkout; nothing where there is none, or no git."""
+    if not (root / ".git").exists():
+        return ""
+    asked = ("git", "-C", str(root), *arguments)
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 class PackingHook(BuildHookInterface[BuilderConfig]):
@@ -30,6 +108,7 @@ class PackingHook(BuildHookInterface[BuilderConfig]):
         if version == "editable":
             return
         root = Path(self.root)
+        released(root, self.metadata.version)
         untracked = set(_untracked(root))
         pages = ["/docs"] * (self.target_name == "wheel")  # the man pages go beside the package, as shared data
         config = self.build_config

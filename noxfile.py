@@ -48,6 +48,23 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into dist/site; what leads nowhere fails it."""
+    session.install("-c", "constraints.txt", "-e", ".[docs]")
+    session.run("mkdocs", "build", "--strict", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session(default=False)
+def zipapp(session: nox.Session) -> None:
+    """Build dist/gpustack.pyz: gpustack and what it needs as one file, for a machine without a network."""
+    session.install("-c", "constraints.txt", "hatchling>=1.28", "uv>=0.5")
+    session.run("python", "-m", "hatchling", "build", "-t", "wheel", "-d", "dist")
+    wheel = max(Path("dist").glob("*.whl"), key=lambda one: one.stat().st_mtime)
+    session.run("python", "-m", "tools.zipapp", str(wheel), "dist/gpustack.pyz")
+    session.run("python", "dist/gpustack.pyz", "--version")
+
+
+@nox.session(default=False)
 def wide(session: nox.Session) -> None:
     """Search for inputs that break what holds for any input: drawn anew, and many more than CI draws."""
     session.install("-c", "constraints.txt", "-e", ".[bench,dev]")
@@ -61,8 +78,8 @@ def wide(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def engines(session: nox.Session) -> None:
-    """Collect a fleet through Slurm, mpirun, ClusterShell and Ray on this machine; Slurm wants root."""
-    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "ray>=2.40")
+    """Collect a fleet through Slurm, kubectl, mpirun, ClusterShell and Ray on this machine; Slurm wants root."""
+    session.install("-c", "constraints.txt", "-e", ".[bench,dev]", "ray>=2.45", "kmock>=0.8")
     session.run("pytest", "-m", "engines or slurm", "tests/fleet", "tests/integrations", *session.posargs)
 
 

@@ -50,7 +50,7 @@ class Seen:
             return None
         lost = [row for row in rows if row["status"] in {"failed", "unknown"} and not row["instances"]]
         if lost:
-            return f"{needed} could not be looked at: {lost[0]['reason'] or 'no reason was given'}"
+            return f"{needed} could not be examined: {lost[0]['reason'] or 'no reason was given'}"
         if not any(row["status"] == "present" for row in rows):
             return f"{needed} is not here"
         return f"{needed} does not work here{self._because(component)}"

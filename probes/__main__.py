@@ -19,9 +19,11 @@ sys.path.sort(key=lambda entry: entry not in (STANDARD, os.path.join(STANDARD, "
 import json  # noqa: E402 - see above
 import time  # noqa: E402
 from functools import lru_cache, partial  # noqa: E402
+from importlib.machinery import SourceFileLoader  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any, Callable, Dict, List, Type
 
     from probes.host import Host
@@ -33,10 +35,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def load(name: str) -> "Dict[str, Any]":
     """Give the names that a file of this folder defines, without making it importable for anybody else."""
     path = os.path.join(HERE, name)
-    with open(path, encoding="utf-8") as source:
-        names = {"__name__": "gpustack_probe", "__file__": path}
-        exec(compile(source.read(), path, "exec"), names)  # noqa: S102 - our own file, run as the program that it is
+    names = {"__name__": "gpustack_probe", "__file__": path}
+    exec(compiled(path), names)  # noqa: S102 - our own file, run as the program that it is
     return names
+
+
+def compiled(path: str) -> "CodeType":
+    """Give the code of a file: as an installer has compiled it for this Python, else compiled now and not kept."""
+    loader = SourceFileLoader("gpustack_probe", path)
+    sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
+    try:
+        code = loader.get_code("gpustack_probe")
+    except (EOFError, TypeError, ValueError):  # what was kept is damaged
+        code = None
+    finally:
+        sys.dont_write_bytecode = kept
+    return code or loader.source_to_code(loader.get_data(path), path)
 
 
 def catalogue() -> "List[Dict[str, Any]]":

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 LIMIT = 1 << 20
 SOON = 0.3
 STAYS = -9
-TRIES, MOMENT = 20, 0.05
+MOMENT = 0.05
+HOPE = 0.5  # of the time that there is: for so long it is tried to start what the system has no room for
 PDEATHSIG = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
@@ -26,7 +27,7 @@ def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) ->
     deadline = time.monotonic() + seconds
     out, err, nothing = os.pipe(), os.pipe(), quiet()
     try:
-        child = _popen(list(argv), environ, (nothing, out[1], err[1]))
+        child = _popen(list(argv), environ, (nothing, out[1], err[1]), time.monotonic() + HOPE * seconds)
     except OSError:
         os.close(out[0])
         os.close(err[0])
@@ -42,18 +43,17 @@ def command(argv: "Sequence[str]", environ: "Dict[str, str]", seconds: float) ->
     return code, said[0], said[1]
 
 
-def _popen(argv: "List[str]", environ: "Dict[str, str]", handles: "Tuple[int, int, int]") -> "Any":
+def _popen(argv: "List[str]", environ: "Dict[str, str]", handles: "Tuple[int, int, int]", until: float) -> "Any":
     """Start a command, a little later where there may not be so many processes just now; raises OSError."""
     import subprocess  # noqa: PLC0415 - costs a quarter of a child's start, and most probes start nothing
 
-    for left in range(TRIES)[::-1]:
+    while True:
         try:
             return subprocess.Popen(argv, stdin=handles[0], stdout=handles[1], stderr=handles[2], env=environ)
         except BlockingIOError:  # noqa: PERF203 - a few turns, each with a rest
-            if not left:
+            if time.monotonic() > until:
                 raise
             time.sleep(MOMENT)
-    return None
 
 
 def quiet() -> int:
@@ -96,8 +96,9 @@ def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]
     Where there may not be so many processes, what could not be started has its turn when the others are done.
     """
     answers: "List[Any]" = [OSError("no answer in %.1f s" % seconds)] * len(works)
-    waiting, deadline, tries = list(range(len(works))), time.monotonic() + seconds, TRIES
-    while waiting and tries and time.monotonic() < deadline:
+    waiting, deadline = list(range(len(works))), time.monotonic() + seconds
+    until = deadline - (1 - HOPE) * seconds
+    while waiting and time.monotonic() < min(until, deadline):
         for number in waiting:
             answers[number] = _tried(works[number])
         going = [number for number in waiting if not isinstance(answers[number], OSError)]
@@ -105,8 +106,9 @@ def fork_all(works: "Sequence[Callable[[], Any]]", seconds: float) -> "List[Any]
         for number, data in zip(going, said):
             answers[number] = _answer(answers[number][0], data, seconds)
         waiting = [number for number in waiting if number not in going]
-        if waiting and not going:
-            tries -= 1
+        if going:
+            until = time.monotonic() + HOPE * seconds
+        elif waiting:
             time.sleep(MOMENT)
     return answers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import posix
@@ -19,7 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from gpustack.diagnose import engine
 from gpustack.imports.gathered import Gathered
-from tests import counting, schema, sharing
+from tests import counting, schema, sharing, tables
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
@@ -48,6 +49,10 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
+    for programs in ("probes", "microbench"):  # as an installer does: hundreds of children would each compile them
+        compileall.compile_dir(FAKES.parents[1] / programs, quiet=2)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        tables.prepare()
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 

@@ -40,6 +40,7 @@ WHOLE = (
     "tests/bench/test_host_side.py",
     "tests/bench/test_memory.py",
     "tests/bench/test_several.py",
+    "tests/bench/test_stand_in.py",
     "tests/bench/test_stress.py",
     "tests/benchmarks/",
     "tests/faults/",
@@ -73,16 +74,22 @@ WHOLE = (
     "tests/test_rooms.py",
     "tests/trace/test_beside_gpu.py",
     "tests/trace/test_command.py",
+    "tests/trace/test_frameworks.py::test_the_steps_add_up",
+    "tests/trace/test_on_stand_in.py::test_a_",
+    "tests/trace/test_on_stand_in.py::test_the_steps_add_up",
     "tests/trace/test_failing.py::test_nothing_is_said_against_a_healthy_machine",
 )
 # The few of these, with their children, that run what nothing else does.
 EVEN_SO = (
     "tests/ask/test_expert.py::test_a_b200_gets_the_servers_package",
     "tests/bench/test_several.py::test_each_pair_and_all_gpus",
+    "tests/bench/test_stand_in.py::test_all_are_measured_and_checked",
+    "tests/bench/test_stand_in.py::test_a_wrong_result_is_a_failure_and_no_figure",
     "tests/bench/test_stress.py::test_one_wrong_bit",
     "tests/collect/test_images.py::test_a_build_of_the_image_is_judged",
     "tests/integrations/test_pytest_plugin.py::test_a_test_is_skipped",
     "tests/integrations/test_pytest_plugin.py::test_fail_gives_the_diagnosis",
+    "tests/trace/test_on_stand_in.py::test_a_driver_that_tells_nothing",
 )
 # Where the children that are started are counted too: elsewhere they are whole commands, that run what others run.
 WITH_CHILDREN = ("tests/bench/", "tests/collect/", "tests/probes/", "tests/trace/")

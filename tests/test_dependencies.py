@@ -19,12 +19,12 @@ else:
 REPO = Path(__file__).resolve().parent.parent
 WHOLE = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))
 EXTRAS = WHOLE["project"]["optional-dependencies"]
-SHIPPED = (*WHOLE["project"]["dependencies"], *EXTRAS["bench"], *WHOLE["build-system"]["requires"])
+SHIPPED = (*WHOLE["project"]["dependencies"], *EXTRAS["bench"], *EXTRAS["mcp"], *WHOLE["build-system"]["requires"])
 CONSTRAINTS = (REPO / "constraints.txt").read_text("utf-8").splitlines()
 PINS = [Requirement(line) for line in CONSTRAINTS if not line.startswith("#")]
 ACTIONS = [
     path
-    for folder in (".github", "integrations", "docs", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+    for folder in (".github", "action.yml", "integrations", "docs", "README.md", "CONTRIBUTING.md", "SECURITY.md")
     for path in (sorted((REPO / folder).rglob("*")) if (REPO / folder).is_dir() else [REPO / folder])
     if path.suffix in {".yml", ".yaml", ".md"}
 ]
@@ -39,7 +39,7 @@ def test_every_dependency_has_an_upper_bound(text: str) -> None:
 
 def test_the_decision_says_each_bound() -> None:
     told = (REPO / "docs/decisions/0003-dependencies.md").read_text("utf-8")
-    for text in (*WHOLE["project"]["dependencies"], *EXTRAS["bench"]):
+    for text in (*WHOLE["project"]["dependencies"], *EXTRAS["bench"], *EXTRAS["mcp"]):
         needs = Requirement(text)
         lower, upper = (next(one.version for one in needs.specifier if one.operator == sign) for sign in (">=", "<"))
         assert f"{needs.name} ≥ {lower}, < {upper}" in told, text
@@ -58,7 +58,7 @@ def test_the_constraints_cover_what_is_asked_for_and_keep_to_it() -> None:
     for pin in PINS:
         (one,) = pin.specifier
         pinned[pin.name].append(one.version)
-    for text in (*WHOLE["project"]["dependencies"], *EXTRAS["bench"], *EXTRAS["dev"]):
+    for text in (*WHOLE["project"]["dependencies"], *(one for extra in EXTRAS.values() for one in extra)):
         needs = Requirement(text)
         versions = pinned[canonicalize_name(needs.name)]
         assert versions, f"{needs.name} is not in constraints.txt: nox -s constraints writes it"
@@ -76,7 +76,7 @@ def test_ci_installs_what_was_tested() -> None:
 @pytest.mark.parametrize("path", ACTIONS, ids=lambda path: str(path.relative_to(REPO)))
 def test_actions_of_others_are_named_by_their_hash(path: Path) -> None:
     for action in re.findall(r"^\s*(?:- )?uses: *(\S+.*)$", path.read_text("utf-8"), re.MULTILINE):
-        ours = action.startswith(("./", "OWNER/REPOSITORY/"))
+        ours = action.startswith(("./", "OWNER/REPOSITORY@"))
         assert ours or re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 

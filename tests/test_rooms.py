@@ -32,11 +32,27 @@ ROOMS = {
     "trace": {"model", "matrix", "collect", "bench", "snapshots"},
     "fleet": {"model", "matrix", "diagnose", "snapshots"},
     "report": {"model"},
+    "plugins": {"model", "matrix", "collect", "imports", "diagnose"},
+    "library": {
+        "ask",
+        "explain",
+        "plugins",
+        "model",
+        "collect",
+        "matrix",
+        "snapshots",
+        "redaction",
+        "imports",
+        "diagnose",
+        "bench",
+        "policy",
+        "report",
+    },
     "schemas": {"model"},
 }
 # What stands at the root: six modules, and whom each may see.
 ROOT = {
-    "__init__": set(),
+    "__init__": {"library"},
     "__main__": {"cli", "collect"},
     "assets": set(),
     "errors": set(),

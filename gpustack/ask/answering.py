@@ -18,7 +18,7 @@ from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.requirements.python import ON_ARM
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects.torch import LINUX
-from gpustack.model.matrix_answer import MatrixAnswer
+from gpustack.model.matrix_answer import Compatibility, MatrixAnswer, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,26 +29,32 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
     from gpustack.model.matrix_answer import Alternative
 
+STRANGE = (
+    "Nothing is known about {!r} in that question: the matrix knows GPUs, drivers, toolkits, frameworks and servers by"
+    " their versions. Whether a model fits into a GPU's memory is not in it."
+)
 PLANNED = 4  # releases beside the one that was asked about
 
 
 def why(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
     """Return whether the first subject works with the others and with what is given, and what would work instead."""
     asked = search(texts, given, facts, matrix, versions=1)
-    return _answer(asked, given, alternatives(asked))
+    return _answer(asked, alternatives(asked))
 
 
 def plan(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix) -> MatrixAnswer:
     """Return what satisfies a requirement on the machine that is given, the smallest change first."""
     asked = search(texts, given, facts, matrix, versions=PLANNED)
-    return _answer(asked, given, (*as_it_is(asked), *alternatives(asked)))
+    return _answer(asked, (*as_it_is(asked), *alternatives(asked)))
 
 
 def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matrix, versions: int) -> Search:
     """Return the question as it was understood: the subject judged on what is given, and what else to try."""
-    typed = [parse(text, matrix) for text in understood(texts, matrix).subjects]
+    asked = understood(texts, matrix)
+    typed = [parse(text, matrix) for text in asked.subjects]
     if not typed:
         raise UsageError("say what to ask about, such as torch==2.11.0")
+    given = replace(given, os=given.os or asked.os, machine=given.machine or asked.machine)
     machine = apply(given, facts, matrix)
     system = _system(typed, machine, matrix)
     first, *others = (_released(resolve(one, system, matrix), machine, matrix) for one in typed)
@@ -57,10 +63,18 @@ def search(texts: Sequence[str], given: Given, facts: Facts | None, matrix: Matr
         raise UsageError(f"{first.typed} and {twice} are the same thing: ask about one release at a time")
     for one in others:
         if is_given(machine, one.component):
-            raise UsageError(f"{one.typed} and an option say two things of {one.component}: give one of them")
+            raise UsageError(f"{one.typed} and an option give different values for {one.component}: give one of them")
         machine = put(machine, install(one, where(machine), matrix))
-    at = judge(first, machine, matrix)
-    return Search(subject=first, at=at, others=tuple(others), facts=machine, matrix=matrix, versions=versions)
+    return Search(
+        subject=first,
+        at=judge(first, machine, matrix),
+        others=tuple(others),
+        facts=machine,
+        matrix=matrix,
+        versions=versions,
+        given=given.words,
+        strange=asked.strange,
+    )
 
 
 def _system(typed: Sequence[Subject], facts: Facts, matrix: Matrix) -> str:
@@ -77,15 +91,18 @@ def _released(subject: Subject, facts: Facts, matrix: Matrix) -> Subject:
     return replace(subject, version=newest(subject.version, f"{subject.name}==", facts, matrix))
 
 
-def _answer(search: Search, given: Given, found: tuple[Alternative, ...]) -> MatrixAnswer:
-    others = tuple(one.words for one in search.others)
+def _answer(search: Search, found: tuple[Alternative, ...]) -> MatrixAnswer:
+    others, verdict, reasons = tuple(one.words for one in search.others), search.at.verdict, search.at.reasons
+    if search.strange:
+        reasons = (Reason(text=STRANGE.format(" ".join(search.strange)), verdict=Compatibility.UNKNOWN), *reasons)
+        verdict = verdict if verdict is Compatibility.INCOMPATIBLE else Compatibility.UNKNOWN
     here = () if not search.facts.taken else ("what is on this machine",)
     return MatrixAnswer(
         subject=search.subject.typed.strip(),
         meant=_meant(search.at.subject, search.subject, platform(search.facts)),
-        given=(*given.words, *others, *here),
-        verdict=search.at.verdict,
-        reasons=search.at.reasons,
+        given=(*search.given, *others, *here),
+        verdict=verdict,
+        reasons=reasons,
         alternatives=weighed(found),
         not_taken=tuple(not_taken(search, found)),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.ask.given import where
 from gpustack.diagnose import driver_packages, fixes, installing
-from gpustack.diagnose.change_sets import place, with_torch
+from gpustack.diagnose.change_sets import FAMILY, place, with_torch
 from gpustack.matrix.subjects import frameworks
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import (
@@ -29,6 +29,8 @@ from gpustack.model.command import (
 from gpustack.model.versions import CudaVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.ask.subjects import Subject
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
@@ -67,10 +69,10 @@ def named(subject: Subject, spec: str) -> str:
 def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return the commands that install a release of a subject; ``spec`` names it, such as ==2.11.0 or ==2.16.*."""
     if subject.component == "nvidia-driver":
-        branch = spec.removeprefix("==").partition(".")[0]
-        return fixes.driver(facts, matrix, branch=int(branch)) if BRANCH.holds(branch) else ()
+        release = spec.removeprefix("==")
+        return driver(release, facts, matrix) if BRANCH.holds(release.partition(".")[0]) else ()
     if subject.component == "cuda-toolkit":
-        return _toolkit(spec.removeprefix("=="))
+        return _toolkit(spec.removeprefix("=="), facts)
     if subject.component not in DISTRIBUTIONS:
         return ()
     name = DISTRIBUTIONS[subject.component]
@@ -89,7 +91,7 @@ def install(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
     if subject.component == "pytorch" and subject.tag:
         index = installing.index(subject.tag)
         spec = f"{spec}+{subject.tag}" if spec.startswith("==") and BUILD_TAG.holds(subject.tag) else spec
-    wanted = requirement(name, spec)
+    wanted = [requirement(name, spec), *_torch_kept(name, facts)]
     first, other = ("uv pip", "python -m pip") if _by_uv(facts) else ("python -m pip", "uv pip")
     typed = (sh(PIP[one], python=PYTHON(where(facts)), wanted=wanted, index=index) for one in (first, other))
     built = name in installing.FROM_SOURCE
@@ -107,6 +109,13 @@ def _beside(subject: Subject, spec: str, facts: Facts, matrix: Matrix) -> tuple[
     bound = [name for name in place(facts, environment).held if name != "torch"]
     change = with_torch(facts, matrix, environment, subject.version or "", subject.tag or "") if bound else None
     return installing.commands(change, facts, environment) if change else ()
+
+
+def _torch_kept(name: str, facts: Facts) -> Iterator[Word]:
+    """Yield the torch that is here, for a command that installs what is bound to it: pip must not take another."""
+    release = place(facts, where(facts)).release if name in FAMILY and name not in installing.FROM_SOURCE else None
+    if release:
+        yield requirement("torch", f"=={release}")
 
 
 PIP = {
@@ -131,11 +140,17 @@ def driver(release: str, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     return (*commands, REBOOT) if any(one.startswith("sudo ") for one in commands) else commands
 
 
-def compat(package: str) -> tuple[Command, ...]:
+def is_supported(release: str, facts: Facts, matrix: Matrix) -> bool:
+    """Return whether NVIDIA still supports the branch of a driver, or none that it supports runs the GPU."""
+    branch = numbers(release)[0]
+    return driver_packages.supported(branch, fixes.last_branch(facts, matrix), matrix) == branch
+
+
+def compat(package: str, facts: Facts) -> tuple[Command, ...]:
     """Return the commands that install a compat package and let programs find it."""
     version = DOTTED(package.removeprefix("cuda-compat-").replace("-", "."))
     return (
-        sh("sudo apt-get install {package}", package=NAME(package)),
+        *_from_nvidia(package, facts),
         sh("export LD_LIBRARY_PATH=/usr/local/cuda-{version}/compat:$LD_LIBRARY_PATH", version=version),
     )
 
@@ -156,13 +171,30 @@ def _conda(subject: Subject, matrix: Matrix) -> tuple[Command, ...]:
     )
 
 
-def _toolkit(version: str) -> tuple[Command, ...]:
+def _toolkit(version: str, facts: Facts) -> tuple[Command, ...]:
     minor = ".".join(version.split(".")[:2])
+    *typed, last = _from_nvidia(f"cuda-toolkit-{minor.replace('.', '-')}", facts, arch="cuda")
+    return (*typed, *either(last, sh("conda install -c conda-forge cuda-toolkit={minor}", minor=DOTTED(minor))))
+
+
+def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command, ...]:
+    """Return how a package of NVIDIA's repository is installed: on this distribution, else on the two likeliest."""
+    if fixes.manager(facts):
+        return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
+    rpm = step(
+        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
+        " `sudo dnf install {package}`",
+        package=NAME(package),
+    )
+    first = step("set up NVIDIA's repository first ({page})", page=ADDRESS(fixes.TOOLKITS))
+    return (first, rpm, sh("sudo apt-get install {package}", package=NAME(package)))
+
+
+def python(number: str) -> tuple[Command, ...]:
+    """Return the commands that make an environment of its own with another Python, and enter it."""
+    words = {"number": DOTTED(number)}
     return (
-        step("set up NVIDIA's repository first ({page})", page=ADDRESS(fixes.TOOLKITS)),
-        *either(
-            sh("sudo apt-get install cuda-toolkit-{minor}", minor=DOTTED(minor.replace(".", "-"))),
-            sh("sudo dnf install cuda-toolkit-{minor}", minor=DOTTED(minor.replace(".", "-"))),
-            sh("conda install -c conda-forge cuda-toolkit={minor}", minor=DOTTED(minor)),
-        ),
+        sh("uv venv --seed --python {number} env-{number}", **words),
+        sh(". env-{number}/bin/activate", **words),
+        step("or with conda: `conda create -n env-{number} python={number}`, `conda activate env-{number}`", **words),
     )

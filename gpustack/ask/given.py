@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose import driver_packages
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.edges import asked
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import drivers, gpus
-from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects import amd_intel, drivers, gpus
 from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
@@ -52,7 +52,8 @@ BRANCH = re.compile(r"\d{3}")
 MACHINES = ("x86_64", "aarch64")
 ALSO_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "intel": "x86_64", "arm64": "aarch64", "armv8": "aarch64"}
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
-GPUS = frozenset({"gpu", "amd-gpu"})
+DISTRIBUTION = re.compile(rf"({'|'.join(driver_packages.DISTRIBUTIONS)})(?:-(\d[\d.]{{0,9}}))?")
+GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
 GPU_PARTS = GPUS | {"pci-display", "libcuda"}
 DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
 
@@ -99,7 +100,9 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
     if given.machine:
         machine = replace(machine, host=replace(machine.host, machine=given.machine))
     if given.os:
-        machine = replace(machine, host=replace(machine.host, os=SYSTEMS[given.os], wsl=given.os == "wsl"))
+        system = SYSTEMS.get(given.os, "Linux")
+        machine = replace(machine, host=replace(machine.host, os=system, wsl=given.os == "wsl"))
+        machine = put(machine, _distribution(given.os)) if given.os not in SYSTEMS else machine
     for component in _components(given, where(machine), machine, matrix):
         machine = put(machine, component)
     return machine
@@ -108,15 +111,17 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
 def checked(given: Given) -> None:
     """Raise UsageError for anything given that is not what its flag says."""
     if given.driver and not BRANCH.fullmatch(given.driver) and DriverRelease.parse(given.driver) is None:
-        raise UsageError(f"--driver {given.driver!r} is no driver release: it looks like 550.54.15")
+        raise UsageError(f"--driver {given.driver!r} is not a driver release, such as 550.54.15")
     for name, (pattern, example) in NUMBER.items():
         said = getattr(given, name)
         if said and not re.fullmatch(pattern, said):
-            raise UsageError(f"--{name} {said!r} is no version: it looks like {example}")
+            raise UsageError(f"--{name} {said!r} is not a version, such as {example}")
     if given.kernel_module not in {None, "open", "proprietary"}:
         raise UsageError(f"--kernel-module {given.kernel_module!r} is neither open nor proprietary")
-    if given.os not in {None, *SYSTEMS}:
-        raise UsageError(f"--os {given.os!r} is none of linux, windows, wsl")
+    if given.os not in {None, *SYSTEMS} and not DISTRIBUTION.fullmatch(given.os or ""):
+        raise UsageError(
+            f"--os {given.os!r} is neither linux, windows nor wsl, nor a distribution such as ubuntu-24.04"
+        )
     if given.machine not in {None, *MACHINES}:
         near = difflib.get_close_matches(given.machine or "", (*MACHINES, *ALSO_MACHINES), 1, 0.3)
         meant = ALSO_MACHINES.get(near[0], near[0]) if near else MACHINES[0]
@@ -173,16 +178,19 @@ def gpu(text: str, matrix: Matrix) -> Component:
     capability = ComputeCapability.parse(text)
     if capability:
         return made("gpu", None, name=None, cc=str(capability))
-    target = gfx_of(matrix, text)
+    target = amd_intel.gfx_of(matrix, text)
     capability = gpus.capability_of(matrix, text)
     if capability:
         return made("gpu", None, name=text, cc=str(capability))
+    device = amd_intel.device_named(matrix, text)
+    if device is not None:
+        return made("intel-gpu", None, name=text, device_id=f"{device:#06x}")
     if target or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return made("amd-gpu", None, name=text, gfx=target.gfx if target else text)
     shared = gpus.ambiguity_of(matrix, text)
     if shared:
-        raise UsageError(f"--gpu {text!r} does not tell the architecture ({shared.why}): give it as sm_NN")
-    raise UsageError(f"--gpu {text!r} is no GPU that is known: give it as sm_90, 9.0, gfx1100 or by name, such as L40S")
+        raise UsageError(f"--gpu {text!r} does not determine the architecture ({shared.why}): give it as sm_NN")
+    raise UsageError(f"--gpu {text!r} is not a known GPU: give it as sm_90, 9.0, gfx1100 or by name, such as L40S")
 
 
 def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
@@ -191,7 +199,7 @@ def newest(said: str, where: str, facts: Facts, matrix: Matrix) -> str:
         return said
     branch = None if on_windows(facts) else drivers.branch_of(matrix, int(said))
     if branch is None or branch.last is None:
-        raise UsageError(f"{where}{said} is no release, and no newest one of that branch is known: give it in full")
+        raise UsageError(f"{where}{said} is not a release, and no newest one of that branch is known: give it in full")
     return str(branch.last)
 
 
@@ -212,7 +220,21 @@ def _components(given: Given, place: str | None, facts: Facts, matrix: Matrix) -
         if version:
             yield made(component, version)
     if given.kernel:
-        yield made("linux-kernel", given.kernel)
+        there = facts.find("linux-kernel")
+        held = there.facts if there else {}
+        yield made("linux-kernel", given.kernel, os_id=held.get("os_id"), os_version=held.get("os_version"))
+
+
+def _distribution(named: str) -> Component:
+    """Return what a machine of this distribution shows of it; nobody asks how anything goes with that itself."""
+    found = DISTRIBUTION.fullmatch(named)
+    held: dict[str, JsonValue] = {
+        "os_id": driver_packages.DISTRIBUTIONS[found[1]] if found else None,
+        "os_version": found[2] if found else None,
+    }
+    copy = Instance(key=SOURCE, version=None, build=None, environment=None, facts=held)
+    one = made("linux-kernel", None)
+    return replace(one, facts=held, instances=(copy,))
 
 
 def _without_release(component: Component) -> Component:

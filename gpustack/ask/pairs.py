@@ -30,7 +30,7 @@ DRIVER, TOOLKIT = "nvidia-driver", "cuda-toolkit"
 # What has to do with what directly. Everything else is decided by what stands between: the kernel reaches a framework
 # through the driver, the driver reaches an extension through its PyTorch.
 RELATED = (
-    (GPUS, FRAMEWORKS | (ON_TORCH - COMPANIONS) | LIBRARIES | {TOOLKIT, DRIVER, "nvidia.ko"}),
+    (GPUS, FRAMEWORKS | (ON_TORCH - COMPANIONS) | LIBRARIES | {TOOLKIT, DRIVER, "nvidia.ko", "rocm"}),
     (frozenset({DRIVER}), FRAMEWORKS | LIBRARIES | {TOOLKIT, "linux-kernel"}),
     (frozenset({"python"}), FRAMEWORKS | ON_TORCH),
     (frozenset({"pytorch"}), ON_TORCH | {"nccl"}),
@@ -61,7 +61,7 @@ def gaps(pairs: Sequence[tuple[str, str]], drawn: Sequence[Contract], facts: Fac
     """Yield the row that is missing for each pair, and for the processor that was given or goes with the GPU."""
     for one, other in pairs:
         first, second = (other, one) if one in {"python", *GPUS} else (one, other)
-        text = f"No row for {named(first, facts)} → {named(second, facts)}: whether they go together is not known."
+        text = f"No row for {named(first, facts)} → {named(second, facts)}: whether they work together is not known."
         yield Reason(text=_upper(text), verdict=Compatibility.UNKNOWN)
     yield from _on_arm(drawn, facts)
     yield from _no_platform(drawn, facts)
@@ -79,7 +79,7 @@ def _on_arm(drawn: Sequence[Contract], facts: Facts) -> Iterator[Reason]:
         return
     judged = {one.from_ for one in drawn if one.to in GPUS and one.kind in {"architecture", "technique"}}
     for component in sorted(judged - ON_EVERY_MACHINE):
-        text = f"No row for {named(component, facts)} on aarch64 → GPU: what is known is of the wheels for x86-64."
+        text = f"No row for {named(component, facts)} on aarch64 → GPU: only the wheels for x86-64 are known."
         yield Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 

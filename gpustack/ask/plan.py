@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from gpustack.ask import commands
+from gpustack.ask import commands, ground
 from gpustack.ask.given import made, put, where
+from gpustack.ask.pairs import SERVERS
 from gpustack.ask.releases import Candidate, candidates
-from gpustack.ask.search import Search, builds_of, may_forward, rank, wanted_cuda
+from gpustack.ask.search import Search, builds_of, rank
 from gpustack.ask.why import judge
 from gpustack.diagnose.change_sets import change_set, place
-from gpustack.diagnose.machine.inventory import capabilities, driver_release, on_windows
+from gpustack.diagnose.machine.inventory import driver_release, on_windows
 from gpustack.diagnose.machine.values import text, told
-from gpustack.diagnose.requirements.versions import draw
-from gpustack.matrix.subjects import amd_intel, drivers, toolkits, torch
+from gpustack.matrix.subjects import amd_intel, torch
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.command import DOTTED, sh
 from gpustack.model.matrix_answer import Alternative, Change, Compatibility
-from gpustack.model.report import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpustack.ask.why import Judged
-    from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
-    from gpustack.model.versions import DriverRelease
 
 
 def alternatives(search: Search) -> tuple[Alternative, ...]:
     """Return what would work better than the subject as it stands, the smallest change first."""
     if search.at.verdict is Compatibility.COMPATIBLE or not search.at.contracts:
         return ()
-    finders = (_together, _wheels, _overrides, _versions, _compats, _drivers, _gpus)
+    exact = search.at.verdict is Compatibility.LIMITED and search.subject.exact  # it works: no other release is wanted
+    releases = () if exact else (_versions,)
+    finders = (_together, _wheels, _overrides, ground.compilers, *releases, ground.pythons)
     found: dict[str, Alternative] = {}
-    for one in (one for find in finders for one in find(search)):
+    for one in (one for find in (*finders, ground.compats, ground.drivers, ground.gpus) for one in find(search)):
         found.setdefault(one.subject, one)
-    return tuple(found.values()) or tuple(_with_driver(search))
+    return tuple(found.values()) or tuple(_with_driver(search)) or tuple(_with_python(search))
 
 
 def as_it_is(search: Search) -> tuple[Alternative, ...]:
@@ -46,7 +47,8 @@ def as_it_is(search: Search) -> tuple[Alternative, ...]:
         return ()
     subject = search.at.subject
     spec = next((one.spec for one in _rows(search) if one.version == subject.version), f"=={subject.version}")
-    return (_made(Change.NONE, "nothing needs to change", search.at, spec, search),)
+    words = "nothing needs to change" if search.facts.taken or search.subject.exact else "this release works"
+    return (_made(Change.NONE, words, search.at, spec, search),)
 
 
 def _made(kind: Change, change: str, judged: Judged, spec: str, search: Search) -> Alternative:
@@ -87,6 +89,7 @@ def _versions(search: Search) -> Iterator[Alternative]:
 
     Where all of them work with limits alone, one without any follows.
     """
+    kind = Change.DRIVER if search.subject.component == "nvidia-driver" else Change.VERSION
     offered: set[str] = set()
     native = False
     for one in _by_distance(search):
@@ -95,14 +98,18 @@ def _versions(search: Search) -> Iterator[Alternative]:
         if minor in offered or (enough and native):
             continue
         found = _release(search, one)
-        if found and (not enough or found.verdict is Compatibility.COMPATIBLE):
+        if found and not _bound_to_none(found) and (not enough or found.verdict is Compatibility.COMPATIBLE):
             offered.add(minor)
             native = native or found.verdict is Compatibility.COMPATIBLE
             subject = found.subject
             build = f", build {subject.tag}" if subject.tag and subject.component in {"pytorch", "jax"} else ""
-            yield _made(
-                Change.VERSION, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec, search
-            )
+            yield _made(kind, f"another release: {one.spec.removeprefix('==')}{build}", found, one.spec, search)
+
+
+def _bound_to_none(found: Judged) -> bool:
+    """Return whether a server that is compiled for one torch names no newest: so old that nobody kept it to its own."""
+    pins = (one.needs for one in found.contracts if one.kind == "torch" and one.from_ in SERVERS)
+    return any("<" not in one and "==" not in one for one in pins)
 
 
 def _rows(search: Search) -> list[Candidate]:
@@ -114,6 +121,8 @@ def _by_distance(search: Search) -> list[Candidate]:
     rows, version = _rows(search), search.at.subject.version or ""
     here = version_of(version)
     others = [one for one in rows if version_of(one.version) != here]
+    if search.subject.component == "nvidia-driver":
+        others = [one for one in others if commands.is_supported(one.version, search.facts, search.matrix)]
     if not search.subject.exact or here is None:
         return others[::-1]
     newer = [one for one in others if (found := version_of(one.version)) and found > here]
@@ -140,79 +149,6 @@ def _release(search: Search, one: Candidate) -> Judged | None:
     return fitting[0] if usual_or_native else fitting[-1]
 
 
-def _compats(search: Search) -> Iterator[Alternative]:
-    """Return the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
-    cuda, release = wanted_cuda(search), driver_release(search.facts)
-    if cuda is None or release is None or on_windows(search.facts) or not may_forward(search):
-        return
-    for package in toolkits.compats_for(search.matrix, cuda, release.branch)[:1]:
-        carried = made("libcuda", None, driver_cuda=package.cuda.major * 1000 + package.cuda.minor * 10)
-        found = search.better(search.subject, put(search.facts, carried))
-        if found:
-            yield Alternative(
-                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs alone)",
-                kind=Change.COMPAT,
-                subject=package.name,
-                verdict=found.verdict,
-                commands=commands.compat(package.name),
-            )
-
-
-def _drivers(search: Search) -> Iterator[Alternative]:
-    """Return the oldest newer driver that is enough, and the oldest that is so without limits."""
-    wrong = [one for one in search.at.contracts if one.to == "nvidia-driver" and one.status is not Kept.OK]
-    if search.subject.component == "nvidia-driver" or not wrong or on_windows(search.facts):
-        return
-    offered: list[Compatibility] = []
-    for one in _upgrades(search):
-        facts = put(search.facts, made("nvidia-driver", str(one)))
-        found = search.better(search.subject, facts) if Compatibility.COMPATIBLE not in offered else None
-        if found and found.verdict not in offered and _gpu_runs(facts, search.matrix):
-            offered.append(found.verdict)
-            yield Alternative(
-                change=f"another driver: {one} or newer",
-                kind=Change.DRIVER,
-                subject=f"nvidia-driver>={one}",
-                verdict=found.verdict,
-                commands=commands.driver(str(one), search.facts, search.matrix),
-            )
-
-
-def _upgrades(search: Search) -> list[DriverRelease]:
-    """Give the newer drivers to try: the floors of CUDA's families, that of the wanted minor, the last of branches."""
-    above, cuda = driver_release(search.facts), wanted_cuda(search)
-    native = search.matrix.native(cuda) if cuda else None
-    tries = {one.last for one in drivers.branches(search.matrix) if one.last}
-    tries |= {one.linux for one in search.matrix.families.values()} | ({native.driver} if native else set())
-    return [one for one in sorted(tries) if above is None or one > above]
-
-
-def _gpu_runs(facts: Facts, matrix: Matrix) -> bool:
-    kinds = (one for one in draw(facts, matrix) if one.from_ == "gpu" and one.to == "nvidia-driver")
-    return all(one.status is not Kept.BROKEN for one in kinds)
-
-
-def _gpus(search: Search) -> Iterator[Alternative]:
-    """Return the next newer GPU architecture that would do; an older one is no way out for who has a newer."""
-    wrong = any("gpu" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
-    here = capabilities(search.facts)
-    if search.subject.component == "gpu" or not wrong or not here:
-        return
-    for capability, arch in sorted(search.matrix.architectures.items(), key=lambda pair: pair[0]):
-        newer = not arch.embedded and all(capability > one for one in here)
-        facts = put(search.facts, made("gpu", None, cc=str(capability)))
-        found = search.better(search.subject, facts) if newer else None
-        if found:
-            such = f", such as {arch.gpus[0]}" if arch.gpus else ""
-            yield Alternative(
-                change=f"another GPU: {capability.sm} ({arch.name}{such})",
-                kind=Change.GPU,
-                subject=capability.sm,
-                verdict=found.verdict,
-            )
-            return
-
-
 def _overrides(search: Search) -> Iterator[Alternative]:
     """Return the newest build for ROCm that takes an AMD GPU for its nearest relative, where a variable can say so."""
     gfx = text(told(search.facts, "amd-gpu"), "gfx")
@@ -229,23 +165,47 @@ def _overrides(search: Search) -> Iterator[Alternative]:
         yield replace(
             found,
             kind=Change.WHEEL,
-            change=f"a build for ROCm that takes the GPU for {relative}: {known.outcome}",
+            change=f"a build for ROCm that treats the GPU as {relative}: {known.outcome}",
             verdict=Compatibility.LIMITED,
             commands=(*found.commands, export),
         )
 
 
 def _with_driver(search: Search) -> Iterator[Alternative]:
-    """Return another build or release together with a newer driver, where neither of them alone would do."""
+    """Return another build or release together with a newer driver, where neither of them alone would do.
+
+    The driver is the oldest that does. What runs with a driver runs with each newer one that runs the GPU, so that a
+    few of them need to be tried.
+    """
     told = search.facts.taken or driver_release(search.facts)
     if search.subject.component == "nvidia-driver" or on_windows(search.facts) or not told:
         return
-    for one in _upgrades(search):
-        facts = put(search.facts, made("nvidia-driver", str(one)))
+    newer = [(one, put(search.facts, made("nvidia-driver", str(one)))) for one in ground.upgrades(search)]
+    tries = [(one, facts) for one, facts in newer if ground.gpu_runs(facts, search.matrix)]
+    at = bisect_left(tries, 1, key=lambda one: int(packages(search, one[1]) is not None))
+    found = packages(search, tries[at][1]) if at < len(tries) else None
+    if found:
+        driver = str(tries[at][0])
+        typed = (*commands.driver(driver, search.at.facts, search.matrix), *found.commands)
+        change = f"{found.change}, and another driver: {driver} or newer"
+        yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
+
+
+def packages(search: Search, facts: Facts) -> Alternative | None:
+    """Return the smallest change of packages that would do with other facts."""
+    there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
+    return next(chain(_wheels(there), _versions(there)), None)
+
+
+def _with_python(search: Search) -> Iterator[Alternative]:
+    """Return the first plan for another Python, where this one is too old or too new for all that would do."""
+    for number, facts in ground.other_pythons(search):
         there = replace(search, facts=facts, at=judge(search.at.subject, facts, search.matrix))
-        found = next((other for other in (*_wheels(there), *_versions(there))), None)
-        if found and _gpu_runs(facts, search.matrix):
-            typed = (*commands.driver(str(one), search.facts, search.matrix), *found.commands)
-            change = f"{found.change}, and another driver: {one} or newer"
-            yield replace(found, kind=Change.DRIVER, change=change, commands=typed)
+        found = next(chain(_wheels(there), _versions(there), ground.drivers(there), _with_driver(there)), None)
+        if found:
+            change = f"another Python, {number}, and {found.change}"
+            root = [one for one in found.commands if one.startswith("sudo ")]
+            typed = (*root, *commands.python(number), *(one for one in found.commands if one not in root))
+            kind = found.kind if found.kind is Change.DRIVER else Change.PYTHON
+            yield replace(found, kind=kind, change=change, commands=typed, keeps="The GPU stays as it is.")
             return

@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpustack.matrix.subjects import drivers, frameworks, generated, gpus, libraries, serving, toolkits, torch, training
-from gpustack.matrix.subjects import torch as torch_tables
-from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects import (
+    amd_intel,
+    drivers,
+    frameworks,
+    generated,
+    gpus,
+    libraries,
+    serving,
+    toolkits,
+    torch,
+    training,
+)
 from gpustack.matrix.subjects.ranges import version_of
 from gpustack.model.versions import ComputeCapability, CudaVersion
 
@@ -43,13 +52,13 @@ def release_named(matrix: Matrix, component: str, version: str) -> str | None:
 
 
 def known(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether the matrix states anything of this release."""
+    """Return whether the matrix states anything of this release, and not of others of its minor alone."""
     if version_of(version) is None:
         return component == "gpu" and _gpu(matrix, version)
     if any(generated.of_component(matrix, component, version)):
         return True
     if generated.missing(matrix, component, version):
-        return False
+        return component not in BY_MINOR and release_named(matrix, component, version) is not None
     test = KNOWN.get(component)
     return test(matrix, version) if test else release_named(matrix, component, version) is not None
 
@@ -64,8 +73,12 @@ def _minors(versions: Iterable[str]) -> Iterator[Candidate]:
 
 
 def _companions(matrix: Matrix, name: str) -> Iterator[Candidate]:
-    rows = matrix.rows("torch_wheels", "companions", torch_tables.Companions)
+    rows = matrix.rows("torch_wheels", "companions", torch.Companions)
     return _exact(found for one in rows if (found := one.torchvision if name == "torchvision" else one.torchaudio))
+
+
+def _pins(matrix: Matrix, component: str) -> Iterator[Candidate]:
+    return _exact(one.version for one in training.torch_pins(matrix, component))
 
 
 def _cudnn(matrix: Matrix) -> Iterator[Candidate]:
@@ -83,7 +96,7 @@ def _floors(matrix: Matrix, component: str, version: str) -> bool:
 
 def _gpu(matrix: Matrix, name: str) -> bool:
     capability = ComputeCapability.parse(name) or gpus.capability_of(matrix, name)
-    return matrix.arch(capability) is not None if capability else gfx_of(matrix, name) is not None
+    return matrix.arch(capability) is not None if capability else amd_intel.gfx_of(matrix, name) is not None
 
 
 FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
@@ -98,10 +111,16 @@ FIND: Mapping[str, Callable[[Matrix], Iterable[Candidate]]] = {
     "sglang": lambda matrix: _exact(one.version for one in serving.releases(matrix, "sglang")),
     "tgi": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tgi")),
     "tensorrt-llm": lambda matrix: _exact(one.version for one in serving.releases(matrix, "tensorrt-llm")),
+    "triton-inference-server": lambda matrix: _exact(
+        one.version for one in serving.releases(matrix, "triton-inference-server")
+    ),
     "flash-attention": lambda matrix: _exact(one.version for one in training.flash_wheels(matrix)),
     "xformers": lambda matrix: _exact(one.version for one in training.xformers(matrix)),
     "bitsandbytes": lambda matrix: _exact(one.version for one in training.bitsandbytes(matrix)),
     "transformer-engine": lambda matrix: _minors(one.version for one in training.transformer_engine(matrix)),
+    "torch-tensorrt": lambda matrix: _pins(matrix, "torch-tensorrt"),
+    "intel-extension-for-pytorch": lambda matrix: _pins(matrix, "intel-extension-for-pytorch"),
+    "megatron-lm": lambda matrix: _pins(matrix, "megatron-lm"),
     "cuda-toolkit": lambda matrix: _exact(one.version for one in toolkits.releases(matrix)),
     "nvidia-driver": _drivers,
     "cudnn": _cudnn,
@@ -120,6 +139,7 @@ def _branch(matrix: Matrix, version: str) -> bool:
     return number.isdecimal() and drivers.branch_of(matrix, int(number)) is not None
 
 
+BY_MINOR = frozenset({"tensorflow", "onnxruntime", "onnx", "transformer-engine"})  # of which rows by hand state minors
 KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorflow": lambda matrix, version: frameworks.tensorflow_of(matrix, version) is not None,
     "onnxruntime": lambda matrix, version: frameworks.onnxruntime_of(matrix, version) is not None,
@@ -130,6 +150,7 @@ KNOWN: Mapping[str, Callable[[Matrix, str], bool]] = {
     "tensorrt": lambda matrix, version: libraries.tensorrt_of(matrix, version) is not None,
     "cuda-toolkit": _toolkit,
     "nvidia-driver": _branch,
+    "rocm": lambda matrix, version: bool(amd_intel.support_of(matrix, version)),
     "gpu": _gpu,
     **dict.fromkeys(("gcc", "clang", "python", "linux-kernel"), lambda _matrix, _version: True),
     "flash-attention": lambda matrix, version: _floors(matrix, "flash-attention", version),

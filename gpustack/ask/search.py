@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 RANK = {Compatibility.COMPATIBLE: 2, Compatibility.LIMITED: 1}
 UNSERVED = frozenset({("jax", "cuda11")})  # builds that no index serves under a name of theirs
+MAKERS = {"amd-gpu": "rocm", "intel-gpu": "xpu"}
 FORWARD = frozenset({"datacenter", "embedded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer."""
+    """What is being asked, on what; ``at`` is how it is as it stands, ``versions`` how many other releases to offer.
+
+    ``given`` is what was given in words, and ``strange`` what was typed beside it of which nothing is known.
+    """
 
     subject: Subject
     at: Judged
@@ -36,6 +40,8 @@ class Search:
     facts: Facts
     matrix: Matrix
     versions: int = 1
+    given: tuple[str, ...] = ()
+    strange: tuple[str, ...] = ()
 
     def better(self, subject: Subject, facts: Facts | None = None) -> Judged | None:
         """Return how a changed question is answered, where that is better than the question as it stands.
@@ -48,7 +54,13 @@ class Search:
         judged = {end for one in found.contracts for end in (one.from_, one.to)}
         if (subject.component, found.subject.tag) in UNSERVED:
             return None
-        return found if rank(found) > rank(self.at) and wrong <= judged else None
+        return found if rank(found) > rank(self.at) and wrong <= judged and not _by_ptx_alone(found) else None
+
+
+def _by_ptx_alone(found: Judged) -> bool:
+    """Return whether a PyTorch has no machine code for the GPU: it starts, but the doctor advises no such build."""
+    codes = (one for one in found.contracts if one.from_ == "pytorch" and one.kind == "architecture")
+    return any(one.status is Kept.LIMITED and one.needs.startswith("code for") for one in codes)
 
 
 def rank(judged: Judged) -> int:
@@ -62,12 +74,16 @@ def builds_of(subject: Subject, search: Search) -> tuple[Subject, ...]:
         release = frameworks.jax_of(search.matrix, subject.version)
         tags = [f"cuda{major}" for major in release.cuda] if release else []
     elif subject.component == "pytorch" and subject.version:
-        maker = "rocm" if copies(search.facts, "amd-gpu") and not capabilities(search.facts) else "cuda"
+        maker = "cuda" if capabilities(search.facts) else _maker(search.facts)
         builds = torch.builds_of(search.matrix, subject.version, platform(search.facts) or "")
         tags = [one.tag for one in builds if one.accelerator == maker]
     else:
         tags = []
     return tuple(replace(subject, tag=tag) for tag in reversed(dict.fromkeys(tags)) if tag != subject.tag)
+
+
+def _maker(facts: Facts) -> str:
+    return next((kind for gpu, kind in MAKERS.items() if copies(facts, gpu)), "cuda")
 
 
 def may_forward(search: Search) -> bool:

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.subjects import COMPONENTS
 from gpustack.errors import UsageError
+from gpustack.matrix import MEASURED
 from gpustack.matrix.subjects import generated
 from gpustack.model.matrix_answer import MatrixPart, MatrixTables
 
@@ -24,10 +25,10 @@ HEAD = frozenset({"source", "checked"})
 PLAIN = frozenset({"schema", "subjects"})
 NEAR = 3
 # One screen of 80 columns: its lines, what each part takes of them beside its rows, and the most rows of one part.
-SCREEN, COLUMNS, HEAD_LINES, MOST = 20, 70, 4, 6
+SCREEN, COLUMNS, HEAD_LINES, MOST = 19, 70, 4, 6
 WIDEST = 45  # of a value on that screen: a column of longer ones is left to --all
 # Parts of tables about several components that are named otherwise than the component that they are about.
-PARTS = {"flash_attention": "flash-attention", "megatron_core": "megatron-lm", "containers": "triton-inference-server"}
+PARTS = {"flash_attention": "flash-attention"}
 
 
 def show(text: str, matrix: Matrix) -> MatrixTables:
@@ -95,7 +96,9 @@ def _narrow(part: MatrixPart) -> MatrixPart:
 
 def names(matrix: Matrix) -> tuple[str, ...]:
     """Return the names of all tables."""
-    return tuple(sorted(path.stem for path in matrix.folder.glob("*.toml") if path.stem != "meta"))
+    measured = (f"{MEASURED}/{path.stem}" for path in matrix.folder.glob(f"{MEASURED}/*.toml"))
+    by_hand = (path.stem for path in matrix.folder.glob("*.toml") if path.stem != "meta")
+    return tuple(sorted((*by_hand, *measured)))
 
 
 def _late(table: str) -> int:
@@ -107,10 +110,10 @@ def _nothing(text: str, known: frozenset[str], matrix: Matrix) -> str:
     names_ = {**{name: name for name in known}, **COMPONENTS}
     near = dict.fromkeys(names_[one] for one in get_close_matches(text.lower(), names_, n=NEAR, cutoff=0.6))
     if near:
-        return f"the matrix states nothing of {text!r}; did you mean {', '.join(near)}?"
+        return f"the matrix states nothing about {text!r}; did you mean {', '.join(near)}?"
     if text in matrix.systems:
-        return f"the matrix states nothing of {text!r}; gpustack explain {text} says what it is"
-    return f"the matrix states nothing of {text!r}; pytorch, nvidia-driver and cudnn are such subjects"
+        return f"the matrix states nothing about {text!r}; gpustack explain {text} says what it is"
+    return f"the matrix states nothing about {text!r}; pytorch, nvidia-driver and cudnn are such subjects"
 
 
 def _parts(table: str, component: str, subjects: frozenset[str], matrix: Matrix) -> Iterator[MatrixPart]:

@@ -34,15 +34,17 @@ NAMES = {
     "nvidia-driver": "the driver",
     "gpu": "the GPU",
     "amd-gpu": "the GPU",
+    "intel-gpu": "the GPU",
     "nvidia.ko": "the kernel module",
     "linux-kernel": "the kernel",
     "flash-attention": "flash-attn",
     "gcc": "GCC",
     "clang": "Clang",
     "python": "Python",
+    "rocm": "ROCm",
 }
-ALSO = {"gpu": ("amd-gpu",), "nvidia-driver": ("nvidia.ko",)}
-GROUND = frozenset({"gpu", "amd-gpu", "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things stand on
+ALSO = {"gpu": ("amd-gpu", "intel-gpu"), "nvidia-driver": ("nvidia.ko",)}
+GROUND = frozenset({*GPUS, "nvidia-driver", "nvidia.ko", "linux-kernel"})  # what other things stand on
 # Parts of the machine that ask nothing of a Python: a driver runs whichever there is.
 APART = GROUND | {"cuda-toolkit", "gcc", "clang", "cudnn", "nccl"}
 HELPERS = frozenset({"libcuda"})  # what a compat package would bring, put here by plan
@@ -128,7 +130,7 @@ def _unsaid(subject: Subject, component: str, facts: Facts) -> Reason:
         said = f"{NAMES.get(subject.component, subject.component)} {subject.version} is independent of the Python."
         return Reason(text=f"{said[:1].upper()}{said[1:]}", verdict=Compatibility.COMPATIBLE)
     if on_cpu(subject) and component in UNTOUCHED:
-        said = f"{subject.words} computes on the CPU and has no use of {named(component, facts)}."
+        said = f"{subject.words} computes on the CPU and does not use {named(component, facts)}."
         return Reason(text=said, verdict=Compatibility.COMPATIBLE)
     return _unknown(subject, named(component, facts), meant(component))
 

@@ -11,8 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpustack.ask.releases import candidates, release_named
 from gpustack.errors import UsageError
-from gpustack.matrix.subjects import gpus, torch
-from gpustack.matrix.subjects.amd_intel import gfx_of
+from gpustack.matrix.subjects import amd_intel, drivers, gpus, torch
 from gpustack.matrix.subjects.ranges import VersionRange
 from gpustack.model.versions import ComputeCapability
 
@@ -40,6 +39,8 @@ COMPONENTS = {
     "libnccl": "nccl",
     "megatron-core": "megatron-lm",
     "tritonserver": "triton-inference-server",
+    "kernel": "linux-kernel",
+    "py": "python",
 }
 WHEEL = re.compile(r"(?:nvidia-)?(?P<name>cudnn|nccl|tensorrt)-cu(?P<cuda>\d\d)")
 PLUGIN = re.compile(r"jax-cuda(?P<cuda>\d\d)-(?:plugin|pjrt)")
@@ -97,7 +98,8 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     version = subject.version
     if version is None:
         fitting = [one.version for one in candidates(matrix, subject.component) if _in(one.version, subject.span)]
-        version = fitting[-1] if fitting else None
+        kept = [one for one in fitting if subject.component != "nvidia-driver" or _for_production(one, matrix)]
+        version = next(reversed(kept or fitting), None)
     else:
         version = release_named(matrix, subject.component, version) or version
     tag = subject.tag
@@ -107,12 +109,20 @@ def resolve(subject: Subject, system: str, matrix: Matrix) -> Subject:
     return replace(subject, version=version, tag=tag)
 
 
+def _for_production(driver: str, matrix: Matrix) -> bool:
+    """Return whether a driver is of a branch that NVIDIA makes to be kept: no new-feature branch."""
+    branch = drivers.branch_of(matrix, int(driver.partition(".")[0]))
+    return branch is not None and branch.kind in drivers.KEPT
+
+
 def is_gpu(text: str, matrix: Matrix) -> bool:
     """Return whether a text is a GPU: its architecture, its compute capability or its name."""
     if ComputeCapability.parse(text) or re.fullmatch(r"gfx[0-9a-f]{3,5}", text):
         return True
-    named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or gfx_of(matrix, text)
-    return named is not None and canonicalize_name(text) not in {*COMPONENTS, *matrix.systems}
+    if any(canonicalize_name(re.split("[=<>~]", word)[0]) in {*COMPONENTS, *matrix.systems} for word in text.split()):
+        return False  # words of which one is a GPU are no GPU
+    named = gpus.capability_of(matrix, text) or gpus.ambiguity_of(matrix, text) or amd_intel.gfx_of(matrix, text)
+    return named is not None or amd_intel.device_named(matrix, text) is not None
 
 
 def _component(name: str) -> tuple[str, str | None]:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from gpustack.model.matrix_answer import Alternative
 
 KEEPS = {
-    Change.NONE: "Nothing changes.",
+    Change.NONE: "Nothing else changes.",
     Change.WHEEL: "The release, the Python, the driver and the GPU stay as they are.",
+    Change.COMPILER: "The toolkit and all packages stay as they are, and the other compiler stays beside it.",
     Change.VERSION: "The Python, the driver and the GPU stay as they are.",
+    Change.PYTHON: "The Python that is here and all its packages, the driver and the GPU stay as they are.",
     Change.COMPAT: "All packages, the driver and the GPU stay as they are.",
     Change.DRIVER: "The Python and the GPU stay as they are.",
     Change.GPU: "The software stays as it is.",
@@ -28,6 +30,8 @@ COSTS = {
     Change.NONE: "nothing",
     Change.WHEEL: "it changes the build",
     Change.VERSION: "it changes the release, and with it perhaps what programs see",
+    Change.COMPILER: "it installs another compiler",
+    Change.PYTHON: "it needs an environment of its own, with all packages",
     Change.COMPAT: "it needs root, and a variable wherever the program is started",
     Change.DRIVER: "it needs root and a restart, and every program on the machine gets another driver",
     Change.GPU: "it needs other hardware",
@@ -37,7 +41,7 @@ COSTS = {
 def weighed(found: Sequence[Alternative]) -> tuple[Alternative, ...]:
     """Return the plans with what each keeps and, for all but the first, why it is not the first."""
     return tuple(
-        replace(one, keeps=KEEPS[one.kind], not_first=_later(one, found[0]) if number else "")
+        replace(one, keeps=one.keeps or KEEPS[one.kind], not_first=_later(one, found[0]) if number else "")
         for number, one in enumerate(found)
     )
 
@@ -47,7 +51,7 @@ def _later(one: Alternative, first: Alternative) -> str:
         return f"Not the first: {COSTS[one.kind]}."
     if one.verdict is Compatibility.LIMITED and first.verdict is Compatibility.COMPATIBLE:
         return "Not the first: it works with limits."
-    return "Not the first: another of the same kind is nearer, or works as well with less."
+    return "Not the first: another of the same kind is closer, or works as well with fewer changes."
 
 
 def not_taken(search: Search, found: Sequence[Alternative]) -> Iterator[NotTaken]:
@@ -76,7 +80,7 @@ def _compat(search: Search) -> str:
     if on_windows(search.facts):
         return "A compat package does not help: there is none for Windows."
     if not may_forward(search):
-        return "A compat package does not help: it works on data-centre GPUs alone."
+        return "A compat package does not help: it works on data-centre GPUs only."
     return f"A compat package does not help: none brings CUDA {cuda} to driver branch {release.branch}."
 
 

@@ -14,7 +14,7 @@ from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import nvidia_here
 from gpustack.diagnose.machine.values import copies, version
-from gpustack.diagnose.requirements.python import COMPILED
+from gpustack.diagnose.requirements.python import FROM_SOURCE
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.matrix.subjects import frameworks, generated
 from gpustack.matrix.subjects.ranges import numbers, version_of
@@ -43,10 +43,10 @@ MINOR_VERSION = (
     " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
     " a call that needs newer driver code."
 )
-BY_PTX = " It has PTX alone for this GPU, which the driver compiles at the first start: slow to begin with."
-BY_OWN = " It runs all the same, with the CUDA that its wheel brings."
+BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
+BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
-BY_PIP = " No wheel is ready for that: pip compiles it, which needs nvcc and much time."
+BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,8 @@ def _builds(subject: Subject, facts: Facts, matrix: Matrix) -> tuple[Subject, ..
     """Return the builds that a subject may mean: JAX has one for each CUDA major, that of a given toolkit first."""
     if subject.component != "jax" or subject.tag or not known(matrix, "jax", subject.version or ""):
         return (subject,)
+    if platform(facts) == "windows" or (subject.name == "jaxlib" and not any(map(facts.find, DEVICES))):
+        return (subject,)  # there is no plugin for Windows, and jaxlib alone is what computes on the CPU
     release = frameworks.jax_of(matrix, subject.version or "")
     given = numbers(version(facts, "cuda-toolkit"))[:1] if is_given(facts, "cuda-toolkit") else ()
     majors = sorted(release.cuda, key=lambda one: ((one,) == given, one), reverse=True) if release else ()
@@ -90,10 +92,13 @@ def _judge(subject: Subject, facts: Facts, matrix: Matrix) -> Judged:
     missing = tuple(gaps(pairs, drawn, machine))
     verdict, reasons = _concluded(subject, held, pairs, machine, matrix)
     if missing:
-        reasons = tuple(sorted((*reasons, *missing), key=_rank))
-        verdict = reasons[0].verdict
+        stated = _unknown(subject, machine, matrix) is None
+        reasons = tuple(sorted((*reasons, *missing), key=_rank)) if stated else (*reasons, *missing)
+        verdict = reasons[0].verdict if stated else verdict
     if twice:
-        said = f"{subject.words} and {named(twice, facts)} are two of the same thing: one or the other is asked about."
+        said = (
+            f"{subject.words} and {named(twice, facts)} are two releases of the same thing: ask about one or the other."
+        )
         verdict, reasons = Compatibility.UNKNOWN, (Reason(text=said, verdict=Compatibility.UNKNOWN), *reasons)
     return Judged(subject=subject, verdict=verdict, reasons=reasons, contracts=held, facts=machine)
 
@@ -154,7 +159,7 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
-    text = "No NVIDIA GPU and no driver was seen on this machine: whether it would run on one cannot be said."
+    text = "No NVIDIA GPU or driver was found on this machine, so whether it would run on one cannot be said."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 
@@ -178,10 +183,15 @@ def _read(subject: Subject, matrix: Matrix) -> str:
     """Return how far the releases of a distribution were read, where that is why one has no row."""
     if not generated.missing(matrix, subject.component, subject.version or ""):
         return ""
-    last = generated.releases(matrix, _distribution(subject))[-1]
-    asked, newest = version_of(subject.version or ""), version_of(last.version)
+    asked, there = version_of(subject.version or ""), generated.releases(matrix, _distribution(subject))
+    if asked and asked.is_prerelease:
+        return " Pre-releases are not read."
+    newest = version_of(there[-1].version) if there else None
     if asked and newest and asked > newest:
-        return f" The newest that was read, on {last.checked}, is {last.version}."
+        return f" The newest that was read, on {there[-1].checked}, is {there[-1].version}."
+    unread = generated.unread(matrix, subject.component)
+    if unread:
+        return f" The releases of {' and '.join(unread)} were not read."
     return " The package index has no such release."
 
 
@@ -216,7 +226,7 @@ def _more(contract: Contract) -> str:
         return " No row says whether that is enough."
     if contract.status is not Kept.LIMITED:
         return ""
-    if contract.from_ in COMPILED and contract.kind in {"torch", "python", "platform"}:
+    if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from gpustack.ask.given import ALSO_MACHINES, MACHINES, SYSTEMS
 from gpustack.ask.releases import FIND, KNOWN
-from gpustack.ask.subjects import COMPONENTS, is_gpu, parse
+from gpustack.ask.subjects import COMPONENTS, LONGEST, is_gpu, parse
+from gpustack.diagnose.driver_packages import DISTRIBUTIONS
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,38 +20,83 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
 
-VERSION = re.compile(r"v?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\+\w{1,20})?)")
+VERSION = re.compile(r"(?:v(?=\d+\.))?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\.?(?:post|dev|rc)\d+)?(?:\+\w[\w.]{0,20})?)")
+BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)?\s*" + VERSION.pattern + r"(\+)?")
+GLUED = re.compile(r"([A-Za-z][A-Za-z_-]*)(?:={1,3}|[:@/])?(v?\d[\w.+]*)")  # torch2.6, torch=2.6, cuda12.4
+AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or of their memory
+SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters
 MINE = frozenset({"my", "this", "here", "mine"})
 FILLING = frozenset(
     {
-        *("a", "an", "and", "are", "at", "be", "best", "can", "do", "does", "find", "fits", "for", "from", "gives"),
-        *("goes", "gpu", "graphics", "card", "have", "i", "in", "install", "is", "it", "latest", "machine", "me"),
-        *("need", "needs", "newest", "of", "on", "or", "please", "release", "run", "runs", "the", "that", "to", "use"),
-        *("version", "want", "what", "which", "will", "with", "work", "works", "computer", "server", "nvidia", "amd"),
+        *(
+            "a",
+            "an",
+            "and",
+            "any",
+            "are",
+            "at",
+            "be",
+            "best",
+            "but",
+            "can",
+            "do",
+            "does",
+            "find",
+            "fine",
+            "fits",
+            "for",
+        ),
+        *("from", "get", "gives", "goes", "gpu", "gpus", "graphics", "card", "have", "how", "i", "if", "in", "install"),
+        *("is", "it", "latest", "linux", "machine", "me", "need", "needs", "newest", "of", "ok", "okay", "on", "or"),
+        *("please", "possible", "release", "run", "running", "runs", "still", "support", "supported", "supports"),
+        *("that", "the", "there", "to", "together", "under", "use", "using", "version", "versions", "want", "what"),
+        *("which", "why", "will", "with", "work", "working", "works", "would", "you", "computer", "server", "laptop"),
+        *("nvidia", "amd", "intel", "compatible", "docker", "container", "conda", "pip", "uv", "slurm", "env"),
     }
 )
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
+SERIES = 4  # digits of a card's number, such as 5090
+JOINED = 3  # words of one name, such as nvidia container toolkit
+OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, those that the machine has
+# What is asked about comes first, what it stands on later: a plan changes what comes first.
+LATER = {"cuda-toolkit": 1, "cudnn": 1, "nccl": 1, "nvidia-driver": 2, "gpu": 3}
+LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was meant: the subjects as they are written, and whether they are asked of this very machine."""
+    """What was meant: the subjects as they are written, and whether they are asked of this very machine.
+
+    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them; ``strange`` are words that nothing is known of.
+    """
 
     subjects: tuple[str, ...]
     here: bool = False
+    os: str | None = None
+    machine: str | None = None
+    strange: tuple[str, ...] = ()
 
 
 def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     """Return what the words mean; what is written as a subject already stays as it is."""
     parts = list(texts)
-    if all(_whole(one, matrix) for one in parts) and not any(map(VERSION.fullmatch, parts)):
+    alone = len(parts) == 1 and re.search(r"[=:@/]", parts[0]) and " " not in parts[0].strip()
+    if alone or any(len(one) > LONGEST or "://" in one for one in parts) or all(_written(one, matrix) for one in parts):
         return Asked(subjects=tuple(parts))
-    words = [word for one in parts for word in ([one] if _whole(one, matrix) else one.split())]
-    plain = [word.strip("?!,;\"'") for word in words]
-    found = tuple(_subjects([word for word in plain if word.lower() not in FILLING | MINE], matrix))
-    if not any(_like(re.split("[=<>!~ ]", one)[0]) or is_gpu(one, matrix) for one in found):
+    words = [word for one in parts for word in ([one] if _written(one, matrix) else one.split())]
+    plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
+    system, machine, left = _ground([word for word in plain if word.lower() not in FILLING | MINE])
+    found = tuple(_subjects(left, matrix))
+    known = [one for one in found if _known(one, matrix)]
+    if not known:
         return Asked(subjects=tuple(parts))  # none of it is known: it is refused as it was typed
-    return Asked(subjects=found, here=any(word.lower() in MINE for word in plain))
+    return Asked(
+        subjects=tuple(sorted(known, key=lambda one: _place(one, matrix))),
+        here=any(word.lower() in MINE for word in plain),
+        os=system,
+        machine=machine,
+        strange=tuple(one for one in found if one not in known),
+    )
 
 
 def nearest(name: str) -> str | None:
@@ -59,49 +106,114 @@ def nearest(name: str) -> str | None:
     return None if plain in known else next(iter(get_close_matches(plain, sorted(known), 1, 0.7)), None)
 
 
-def _like(word: str) -> bool:
-    """Return whether a word is a name, or near enough to one to be a misspelt one."""
-    return canonicalize_name(word) in _names() or nearest(word) is not None
-
-
 def _names() -> frozenset[str]:
     return frozenset({*COMPONENTS, *FIND, *KNOWN})
 
 
-def _whole(text: str, matrix: Matrix) -> bool:
-    """Return whether a text is one subject: a requirement, or the name of a GPU."""
+def _named(word: str, matrix: Matrix) -> bool:
+    plain = canonicalize_name(word)
+    return plain in _names() or plain in matrix.systems or plain in matrix.distributions
+
+
+def _of_a_stack(word: str, matrix: Matrix) -> bool:
+    return _named(word, matrix) or word.lower() in DISTRIBUTIONS
+
+
+def _like(word: str, matrix: Matrix) -> bool:
+    """Return whether a word is a name, or near enough to one to be a misspelt one."""
+    return _named(word, matrix) or nearest(word) is not None
+
+
+def _known(subject: str, matrix: Matrix) -> bool:
+    return is_gpu(subject, matrix) or _like(re.split(r"[\[=<>!~ ]", subject)[0], matrix)
+
+
+def _place(subject: str, matrix: Matrix) -> int:
+    component = "gpu" if is_gpu(subject, matrix) else parse(subject, matrix).component
+    return {**LATER, **LAST}.get(component, 0)
+
+
+def _written(text: str, matrix: Matrix) -> bool:
+    """Return whether a text is a subject as it stands: a requirement, the name of a GPU, or one that is known."""
+    if VERSION.fullmatch(text) or text.lower() in FILLING | MINE:
+        return False
     try:
-        parse(text, matrix)
+        subject = parse(text, matrix)
     except UsageError:
         return False
-    return True
+    return bool(subject.version or subject.span) or _named(subject.name, matrix)
+
+
+def _joined(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """Yield the words, with those that are one name together as one: flash attention, tensor rt."""
+    at = 0
+    while at < len(words):
+        sizes = range(min(JOINED, len(words) - at), 1, -1)
+        tries = ((size, sign.join(words[at : at + size])) for size in sizes for sign in ("-", ""))
+        size, name = next(((size, one) for size, one in tries if _of_a_stack(one, matrix)), (1, words[at]))
+        yield name
+        at += size
+
+
+def _apart(word: str, matrix: Matrix) -> tuple[str, ...]:
+    """Return a name and the version that is glued to it; any other word as it is, and none for a mere amount."""
+    glued = GLUED.fullmatch(word)
+    if AMOUNT.fullmatch(word):
+        return ()
+    if glued and not _named(word, matrix) and _of_a_stack(glued[1], matrix):
+        return glued[1], glued[2]
+    return (word,)
+
+
+def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
+    """Return the system and the processor that are named, as the options take them, and the other words."""
+    system = machine = None
+    left: list[str] = []
+    for word in words:
+        plain = word.lower()
+        if plain in SYSTEMS or plain == "wsl2":
+            system = plain.removesuffix("2")
+        elif plain in DISTRIBUTIONS:
+            system = plain
+        elif system in DISTRIBUTIONS and VERSION.fullmatch(word):
+            system = f"{system}-{word}"
+        elif plain in {*MACHINES, *ALSO_MACHINES}:
+            machine = ALSO_MACHINES.get(plain, plain)
+        else:
+            left.append(word)
+    return system, machine, left
 
 
 def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
     at = 0
     while at < len(words):
-        word, after = words[at], words[at + 1] if at + 1 < len(words) else ""
-        version = VERSION.fullmatch(after)
+        word, after = words[at], words[at + 1 : at + 3]
         longest = min(LONGEST_NAME, len(words) - at)
         card = next((size for size in range(longest, 0, -1) if _card(words[at : at + size], matrix)), 0)
-        if canonicalize_name(word) in _names() and version:
-            yield f"{word}=={version[1]}"
-            at += 2
+        taken, bound = _bound(after)
+        if taken and (_named(word, matrix) or (not card and _like(word, matrix))):
+            yield f"{word}{bound}"
+            at += 1 + taken
         elif card:
             yield " ".join(words[at : at + card])
             at += card
-        elif version and _like(word):
-            yield f"{word}=={version[1]}"
-            at += 2
         else:
             if canonicalize_name(word) not in OF_A_MACHINE or not at:
                 yield word
             at += 1
 
 
-OF_A_MACHINE = frozenset({"driver", "cuda", "gpu", "python"})  # without a version, those that the machine has
+def _bound(words: Sequence[str]) -> tuple[int, str]:
+    """Return how many of the words are a version or a bound of one, and how it is written behind a name."""
+    for count in range(len(words), 0, -1):
+        found = BOUND.fullmatch(" ".join(words[:count]))
+        if found and (count == 1 or found[1]):
+            return count, f"{found[1] or ('>=' if found[3] else '==')}{found[2]}"
+    return 0, ""
 
 
 def _card(words: Sequence[str], matrix: Matrix) -> bool:
     """Return whether words name a GPU; a bare number is a version of what stands before it."""
-    return not (len(words) == 1 and VERSION.fullmatch(words[0])) and is_gpu(" ".join(words), matrix)
+    if any(map(SIZE.fullmatch, words)) or (len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES):
+        return False
+    return is_gpu(" ".join(words), matrix)

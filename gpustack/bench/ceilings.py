@@ -44,7 +44,7 @@ BETWEEN_WITHOUT = {
     "refused": "none: the driver copies through the host's memory, since peer access is refused",
     "multicast": "none: the switch adds up on the way, since NCCL_NVLS_ENABLE was set",
 }
-UNKNOWN = "none: NVML tells of no NVLinks from each of these GPUs to all others, and NCCL chooses the way"
+UNKNOWN = "none: NVML reports no NVLinks from each of these GPUs to all others, and NCCL chooses the way"
 EVERY = "p2p.every"
 LARGE = 1 << 30  # bytes: below that the start of a sum counts, and a part of the limit means nothing
 
@@ -65,7 +65,7 @@ def memory(device: Device, held_mhz: float | None) -> Ceiling:
     """Return the limit of the device memory: two transfers a clock over the whole width of the bus, in GB/s."""
     clock, bits = device.memory_clock_mhz, device.bus_bits
     if not clock or not bits:
-        return Ceiling(best=None, held=None, source="the card does not tell its memory clock and bus width")
+        return Ceiling(best=None, held=None, source="the card does not report its memory clock and bus width")
     best = _memory(clock, bits)
     held = _memory(held_mhz, bits) if held_mhz else None
     return Ceiling(best=best, held=held, source=f"2 x {clock:g} MHz x {bits} bit / 8, as the card reports them")
@@ -79,7 +79,7 @@ def pcie(link: Link, payload: int | None, *, overhead: int) -> Ceiling:
     """Return the limit of one direction of the link: rate x lanes x encoding x payload efficiency, in GB/s."""
     generation, width = link.max_generation or link.generation, link.max_width or link.width
     if generation not in PCIE or not width:
-        return Ceiling(best=None, held=None, source="nobody told the generation and width of the link")
+        return Ceiling(best=None, held=None, source="nothing reports the generation and width of the link")
     size = payload or USUAL_PAYLOAD
     part = size / (size + overhead)
     encoded = _pcie(generation, width)
@@ -117,7 +117,7 @@ def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) 
     """Return the limit of the second-level cache in GB/s: its own where a row states it, else what it can give."""
     units, clock = device.multiprocessors, device.clock_mhz
     if not bytes_a_clock or not units or not clock:
-        why = "assumed: no row tells what the cache of this architecture gives"
+        why = "assumed: no row states the bandwidth of this architecture's cache"
         return _clocked(device, held_mhz, PORT, f"{PORT} bytes a clock for each ({why})")
     return Ceiling(
         best=bytes_a_clock * clock * 1e6 / GIGA,
@@ -129,7 +129,7 @@ def level2(device: Device, bytes_a_clock: float | None, held_mhz: float | None) 
 def _clocked(device: Device, held_mhz: float | None, each: float, what: str) -> Ceiling:
     units, clock = device.multiprocessors, device.clock_mhz
     if not units or not clock:
-        return Ceiling(best=None, held=None, source="the card does not tell its multiprocessors and clock")
+        return Ceiling(best=None, held=None, source="the card does not report its multiprocessors and clock")
     per_mhz = units * each * 1e6 / GIGA
     return Ceiling(
         best=per_mhz * clock,
@@ -142,10 +142,10 @@ def compute(device: Device, rates: Mapping[str, float], dtype: str, held_mhz: fl
     """Return the limit of matrix products: multiprocessors x operations a clock x clock, in TFLOP/s."""
     rate, units, clock = rates.get(dtype), device.multiprocessors, device.clock_mhz
     if not rate:
-        source = f"no row tells the {dtype} rate of compute capability {device.compute_capability}"
+        source = f"no row states the {dtype} rate of compute capability {device.compute_capability}"
         return Ceiling(best=None, held=None, source=source)
     if not units or not clock:
-        return Ceiling(best=None, held=None, source="the card does not tell its multiprocessors and clock")
+        return Ceiling(best=None, held=None, source="the card does not report its multiprocessors and clock")
     per_mhz = units * rate * 1e6 / 1e12
     return Ceiling(
         best=per_mhz * clock,

@@ -121,7 +121,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         if asked.get("names", ()) is None:
             outlet.say("listed", {"devices": devices})
         if asked.get("spare") and (there_ := telemetry.company(telemetry.parent(handles, row["uuid"])[0])):
-            reason = f"GPU {asked['gpu']} is left alone, since others compute on it: {', '.join(there_[:3])}"
+            reason = f"GPU {asked['gpu']} is skipped, since other processes use it: {', '.join(there_[:3])}"
             outlet.say(
                 "nothing", {"reason": reason, "remedy": f"gpustack bench --gpu {asked['gpu']}", "occupied": True}
             )
@@ -132,7 +132,7 @@ def opened(asked: Mapping[str, Any], outlet: Outlet, stack: ExitStack) -> Desk |
         chosen = card.Card(asked["gpu"], asked["library"])
         timer = _timer(chosen, stack)
     except ImportError as error:
-        outlet.say("nothing", {"reason": f"the packages of the bench are not here: {error}", "remedy": INSTALL})
+        outlet.say("nothing", {"reason": f"the packages of the bench are not installed: {error}", "remedy": INSTALL})
         return None
     except Exception as error:  # noqa: BLE001 - whatever CUDA raises where there is no GPU, driver or right to use it
         full = any(sign in str(error) for sign in OUT_OF_MEMORY)

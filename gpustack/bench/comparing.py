@@ -42,10 +42,10 @@ def read(path: Path) -> BenchReport:
     try:
         said = json.loads(plain.json_text(path))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no report of gpustack bench: it is not JSON") from error
+        raise InputError(f"{path} is not a report of gpustack bench: it is not JSON") from error
     schema = said.get("schema") if isinstance(said, dict) else None
     if schema != SCHEMA:
-        raise InputError(f"{path} is no report of gpustack bench: its schema is {schema or 'missing'}, not {SCHEMA}")
+        raise InputError(f"{path} is not a report of gpustack bench: its schema is {schema or 'missing'}, not {SCHEMA}")
     try:
         report = made(said, BenchReport)
     except (ValueError, RecursionError) as error:

@@ -242,7 +242,7 @@ class Kernels:
         target = 10 * self.capability[0] + self.capability[1]
         for major, path in copies(self.library, sys.path, self.environ):
             if major > self.cuda // 1000:
-                self.why_not = f"NVRTC {major} is younger than the driver"
+                self.why_not = f"NVRTC {major} is newer than the driver"
                 continue
             with suppress(NothingSeenError, BrokenError, AttributeError):  # an older one lacks functions
                 found = Nvrtc(path)

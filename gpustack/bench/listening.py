@@ -212,4 +212,4 @@ def _line(text: bytes) -> Line:
         said = None
     if isinstance(said, dict) and len(said) == 1 and (kind := next(iter(said))) in KINDS:
         return Line(kind=kind, what=said[kind])
-    return Line(kind="died", what=f"printed what is no line of ours: {text[:80]!r}")
+    return Line(kind="died", what=f"printed an unexpected line: {text[:80]!r}")

@@ -41,7 +41,7 @@ def near(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator
     """Run on the processors of a GPU's node until the end; gives in words what was done, or why nothing was."""
     node = _number(Path(root, "bus/pci/devices", pci, "numa_node"))
     if node is None or node < 0:
-        yield UNPINNED.format(f"the kernel tells no node of {pci}")
+        yield UNPINNED.format(f"the kernel reports no node for {pci}")
         return
     try:
         before = os.sched_getaffinity(0)
@@ -66,7 +66,7 @@ def far(pci: str, root: str = "/sys", policy: Policy | None = None) -> Iterator[
     """Take new memory from the node that is furthest from a GPU's; raises RefusedError where there is none to see."""
     own = _number(Path(root, "bus/pci/devices", pci, "numa_node"))
     if own is None or own < 0:
-        raise RefusedError(f"the kernel tells no node of {pci}")
+        raise RefusedError(f"the kernel reports no node for {pci}")
     node = furthest(own, root)
     if node is None:
         raise RefusedError(f"there is memory on node {own} alone")
@@ -137,7 +137,7 @@ def _memory(prefer: Policy, node: int | None) -> str:
     try:
         prefer(node)
     except (RefusedError, OSError, AttributeError, IndexError) as error:
-        return f"; memory from where the kernel likes ({_reason(error)})"
+        return f"; memory wherever the kernel places it ({_reason(error)})"
     return ", memory from there too"
 
 

@@ -75,7 +75,7 @@ def summed(
         processes=_others(said, others),
         others_percent=said["after"].get("used"),
         busy_percent=limits.get("busy"),
-        unavailable=None if told else "NVML told nothing of this GPU",
+        unavailable=None if told else "NVML reported nothing about this GPU",
     )
 
 

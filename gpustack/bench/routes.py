@@ -156,7 +156,7 @@ class Site:
         """Let this GPU reach the other's memory; give why it may not, or None."""
         (able,) = _asked(driver.cuDeviceCanAccessPeer, self._device, other._device)
         if not able:
-            return f"the driver lets GPU {self.ordinal} not reach the memory of GPU {other.ordinal}"
+            return f"the driver does not let GPU {self.ordinal} access the memory of GPU {other.ordinal}"
         try:
             with self._current():
                 _asked(driver.cuCtxEnablePeerAccess, other._context, 0)

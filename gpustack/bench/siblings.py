@@ -41,11 +41,11 @@ MOST_NAMED = 4
 GOOD = (Mark.OK, Mark.LOW)  # a measurement that is not steady fails nobody, and is no measure of others
 WARMER, SLOWER, WATTS = 8.0, 0.95, 0.9
 SWAP = Advice(
-    "Measure it alone, then let it change places with a sibling: what stays with the place is slot, supply or airflow.",
+    "Measure it alone, then swap it with a sibling: what stays with the place is caused by slot, supply or airflow.",
     (sh("gpustack bench --gpu N -v"), sh("nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE,CLOCK")),
 )
 PAIR = Advice(
-    "See which links this pair has that others have not, and whether one of them makes errors.",
+    "See which links this pair uses that others do not, and whether one of them shows errors.",
     (sh("nvidia-smi topo -m"), sh("nvidia-smi nvlink -s"), sh("nvidia-smi nvlink -e")),
 )
 
@@ -74,7 +74,7 @@ def _finding(result: Result) -> Finding:
 def _fix(result: Result) -> Fix | None:
     """Return what to do: about the reasons, or to have the figure at all."""
     if result.remedy:
-        return Fix(text="This would bring the figure.", commands=(result.remedy,))
+        return Fix(text="This would make it run.", commands=(result.remedy,))
     if not result.advice:
         return None
     commands = dict.fromkeys(command for advice in result.advice for command in advice.commands)

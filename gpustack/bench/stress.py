@@ -112,7 +112,7 @@ def _wrong(stress: Stress, device: Device) -> str:
     if stress.wrong_units:
         return f"{where} does not keep what is written to its memory: {stress.wrong_units} units of 16 bytes differ"
     many = f"wrong bits: {stress.wrong_bits}, in {stress.wrong_words} words of {stress.products} products"
-    return f"{where} computes or keeps wrong; {many}, the first at {stress.first_wrong}"
+    return f"{where} computes or stores wrong values; {many}, the first at {stress.first_wrong}"
 
 
 def _did(seen: Telemetry | None) -> str:

@@ -169,4 +169,4 @@ def part(dtype: str, product: str, said: Mapping[str, Any], architecture: Archit
     if SLOWER <= reached <= FASTER:
         return Part(rate=row, source=how)
     kind = "half-rate or fused part" if reached < 1 else "faster part than its row says"
-    return Part(rate=rate / share, source=how, doubt=f"{kind}: {how}, {row * share:g} is what the row lets expect")
+    return Part(rate=rate / share, source=how, doubt=f"{kind}: {how}, {row * share:g} is what its row predicts")

@@ -153,7 +153,7 @@ def parent(handles: Mapping[str, object], uuid: str) -> tuple[object, str | None
     part, all_ = (
         _mib(_told(pynvml.nvmlDeviceGetMemoryInfo, one)) if one is not None else None for one in (mine, whole)
     )
-    return whole, f"{part / 1024:.0f} of {all_ / 1024:.0f} GiB" if part and all_ else "its share is not told"
+    return whole, f"{part / 1024:.0f} of {all_ / 1024:.0f} GiB" if part and all_ else "its share is not reported"
 
 
 def events(driver: str) -> Mapping[int, int]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BROKEN = 3
 COMPLETE = "_GPUSTACK_COMPLETE"  # set by the shell that asks what a word may become
+LOUD = frozenset({"-v", "-vv", "--verbose"})
 NO_MORE = frozenset({errno.EMFILE, errno.ENFILE})
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
@@ -41,6 +42,11 @@ def _say_version(*, wanted: bool) -> None:
         from gpustack.matrix import Matrix
 
         typer.echo(f"gpustack {__version__} (compatibility matrix of {Matrix().date})")
+        if LOUD & set(sys.argv):
+            from gpustack import plugins
+
+            plugins.load()
+            typer.echo("".join(f"{line}\n" for line in plugins.listed()) or "no plugins\n", nl=False)
         raise typer.Exit
 
 
@@ -48,8 +54,9 @@ def _say_version(*, wanted: bool) -> None:
 def gpustack(
     *,
     _version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", "-V", callback=_say_version, is_eager=True, help="Show the version.")
     ] = False,
+    _verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --version: name the plugins too.")] = False,
 ) -> None:
     """Say what is wrong with a GPU stack and how to fix it, and measure the GPU against its physical limit.
 
@@ -69,6 +76,7 @@ for command in (
     tracing.trace,
     asking.explain,
     asking.selftest,
+    asking.mcp,
 ):
     app.command()(command)
 app.add_typer(asking.matrix)
@@ -98,7 +106,7 @@ def main() -> NoReturn:
         if isinstance(error, OSError) and error.errno in FULL:  # typer's own help and version
             give_up_output()
             _leave(f"standard output cannot be written: {error.strerror}", OutputError.exit_code)
-        if {"-v", "-vv", "--verbose"} & set(arguments):
+        if LOUD & set(arguments):
             import traceback
 
             traceback.print_exc()
@@ -123,7 +131,7 @@ def _narrowed(arguments: Sequence[str]) -> typer.Typer:
 def _unforeseen(error: Exception) -> str:
     """Return the one line for what no command foresaw: a limit of this process, or a bug of ours."""
     if isinstance(error, OSError) and error.errno in NO_MORE:
-        return f"nothing could be looked at: {error.strerror} (ulimit -n shows the limit)"
+        return f"nothing could be examined: {error.strerror} (ulimit -n shows the limit)"
     return f"internal error, please report it: {type(error).__name__}: {error} (-v shows more)"
 
 

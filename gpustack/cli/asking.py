@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpustack.cli.examining import read, taken
-from gpustack.cli.options import Formats, Origins, Output, Tables, Timeout, Verbose
+from gpustack.cli.options import Formats, Origins, Output, Plugins, Tables, Timeout, Verbose
 from gpustack.cli.results import rendered, write
 from gpustack.cli.terminal import systems, words
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 matrix = typer.Typer(
     name="matrix",
-    help="Ask the compatibility matrix: what goes with what, why, and what would work instead.",
+    help="Ask the compatibility matrix: what works with what, why, and what would work instead.",
     rich_markup_mode=None,
 )
 Subjects = Annotated[
     list[str],
     typer.Argument(
-        metavar="SUBJECT...", help="Such as torch==2.7.1+cu128; more are taken as given.", autocompletion=systems
+        metavar="SUBJECT...",
+        help="Such as torch==2.7.1+cu128; further ones are taken as installed.",
+        autocompletion=systems,
     ),
 ]
 Driver = Annotated[str | None, typer.Option("--driver", metavar="RELEASE", help="Such as 550.54.15.")]
@@ -38,14 +40,18 @@ Glibc = Annotated[str | None, typer.Option("--glibc", metavar="VERSION", help="S
 Cudnn = Annotated[str | None, typer.Option("--cudnn", metavar="VERSION", help="Such as 9.10.2, or 9.")]
 Gcc = Annotated[str | None, typer.Option("--gcc", metavar="VERSION", help="Such as 13.")]
 Clang = Annotated[str | None, typer.Option("--clang", metavar="VERSION", help="Such as 18.")]
-Kernel = Annotated[str | None, typer.Option("--kernel", metavar="RELEASE", help="Of Linux, such as 6.8.0-50-generic.")]
+Kernel = Annotated[
+    str | None, typer.Option("--kernel", metavar="RELEASE", help="The Linux kernel, such as 6.8.0-50-generic.")
+]
 Module = Annotated[str | None, typer.Option("--kernel-module", metavar="FLAVOUR", help="open or proprietary.")]
-System = Annotated[str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows or wsl.")]
+System = Annotated[
+    str | None, typer.Option("--os", metavar="SYSTEM", help="linux, windows, wsl, or a distribution: ubuntu-24.04.")
+]
 Machine = Annotated[
     str | None,
     typer.Option("--machine", metavar="PROCESSOR", help="x86_64 or aarch64; GH200, GB200, GB300 and Jetsons imply it."),
 ]
-Here = Annotated[bool, typer.Option("--here", help="On this machine; what is given beside it counts instead.")]
+Here = Annotated[bool, typer.Option("--here", help="On this machine; options given beside it override what is found.")]
 
 
 @matrix.command()
@@ -55,7 +61,7 @@ def show(
         typer.Argument(metavar="SUBJECT", help="A component or distribution, such as torch.", autocompletion=systems),
     ],
     *,
-    everything: Annotated[bool, typer.Option("--all", help="All of it, not one screen of the newest rows.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every row, not one screen of the newest.")] = False,
     written: Tables = "text",
     output: Output = None,
     verbose: Verbose = False,
@@ -106,7 +112,6 @@ def _question(name: str) -> Callable[..., None]:
 
         rows = Matrix()
         asked = understood(subjects, rows)
-        subjects, here = list(asked.subjects), here or (asked.here and not origins)
         given = Given(
             driver=driver,
             gpu=gpu,
@@ -117,10 +122,12 @@ def _question(name: str) -> Callable[..., None]:
             clang=clang,
             kernel=kernel,
             kernel_module=kernel_module,
-            os=system,
-            machine=machine,
+            os=system or asked.os,
+            machine=machine or asked.machine,
         )
-        facts = _machine(subjects, given, rows, origins, timeout, here=here)
+        here = here or (asked.here and not origins)
+        several = (*asked.subjects, *asked.strange)
+        facts = _machine(several, given, rows, origins, timeout, here=here)
         answer: MatrixAnswer = getattr(answering, name)(subjects, given, facts, rows)
         _leave(answer, written, output, verbose=verbose)
         raise typer.Exit(int(name == "why" and answer.verdict.value == "incompatible"))
@@ -148,12 +155,18 @@ def update(
         Path | None, typer.Option("--write", metavar="FOLDER", help="Write the rows that differ to files in FOLDER.")
     ] = None,
     bundle: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Use the tables of this bundle of data from now on.")
+        str | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Use the tables of this bundle of data from now on: a file, or https://…"
+        ),
     ] = None,
     sha256: Annotated[
-        str | None, typer.Option("--sha256", metavar="HASH", help="Of the bundle, as its release states it.")
+        str | None,
+        typer.Option(
+            "--sha256", metavar="HASH", help="Of the bundle, as its release states it; an address must have it."
+        ),
     ] = None,
-    back: Annotated[bool, typer.Option("--back", help="Use what was used before the last bundle.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Go back to the data used before the last bundle.")] = False,
     written: Formats = "text",
     output: Output = None,
     timeout: Timeout = None,
@@ -166,9 +179,12 @@ def update(
     from gpustack.model.matrix_answer import MatrixUpdate
 
     if ((bundle or back) and (names or folder)) or (bundle and back) or (sha256 and not bundle):
-        raise UsageError("--from FILE, with --sha256 HASH, and --back each stand alone: they compare no rows")
+        raise UsageError("--from FILE, with --sha256 HASH, and --back are each used alone: they compare no rows")
     if bundle or back:
-        bundles.install(bundle, sha256, Matrix()) if bundle else bundles.back()
+        if bundle:
+            bundles.install(bundle, _bundle(bundle, sha256, timeout), sha256, Matrix())
+        else:
+            bundles.back()
         now = Matrix()
         _leave(
             MatrixUpdate(asked=(), same=len(now.distributions), changes=(), data=now.date),
@@ -183,8 +199,22 @@ def update(
     _leave(found, written, output, verbose=verbose)
 
 
+def _bundle(origin: str, sha256: str | None, timeout: float | None) -> bytes:
+    """Return a bundle of data from a file, or from an address, which has to be pinned."""
+    from gpustack.errors import UsageError
+    from gpustack.matrix import bundles
+
+    if "://" not in origin:
+        return bundles.read(Path(origin))
+    from gpustack.collect import fetching
+
+    if sha256 is None:
+        raise UsageError("what is fetched must be pinned: add --sha256 with the hash that the release states")
+    return fetching.fetch(origin, bundles.MOST_FILE, timeout)
+
+
 def _machine(
-    subjects: list[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
+    subjects: Sequence[str], given: Given, rows: Matrix, origins: list[str] | None, timeout: float | None, *, here: bool
 ) -> Facts | None:
     """Return the facts of the machine asked about: recorded, this one, or None where all that counts is given."""
     from gpustack.ask.given import checked
@@ -192,10 +222,10 @@ def _machine(
     from gpustack.errors import UsageError
 
     checked(given)
-    for one in subjects:
+    for one in subjects[:1]:
         parse(one, rows)
     if here and origins:
-        raise UsageError("--here and --from are two machines: give one of them")
+        raise UsageError("--here and --from are two machines: give only one of them")
     if origins:
         return read(origins, rows, timeout)
     if here or not (given.words or len(subjects) > 1):
@@ -214,15 +244,16 @@ def explain(
         list[str],
         typer.Argument(
             metavar="WORDS...",
-            help="A finding id, an Xid, an error number or name, a pasted error line, a system, a layer or a term.",
+            help="A finding id, an Xid, an error number or name, a pasted error line, a component, a layer or a term.",
             autocompletion=words,
         ),
     ],
     *,
+    _plugins: Plugins = None,
     written: Formats = "text",
     output: Output = None,
 ) -> None:
-    """Say what a finding, an error, a system or a term of the stack means, how to see it here and how to fix it."""
+    """Explain a finding, an error, a component or a term of the stack, how to see it here and how to fix it."""
     from gpustack import explain
     from gpustack.matrix import Matrix
 
@@ -231,8 +262,24 @@ def explain(
     raise typer.Exit(0 if explanation.known else 1)
 
 
+def mcp() -> None:
+    """Answer assistants by the Model Context Protocol, on standard input and output: they read, and change nothing.
+
+    The tools are doctor, explain, matrix_why and matrix_plan; what they answer is redacted. Needs the extra "mcp".
+    """
+    from gpustack.errors import NothingSeenError
+
+    try:
+        from gpustack.library.assistants import server
+    except ModuleNotFoundError as error:
+        raise NothingSeenError(
+            f"gpustack mcp needs the package {error.name}: install gpustack with its extra, as in pip install '.[mcp]'"
+        ) from error
+    server().run("stdio")
+
+
 def selftest(*, written: Formats = "text", output: Output = None, verbose: Verbose = False) -> None:
-    """Prove on this machine that each check can fire, and that sick probes are stopped."""
+    """Prove on this machine that each check can fire, and that probes that hang or crash are stopped."""
     from gpustack.matrix import Matrix
     from gpustack.selftest import prove
 

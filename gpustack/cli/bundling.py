@@ -26,15 +26,17 @@ LOG = "kernel-log"
 EVENTS = {"xids": "Xid", "sxids": "SXid"}
 ABOUT = """What gpustack recorded of one machine, for whoever helps with it.
 
-Host and user names, addresses, serial numbers, UUIDs and secrets were taken out of every file.
+Host and user names, addresses, serial numbers, UUIDs and secrets were removed from every file.
 
 report.txt     the report in full: the verdict, the fix, the stack, all evidence
 report.md      the same in 40 lines, for an issue
 report.json    the same for programs
 snapshot.json  the recorded facts; `gpustack doctor --from snapshot.json` judges them again
-log.txt        the lines of the kernel's log, and of the texts that were given, that matter
 """
-BENCH = "bench.json     the figures of gpustack bench\n"
+MORE = {
+    "log.txt": "log.txt        the lines of the kernel's log, and of pasted texts, that matter\n",
+    "bench.json": "bench.json     the figures of gpustack bench\n",
+}
 
 
 def report(
@@ -64,20 +66,24 @@ def report(
     facts = read(origins, matrix, timeout) if origins else taken(pythons, timeout, deep=deep)
     hidden = without_secrets(facts, wanted=True, here=not origins)
     writing.write(output, _packed(_files(hidden, judge(hidden, matrix), measured)))
-    typer.echo(f"gpustack: {output} was written: names, serials, UUIDs and addresses were taken out", err=True)
+    typer.echo(f"gpustack: {output} was written: names, serial numbers, UUIDs and addresses were removed", err=True)
 
 
 def _files(facts: Facts, judged: Report, bench: BenchReport | None) -> Mapping[str, str]:
     """Return each file of the bundle by its name."""
-    files = {
-        "README.txt": ABOUT + (BENCH if bench else ""),
+    more = {
+        "log.txt": "".join(f"{line}\n" for line in dict.fromkeys(_log(facts))),
+        "bench.json": renderer("json")(bench) if bench else "",
+    }
+    more = {name: text for name, text in more.items() if text}
+    return {
+        "README.txt": ABOUT + "".join(MORE[name] for name in more),
         "report.txt": renderer("text")(judged, verbose=2, width=120),
         "report.md": renderer("markdown")(judged),
         "report.json": renderer("json")(judged),
         "snapshot.json": renderer("json")(facts),
-        "log.txt": "".join(f"{line}\n" for line in dict.fromkeys(_log(facts))),
+        **more,
     }
-    return {**files, "bench.json": renderer("json")(bench)} if bench else files
 
 
 def _log(facts: Facts) -> Iterator[str]:
@@ -105,8 +111,10 @@ def _packed(files: Mapping[str, str]) -> bytes:
 
 
 def diff(
-    before: Annotated[str, typer.Argument(metavar="A", help="A machine as it was: a snapshot, or what --from reads.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The same later, or another one.")],
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="The earlier state: a snapshot, or anything that --from reads.")
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="The later state, or another machine.")],
     *,
     written: Formats = "text",
     output: Output = None,

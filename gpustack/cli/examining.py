@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from gpustack.cli import options
+from gpustack.cli.pseudonyms import Pseudonyms, read_key
 from gpustack.cli.results import How, counts, deliver, places, prepare, rendered, write
 from gpustack.cli.terminal import Counted, findings, known, sentence, standard_input
-from gpustack.errors import GpustackError, InputError, UsageError
+from gpustack.errors import GpustackError, UsageError
 from gpustack.interrupting import heard
+from gpustack.plugins import noted
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ WORDS = {"--from": "recorded", "--container": "unpacked"}
 
 Thing = TypeVar("Thing", "Facts", "BenchReport", "CheckReport", "tuple[Facts, JsonValue]")
 
-LEAST_KEY, MOST_KEY = 16, 4096  # bytes of a key for pseudonyms
 DOCTOR_SECONDS = 10.0
 RECORDED_SECONDS = 60.0  # a busy machine must not read less of a file than an idle one
 DEEP_SECONDS = EVERYWHERE_SECONDS = 60.0
@@ -53,6 +54,7 @@ def doctor(
     deep: options.Deep = False,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     image: options.Image = None,
     variables: options.Variables = None,
     purpose: Annotated[
@@ -60,7 +62,7 @@ def doctor(
     ] = "any",
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="ID", help="Report this check alone (repeatable).", autocompletion=findings),
+        typer.Option("--only", metavar="ID", help="Report only this check (repeatable).", autocompletion=findings),
     ] = None,
     _checks: Annotated[
         bool, typer.Option("--list-checks", callback=_list_checks, is_eager=True, help="List all checks and exit.")
@@ -134,25 +136,21 @@ def snapshot(
     deep: options.Deep = False,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     redacted: options.Redacted = True,
-    pseudonyms: Annotated[
-        Path | None,
-        typer.Option(
-            "--pseudonyms", metavar="KEYFILE", help="Replace names by keyed hashes: one machine, one pseudonym."
-        ),
-    ] = None,
+    pseudonyms: Pseudonyms = None,
     timeout: options.Timeout = None,
 ) -> None:
-    """Record the facts of this machine, nothing judged: for a report elsewhere, or to compare with later.
+    """Record the facts of this machine without judging them, to examine elsewhere or to compare later.
 
-    With --from, what was recorded elsewhere is written again: redacted, and as a snapshot of today.
+    With --from, what was recorded elsewhere is written again, redacted and in today's schema.
     """
     from gpustack.model.plain import render
 
     alone({"--from": origins, "--python": pythons, "--deep": deep, "--all-envs": everywhere})
     if pseudonyms and not redacted:
-        raise UsageError("--pseudonyms and --no-redact contradict one another")
-    key = _key(pseudonyms) if pseudonyms else b""
+        raise UsageError("--pseudonyms and --no-redact contradict each other")
+    key = read_key(pseudonyms) if pseudonyms else b""
     if origins:
         write(again(origins, timeout, redacted=redacted, key=key), output)
         return
@@ -160,30 +158,19 @@ def snapshot(
     write(render(without_secrets(facts, wanted=redacted, key=key)), output)
 
 
-def _key(path: Path) -> bytes:
-    """Return the key that a file holds; raises InputError where it cannot be read, or is too short to keep a secret."""
-    try:
-        with path.open("rb") as file:
-            key = file.read(MOST_KEY).strip()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if len(key) < LEAST_KEY:
-        raise InputError(f"{path} holds {len(key)} bytes: a key has {LEAST_KEY} or more (head -c 32 /dev/urandom)")
-    return key
-
-
 def stack(
     *,
     origins: options.Origins = None,
     pythons: options.Pythons = None,
     everywhere: options.Everywhere = False,
+    _plugins: options.Plugins = None,
     written: options.Drawings = "text",
     output: options.Output = None,
     redacted: options.RedactedBy = None,
     timeout: options.Timeout = None,
     verbose: options.Verbose = False,
 ) -> None:
-    """Draw the whole GPU stack, layer by layer, with what is here, which version, and what needs what."""
+    """Show the whole GPU stack, layer by layer: what is present, which version, and what requires what."""
     from gpustack.diagnose.stack_map import chart
     from gpustack.matrix import Matrix
 
@@ -203,7 +190,7 @@ def read(origins: list[str], matrix: Matrix, timeout: float | None = None) -> Fa
     from gpustack.imports import load
     from gpustack.imports.deadline import to_read
 
-    return load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS))
+    return noted(load(origins, standard_input(), matrix, to_read(timeout or RECORDED_SECONDS)))
 
 
 def again(origins: list[str], timeout: float | None, *, redacted: bool, key: bytes = b"") -> str:
@@ -234,7 +221,7 @@ def taken(
         typer.echo(f"gpustack: importing and running the frameworks, {seconds:.0f} s at most …", err=True)
     counted = Counted() if everywhere and sys.stderr.isatty() else None
     try:
-        return look(
+        facts = look(
             pythons=pythons or (),
             deep=deep,
             all_envs=everywhere,
@@ -245,6 +232,7 @@ def taken(
     finally:
         if counted:
             counted.clear()
+    return noted(facts)
 
 
 def unpacked(image: Path, variables: list[str] | None, timeout: float | None) -> Facts:
@@ -262,7 +250,7 @@ def alone(given: Mapping[str, object]) -> None:
         named = " and ".join([*machines, *others][:2])
         raise UsageError(f"{named} do not go together: what is {WORDS[machines[0]]} is judged as it is")
     if given.get("--container-env") and not given.get("--container"):
-        raise UsageError("--container-env tells of an image, which --container DIR names")
+        raise UsageError("--container-env describes an image: name it with --container DIR")
 
 
 def without_secrets(thing: Thing, *, wanted: bool, here: bool = True, key: bytes = b"") -> Thing:

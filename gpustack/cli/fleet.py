@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from gpustack.cli.fleet_pairs import Labels, pairs
 from gpustack.cli.options import Fail, Formats, Output, Verbose
+from gpustack.cli.pseudonyms import Hidden, Pseudonyms
 from gpustack.cli.results import rendered, write
-from gpustack.errors import InputError, UsageError
+from gpustack.errors import UsageError
 from gpustack.report import renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.model.fleet import FleetReport
 
 fleet = typer.Typer(
     name="fleet",
-    help="Judge many machines together: who is broken, who drifts, who is slow, who is missing.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-pairs = typer.Typer(
-    name="pairs",
-    help="Find the nodes and uplinks that make pairs slow or hang.",
+    help="Judge many machines together: which are broken, differ, are slow or are missing.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 fleet.add_typer(pairs)
+IMAGE = re.compile(r"[\w][\w./:@-]{0,500}")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with NODE.json.gz of each node.")]
 Named = Annotated[
     str | None,
@@ -39,10 +37,6 @@ Named = Annotated[
 ]
 Store = Annotated[
     Path, typer.Option("--store", metavar="FILE", help="What gpustack fleet judge wrote: DIR/fleet.sqlite.")
-]
-Labels = Annotated[
-    Path | None,
-    typer.Option("--labels", metavar="FILE", help='Racks and switches: {"node1": {"rack": "r1", "switch": "s1"}}.'),
 ]
 
 
@@ -57,9 +51,15 @@ def collect(
     program: Annotated[
         str, typer.Option("--program", metavar="COMMAND", help="gpustack, as the nodes call it.")
     ] = "gpustack",
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Of the pods, with Kubernetes.")] = "",
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Of the Jobs, with Kubernetes.")] = "",
+    manifest: Annotated[
+        Path | None, typer.Option("--manifest", metavar="FILE", help="A Job of your own, instead of ours.")
+    ] = None,
     bench: Annotated[bool, typer.Option("--bench", help="Run the quick bench as well.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Ask nodes that have answered before, too.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask nodes that have answered before, too; a bench is one more.")
+    ] = False,
+    pseudonyms: Pseudonyms = None,
     seconds: Annotated[
         float, typer.Option("--timeout", min=1, max=3600, metavar="SECONDS", help="For one answer of one node.")
     ] = 60.0,
@@ -70,19 +70,22 @@ def collect(
 
     A second run asks only the nodes that are missing.
     """
-    from gpustack.fleet import collecting, nodes
+    from gpustack.fleet import collecting, launching, nodes
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.fleet import engines
 
-    if engine == "kubernetes" and not image:
+    hidden = Hidden(pseudonyms) if pseudonyms else None
+    if engine == "kubernetes" and not (manifest or IMAGE.fullmatch(image)):
         raise UsageError("--engine kubernetes needs --image: one that holds gpustack")
     if engine == "ray":
-        reach: collecting.Reach = collecting.ray_reach
-        wanted = nodes.expand(named) if named else collecting.ray_names()
+        reach: launching.Reach = launching.ray_reach
+        wanted = nodes.expand(named) if named else launching.ray_names()
     else:
-        row = collecting.engine(engines(Matrix()), engine)
-        reach = collecting.launcher(row, image)
-        wanted = nodes.expand(named) if named else collecting.names(row, seconds)
+        row = launching.engine(engines(Matrix()), engine)
+        reach = launching.launcher(replace(row, manifest=nodes.text(manifest)) if manifest else row, image)
+        wanted = nodes.expand(named) if named else launching.names(row, seconds)
+    if hidden:
+        hidden.hosts += wanted
     plan = collecting.Plan(
         reach=reach,
         folder=folder,
@@ -92,6 +95,8 @@ def collect(
         attempts=attempts,
         width=width,
         again=again,
+        called=hidden.called if hidden else str,
+        hide=hidden.out_of if hidden else None,
     )
     shown = sys.stderr.isatty()
 
@@ -115,31 +120,45 @@ def judge(
         typer.Option("--store", metavar="FILE", help="Where runs are kept.", show_default="DIR/fleet.sqlite"),
     ] = None,
     labels: Labels = None,
+    pseudonyms: Pseudonyms = None,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=256, help="Processes.", show_default="one a core")
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Judge on the Ray cluster, whose nodes see DIR as well.")] = False,
     written: Annotated[
         Literal["text", "json", "html", "prometheus", "junit", "nodelist"],
-        typer.Option("--format", help="How the result is written."),
+        typer.Option("--format", help="Format of the result."),
     ] = "text",
     output: Output = None,
     fail_on: Fail = "error",
     verbose: Verbose = False,
 ) -> None:
-    """Judge all recorded nodes together: classes by cause, drift, low figures, and who is missing."""
-    from gpustack.fleet import nodes
+    """Judge all recorded nodes together: classes by cause, drift, low figures, and who is missing.
+
+    DIR may also be a file that gpustack fleet pack wrote: SQLite, DuckDB or Parquet.
+    """
+    from gpustack.fleet import nodes, runs, tables
     from gpustack.fleet.judging import judge as judge_all
 
+    if pseudonyms and written == "nodelist":
+        raise UsageError("--pseudonyms and --format nodelist contradict each other: a scheduler needs the names")
     known = nodes.labels(labels) if labels else {}
+    hidden = Hidden(pseudonyms) if pseudonyms else None
     shown = sys.stderr.isatty()
 
     def told(done: int, of: int) -> None:
         if shown:
             typer.echo(f"\rgpustack: {done} of {of} nodes", err=True, nl=done == of)
 
-    whole = judge_all(folder, labels=known, workers=workers, progress=told)
-    report = whole.report
-    nodes.add(store or folder / nodes.STORE, folder, report, whole.gathered.seen)
+    called = hidden.called if hidden else str
+    with tables.unpacked(folder) as files:
+        whole = judge_all(files, labels=known, workers=workers, progress=told, called=called, ray=ray)
+        report = whole.report
+        if hidden:
+            hidden.know(files)
+            report = hidden.out_of(report)
+    if kept := store or (folder / runs.STORE if folder.is_dir() and not hidden else None):
+        runs.add(kept, folder, report, whole.gathered.seen)
     if written in {"text", "json"}:
         text = rendered(report, "json" if written == "json" else "text", "fleet", output, verbose=verbose)
     else:
@@ -163,6 +182,7 @@ def diff(
     before: Annotated[Path, typer.Argument(metavar="A", help="A folder of nodes as they were.")],
     after: Annotated[Path, typer.Argument(metavar="B", help="The same nodes later.")],
     *,
+    pseudonyms: Pseudonyms = None,
     written: Formats = "text",
     output: Output = None,
     verbose: Verbose = False,
@@ -170,7 +190,23 @@ def diff(
     """Say which nodes got worse, better or lost between two collections, and what changed on them."""
     from gpustack.fleet import judging
 
-    write(rendered(judging.between(before, after), written, "fleet-diff", output, verbose=verbose), output)
+    hidden = Hidden(pseudonyms) if pseudonyms else None
+    found = judging.between(before, after, hidden.called if hidden else str)
+    if hidden:
+        hidden.know(before, after)
+        found = hidden.out_of(found)
+    write(rendered(found, written, "fleet-diff", output, verbose=verbose), output)
+
+
+@fleet.command()
+def pack(
+    folder: Folder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as nodes.sqlite, nodes.duckdb or nodes.parquet.")],
+) -> None:
+    """Write a folder of nodes into one file, which gpustack fleet judge reads as well; two of the kinds need DuckDB."""
+    from gpustack.fleet import tables
+
+    typer.echo(f"{tables.pack(folder, file)} recordings written")
 
 
 @fleet.command()
@@ -184,14 +220,14 @@ def since(
 ) -> None:
     """Say which nodes have had a finding, since when, how often, and across how many boots."""
     from gpustack import __version__
-    from gpustack.fleet import nodes
+    from gpustack.fleet import runs
     from gpustack.matrix import Matrix
     from gpustack.model.fleet import History
     from gpustack.model.report import Tool
 
-    found = nodes.since(store, finding)
-    if not found and finding not in nodes.ids(store):
-        _known(finding, nodes.ids(store))
+    found = runs.since(store, finding)
+    if not found and finding not in runs.ids(store):
+        _known(finding, runs.ids(store))
     tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
     history = History(tool=tool, finding=finding, nodes=found)
     write(rendered(history, written, "fleet-since", output, verbose=verbose), output)
@@ -220,16 +256,14 @@ def gate(
     ] = "nodelist",
 ) -> None:
     """Print the nodes that must take no work, by the last run, and exit with 1 where there are any."""
-    from gpustack.fleet import nodes
+    from gpustack.fleet import nodes, runs
     from gpustack.model.fleet import fold
 
-    answers = nodes.gate(store, nodes.expand(named) if named else (), warnings=warnings)
+    answers = runs.gate(store, nodes.expand(named) if named else (), warnings=warnings)
     held = {
         one.node: one.why or "the store has never seen it" for one in answers if one.why or (unknown and not one.known)
     }
     if written == "json":
-        import json
-
         typer.echo(json.dumps({"schema": "gpustack.fleet-gate/1", "exclude": held}, indent=1))
     elif written == "text":
         for name, why in held.items():
@@ -237,51 +271,3 @@ def gate(
     elif held:
         typer.echo(fold(held))
     raise typer.Exit(int(bool(held)))
-
-
-@pairs.command("plan")
-def plan_pairs(
-    named: Annotated[str, typer.Argument(metavar="NODES", help="Such as gpu[0001-1000].")],
-    *,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="How many.")] = 3,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same pairs.")] = 0,
-    written: Formats = "text",
-    output: Output = None,
-) -> None:
-    """Print who is measured with whom, a line `ROUND A B` for each pair; the pairs of a round run at the same time."""
-    from gpustack import __version__
-    from gpustack.fleet import nodes
-    from gpustack.fleet import pairs as matching
-    from gpustack.matrix import Matrix
-    from gpustack.model.fleet import Matchings
-    from gpustack.model.report import Tool
-
-    tool = Tool(name="gpustack", version=__version__, matrix_date=Matrix().date)
-    made = Matchings(tool=tool, seed=seed, rounds=matching.plan(nodes.expand(named), rounds, seed))
-    write(rendered(made, written, "fleet-plan", output, verbose=False), output)
-
-
-@pairs.command("decode")
-def decode_pairs(
-    measured: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Lines `A B VALUE [ROUND]`, a JSON list, or a folder of A+B.txt.")
-    ],
-    *,
-    labels: Labels = None,
-    by: Annotated[str, typer.Option("--by", metavar="LABEL", help="The label that groups nodes.")] = "switch",
-    written: Formats = "text",
-    output: Output = None,
-) -> None:
-    """Say which nodes and uplinks make pairs slow or hang, and which pairs would confirm it."""
-    from gpustack.fleet import nodes
-    from gpustack.fleet import pairs as matching
-    from gpustack.matrix import Matrix
-
-    groups: Mapping[str, str] = {}
-    if labels:
-        groups = {node: held[by] for node, held in nodes.labels(labels).items() if by in held}
-        if not groups:
-            raise InputError(f"{labels} gives no node a label {by!r}: name another with --by")
-    found = matching.decode(matching.read(measured), groups, Matrix().date)
-    write(rendered(found, written, "fleet-pairs", output, verbose=False), output)
-    raise typer.Exit(int(bool(found.suspects)))

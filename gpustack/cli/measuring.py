@@ -95,10 +95,10 @@ def bench(
             metavar="[NAMES]...", help="Which benchmarks, such as hbm.read or 'gemm.*'.", autocompletion=benchmarks
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure less long, within a few seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure for a few seconds only.")] = False,
     gpus: Annotated[
         list[int] | None,
-        typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number (repeatable).", show_default="all"),
+        typer.Option("--gpu", min=0, metavar="N", help="A GPU, by its CUDA index (repeatable).", show_default="all"),
     ] = None,
     sustain: Annotated[
         float,
@@ -107,7 +107,7 @@ def bench(
             min=0,
             max=3600,
             metavar="SECONDS",
-            help="Go on with each product without rest.",
+            help="Also run each product for this long without rest.",
             callback=options.finite,
         ),
     ] = 0.0,
@@ -115,26 +115,26 @@ def bench(
         list[Data] | None,
         typer.Option(
             "--data",
-            help="What is computed with (twice for both: what zeros gain is how far power is the limit).",
+            help="The data to compute with (give both: what zeros gain shows how far power is the limit).",
             show_default="random",
         ),
     ] = None,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=1, max=1000, metavar="N", help="Run the suite so often; medians are shown.")
+        int, typer.Option("--repeat", min=1, max=1000, metavar="N", help="Run the suite N times; medians are shown.")
     ] = 1,
     save: Annotated[
         Path | None,
         typer.Option(
             "--save",
             metavar="FILE",
-            help="Write the report as JSON too, to compare with later.",
+            help="Also write the report as JSON, to compare with later.",
             callback=options.writable,
         ),
     ] = None,
     compare: Annotated[
         Path | None,
         typer.Option(
-            "--compare", metavar="FILE", help="Hold the figures against a saved report; worse is exit code 1."
+            "--compare", metavar="FILE", help="Compare the figures with a saved report; exit with 1 if any is worse."
         ),
     ] = None,
     tolerance: Annotated[
@@ -144,7 +144,7 @@ def bench(
             min=0,
             max=100,
             metavar="PERCENT",
-            help="By how much figures may be worse.",
+            help="How much worse figures may be.",
             callback=options.finite,
         ),
     ] = 3.0,
@@ -207,8 +207,8 @@ def stress(
             "--gpu",
             min=0,
             metavar="N",
-            help="A GPU by CUDA's number (repeatable: all at the same time).",
-            show_default="all on which nobody else computes",
+            help="A GPU, by its CUDA index (repeatable: all at the same time).",
+            show_default="all that no other process uses",
         ),
     ] = None,
     pythons: options.Pythons = None,

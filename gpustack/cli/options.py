@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from gpustack import plugins
 from gpustack.errors import OutputError, UsageError
 
 Format: TypeAlias = Literal["text", "json"]
@@ -35,7 +36,7 @@ class Shape(str, Enum):
 def finite(value: float | None) -> float | None:
     """Return a number as it is; raises where it is none, which no bound would refuse."""
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number")
+        raise typer.BadParameter("nan is not a number")
     return value
 
 
@@ -46,7 +47,7 @@ def writable(path: Path | None) -> Path | None:
     if path.is_dir():
         raise OutputError(f"{path} cannot be written: it is a folder")
     if path.exists() and not os.access(path, os.W_OK):
-        raise OutputError(f"{path} cannot be written: this user may not")
+        raise OutputError(f"{path} cannot be written: permission denied")
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path} cannot be written: there is no folder {path.parent} that may be written to")
     return path
@@ -62,7 +63,19 @@ def named(origins: list[str] | None) -> list[str] | None:
 Origins = Annotated[
     list[str] | None,
     typer.Option(
-        "--from", metavar="PATH", help="A machine recorded elsewhere; - is standard input (repeatable).", callback=named
+        "--from",
+        metavar="PATH",
+        help="What was recorded or pasted elsewhere; - is standard input (repeatable).",
+        callback=named,
+    ),
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugins",
+        metavar="DIR",
+        help="A plugin of your site, beside the installed ones (repeatable).",
+        callback=plugins.load,
     ),
 ]
 Pythons = Annotated[
@@ -70,20 +83,20 @@ Pythons = Annotated[
     typer.Option(
         "--python",
         metavar="PATH",
-        help="A Python to look at, or its folder (repeatable).",
+        help="A Python to examine, or its folder (repeatable).",
         show_default="the active one",
     ),
 ]
-Formats = Annotated[Format, typer.Option("--format", help="How the result is written.")]
-Tables = Annotated[Tabled, typer.Option("--format", help="How the result is written.")]
-Drawings = Annotated[Drawn, typer.Option("--format", help="How the result is written.")]
+Formats = Annotated[Format, typer.Option("--format", help="Format of the result.")]
+Tables = Annotated[Tabled, typer.Option("--format", help="Format of the result.")]
+Drawings = Annotated[Drawn, typer.Option("--format", help="Format of the result.")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Where the result goes.", show_default="standard output"),
+    typer.Option("--output", "-o", metavar="FILE", help="File for the result.", show_default="standard output"),
 ]
 Shapes = Annotated[
     list[Shape] | None,
-    typer.Option("--format", help="How the result is written (repeatable, each with its -o).", show_default="text"),
+    typer.Option("--format", help="Format of the result (repeatable, each with its own -o).", show_default="text"),
 ]
 Outputs = Annotated[
     list[Path] | None,
@@ -91,34 +104,38 @@ Outputs = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Where the result of the --format before it goes.",
+        help="File for the result of the --format before it.",
         show_default="standard output",
     ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
-        "--timeout", min=1.5, max=86400, metavar="SECONDS", help="Time for the whole command.", callback=finite
+        "--timeout", min=1.5, max=86400, metavar="SECONDS", help="Time limit for the whole command.", callback=finite
     ),
 ]
-Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 from this severity on.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say where each fact comes from and how long it took.")]
+Fail = Annotated[Threshold, typer.Option("--fail-on", help="Exit with 1 at this severity or above.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show where each fact comes from and how long it took.")]
 Detail = Annotated[
     int,
-    typer.Option("--verbose", "-v", count=True, show_default=False, help="Add the stack and all evidence; -vv: all."),
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Add the stack and all evidence; -vv: everything."
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone, on one line.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict, on one line.")]
 RedactedBy = Annotated[
     bool | None,
     typer.Option(
         "--redact/--no-redact",
-        help="Take names, serials, UUIDs and addresses out.",
-        show_default="redacted where the form is for others: html, markdown, github, sarif, junit",
+        help="Remove names, serial numbers, UUIDs and addresses.",
+        show_default="redacted in html, markdown, github, sarif and junit",
     ),
 ]
-Redacted = Annotated[bool, typer.Option("--redact/--no-redact", help="Take names, serials, UUIDs and addresses out.")]
+Redacted = Annotated[
+    bool, typer.Option("--redact/--no-redact", help="Remove names, serial numbers, UUIDs and addresses.")
+]
 Everywhere = Annotated[
-    bool, typer.Option("--all-envs", help="Look at every Python of this machine: venvs, conda, pipx, uv, Jupyter.")
+    bool, typer.Option("--all-envs", help="Judge every Python of this machine: venvs, conda, pipx, uv, Jupyter.")
 ]
 Image = Annotated[
     Path | None,
@@ -130,4 +147,6 @@ Variables = Annotated[
     list[str] | None,
     typer.Option("--container-env", metavar="KEY=VALUE", help="A variable of the image's configuration (repeatable)."),
 ]
-Deep = Annotated[bool, typer.Option("--deep", help="Import frameworks and GPU libraries and run them, in children.")]
+Deep = Annotated[
+    bool, typer.Option("--deep", help="Also import and run frameworks and GPU libraries, in child processes.")
+]

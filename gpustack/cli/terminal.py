@@ -33,6 +33,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "stress": ("stress --seconds 300", "stress --seconds 60 --gpu 0 --gpu 1"),
     "trace": ("trace --model transformer", "trace --cpu --format html -o trace.html"),
     "explain": ("explain driver-too-old-for-cuda-build", "explain Xid 79"),
+    "mcp": ("mcp", "mcp --help"),
     "selftest": ("selftest", "selftest -v"),
     "report": ("report -o bundle.zip", "report --from machine.json -o bundle.zip"),
     "fleet": ("fleet collect nodes --engine slurm", "fleet judge nodes"),
@@ -184,6 +185,8 @@ def called() -> str:
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
         return f"{'python' if shutil.which('python') == sys.executable else sys.executable} -m gpustack"
+    if program.suffix == ".pyz":
+        return f"python3 {shlex.quote(sys.argv[0])}"
     found = shutil.which(PROGRAM)
     near = program.name == PROGRAM and program.is_file() and not (found and Path(found).samefile(program))
     return shlex.quote(sys.argv[0]) if near else PROGRAM
@@ -212,7 +215,7 @@ class Counted:
 
     def __call__(self, done: int, every: int) -> None:
         """Say it where it has changed."""
-        said = f"gpustack: {done} of {every} Pythons looked at …"
+        said = f"gpustack: {done} of {every} Pythons examined …"
         if said != self.said:
             sys.stderr.write("\r" + said.ljust(len(self.said)))
             sys.stderr.flush()

@@ -46,35 +46,37 @@ FOR_OTHERS = frozenset({"html", "perfetto"})
 def trace(
     context: typer.Context,
     *,
-    model: Annotated[Named, typer.Option("--model", help="The model that is followed.")] = "mlp",
+    model: Annotated[Named, typer.Option("--model", help="The model to follow.")] = "mlp",
     size: Annotated[Sized, typer.Option("--size", help="How large it is.")] = "small",
     precision: Annotated[
         Precise | None,
-        typer.Option("--precision", help="Of weights and tensors.", show_default="bf16 on a GPU, fp32 on a CPU"),
+        typer.Option(
+            "--precision", help="Precision of weights and tensors.", show_default="bf16 on a GPU, fp32 on a CPU"
+        ),
     ] = None,
     cpu: Annotated[
-        bool, typer.Option("--cpu", help="Run it on the CPU beside the GPU, or alone where there is none.")
+        bool, typer.Option("--cpu", help="Also run it on the CPU; without a GPU, on the CPU alone.")
     ] = False,
-    gpu: Annotated[int, typer.Option("--gpu", min=0, metavar="N", help="A GPU by CUDA's number.")] = 0,
+    gpu: Annotated[int, typer.Option("--gpu", min=0, metavar="N", help="A GPU, by its CUDA index.")] = 0,
     framework: Annotated[
         Framework | None, typer.Option("--framework", help="Run it in this framework of the chosen Python instead.")
     ] = None,
     onnx: Annotated[
-        Path | None, typer.Option("--onnx", metavar="FILE", help="Follow this ONNX model, by onnxruntime.")
+        Path | None, typer.Option("--onnx", metavar="FILE", help="Follow this ONNX model, with onnxruntime.")
     ] = None,
     origins: Origins = None,
     pythons: Pythons = None,
     written: Annotated[
         list[Traced] | None,
-        typer.Option("--format", help="How the result is written (repeatable, each with its -o).", show_default="text"),
+        typer.Option("--format", help="Format of the result (repeatable, each with its own -o).", show_default="text"),
     ] = None,
     outputs: Outputs = None,
     redacted: Annotated[
         bool | None,
         typer.Option(
             "--redact/--no-redact",
-            help="Take names, serials, UUIDs and addresses out.",
-            show_default="redacted where the form is for others: html, perfetto",
+            help="Remove names, serial numbers, UUIDs and addresses.",
+            show_default="redacted in html and perfetto",
         ),
     ] = None,
     timeout: Timeout = None,
@@ -83,7 +85,7 @@ def trace(
         typer.Option("--verbose", "-v", help="Show every kernel, and the layers on the CPU beside those on the GPU."),
     ] = False,
 ) -> None:
-    """Follow a small model through the seven steps of a GPU running it: what each does, how long, how near a limit."""
+    """Follow a small model through the seven steps by which a GPU runs it, each timed and held against its limit."""
     from gpustack.trace.steps import Asked
 
     wanted = places(context, written, outputs)
@@ -95,7 +97,7 @@ def trace(
     if onnx is not None and (own := _typed(context, "model", "size", "precision")):
         raise UsageError(f"--onnx brings its own model: --{own} does not go with it")
     if onnx is not None and not onnx.is_file():
-        raise InputError(f"{onnx} is not there, or no file")
+        raise InputError(f"{onnx} does not exist, or is no file")
     asked = Asked(
         model=model,
         size=size,
@@ -114,7 +116,7 @@ def trace(
 
 
 def _refuse(given: dict[str, object]) -> None:
-    """Refuse options that contradict one another."""
+    """Refuse options that contradict each other."""
     named = [name for name, value in given.items() if value]
     for one, others in (
         ("--from", ("--framework", "--onnx", "--cpu", "--python")),

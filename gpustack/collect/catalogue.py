@@ -14,6 +14,7 @@ from gpustack.errors import BrokenError
 from gpustack.model.facts import Component, Environment, Host, JsonValue, Layer
 
 PATIENCE = 0.5
+ADDED: list[System] = []  # systems of plugins
 
 
 def describe(components: Sequence[Component]) -> Host:
@@ -58,13 +59,17 @@ class System:
     data: Mapping[str, Any]
 
 
-@cache
 def load() -> tuple[System, ...]:
-    """Return every row, in the order of the file."""
+    """Return every row, in the order of the file, and after them those of plugins."""
+    return (*_shipped(), *ADDED)
+
+
+@cache
+def _shipped() -> tuple[System, ...]:
     path = assets.PROBES / "catalogue.json"
     try:
         rows = json.loads(path.read_text("utf-8"))["systems"]
-        return tuple(_system(row) for row in rows)
+        return tuple(system(row) for row in rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
         message = f"the shipped catalogue of probes is damaged: {path.name}: {error}"
         raise BrokenError(message) from error
@@ -86,7 +91,8 @@ def question(name: str, seconds: float, **data: object) -> System:
     )
 
 
-def _system(row: Mapping[str, Any]) -> System:
+def system(row: Mapping[str, Any]) -> System:
+    """Return a row of the catalogue; raises KeyError, TypeError or ValueError for what is none."""
     return System(
         id=row["id"],
         layer=Layer(row["layer"]),

@@ -57,7 +57,8 @@ def look(
     folder = isolation.here()
     around = surroundings.look(environments, environ, folder, door, deadline) if all_envs else Surroundings()
     environments += around.environments
-    tasks = plan(environments, targets.environment_of(environ), asked, deep=deep)
+    programs = targets.programs(environments, environ, door, min(targets.SECONDS, left))
+    tasks = plan(environments, targets.environment_of(environ), asked, deep=deep, programs=programs)
     most = _at_a_time(deep=deep) if deep or around.environments else MOST_CHILDREN
     told = progress and _counted(environments, progress)
     replies = tuple(ask(tasks, door, deadline, meanwhile, most=most, progress=told))
@@ -90,25 +91,36 @@ def patient(systems: Sequence[System], left: float, *, many: bool) -> tuple[Syst
 
 
 def plan(
-    environments: Sequence[Environment], environ: Mapping[str, str], systems: Sequence[System], *, deep: bool
+    environments: Sequence[Environment],
+    environ: Mapping[str, str],
+    systems: Sequence[System],
+    *,
+    deep: bool,
+    programs: Mapping[str, str] | None = None,
 ) -> tuple[Task, ...]:
     """Return the children to start: each risky probe alone, the rest by the Python they run in and the group they name.
 
-    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH); ours starts bare. The machine's
+    A target's Python runs as its user runs it (its own site-packages and PYTHONPATH), by the program that ``programs``
+    names in the place of a shim; ours starts bare. The machine's
     risky probes come first, since drivers take longest to answer; Pythons that were found come last, each with one
     child for all that needs none of its own: there may be many.
     """
     ours = (sys.executable, "-I", "-S", str(assets.RUNNER))
-    path = tuple(isolation.path())
+    path, started = tuple(isolation.path()), dict(programs or {})
     here = [Task(argv=ours, environ=environ, systems=group, path=path) for group in _groups(systems, "here")]
     there = [
-        Task(argv=(one.python, str(assets.RUNNER)), environ=environ, systems=group, environment=one.python)
+        Task(
+            argv=(started.get(one.python, one.python), str(assets.RUNNER)),
+            environ=environ,
+            systems=group,
+            environment=one.python,
+        )
         for one in sorted(environments, key=lambda one: one.found)
         for group in _groups(systems, "target", together=one.found)
     ]
     exercises = [
         Task(
-            argv=(one.python, str(assets.RUNNER)),
+            argv=(started.get(one.python, one.python), str(assets.RUNNER)),
             environ=environ,
             systems=(replace(system, seconds=EXERCISE_SECONDS),),
             environment=one.python,

@@ -15,6 +15,7 @@ from gpustack import assets
 from gpustack.collect import isolation
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
+from gpustack.collect.subprocesses import ended
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
 from gpustack.model.facts import Environment, Unseen
@@ -55,6 +56,8 @@ BEGUN = tuple(
     """XDG_ LC_ LD_ CUDA NV CONDA_ PYTHON TORCH PYTORCH TF_ XLA_ JAX_ NCCL_ UCX_ ROCM ROCR_ HIP HSA_ AMD_ MIOPEN_ RCCL_
     ONEAPI_ ZE SYCL_ OCL_ OPENCL_ VK_ WSL OMP_ MKL_ SLURM KUBERNETES_ TRITON_ NUMBA CUPY_ CCCL_""".split()  # noqa: SIM905 - the same
 )
+WHICH = "import sys; print(sys.executable)"
+MOST_PATH = 4096
 SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")  # NVIDIA_API_KEY is no setting of a stack
 
 
@@ -190,6 +193,36 @@ def choose(named: Sequence[str], environ: Mapping[str, str]) -> tuple[Environmen
             return (Environment(python=str(python), kind=kind, prefix=environ[variable]),)
     found = _command("python3", environ)
     return (_named(found),) if found else (Environment(python=sys.executable, kind="own", prefix=sys.prefix),)
+
+
+def programs(
+    environments: Sequence[Environment], environ: Mapping[str, str], door: Door, seconds: float = SECONDS
+) -> Mapping[str, str]:
+    """Return the program that each shim starts, where it says so in time.
+
+    A shim of pyenv, asdf or mise is a script that looks for the Python of this folder; each start of it takes longer
+    than five of that Python, and eight or more children are started.
+    """
+    shims = [one.python for one in environments if Path(one.python).parent.name == "shims"]
+    said = {shim: _said((shim, "-I", "-S", "-c", WHICH), environ, door, seconds) for shim in shims}
+    paths = {shim: python for shim, python in said.items() if python.startswith("/") and python.isprintable()}
+    return {shim: python for shim, python in paths.items() if os.access(python, os.X_OK)}
+
+
+def _said(argv: Sequence[str], environ: Mapping[str, str], door: Door, seconds: float) -> str:
+    """Return what a short program prints, nothing where it cannot be started, fails or takes longer."""
+    try:
+        child = door.start(argv, environ)
+    except OSError:
+        return ""
+    code = ended(child, seconds)
+    door.kill(child)
+    data = child.stdout.read(MOST_PATH) if child.stdout and code == 0 else None
+    for pipe in (child.stdout, child.stderr):
+        if pipe:
+            pipe.close()
+    door.release(child)
+    return os.fsdecode(data or b"").strip()
 
 
 def environment_of(environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""The chosen Python cannot use the GPU, and another one on this machine can.
+"""The chosen Python cannot use the GPU, but another one on this machine can.
 
-Each environment has packages of its own: a build without GPU code, or for another CUDA, in one of them says nothing of
-the next. Run the program with the Python that works, or make that environment the active one; or fix the chosen one
-as the findings about it say.
+Each environment has its own packages: a build without GPU code, or for another CUDA version, in one of them says
+nothing about the next. Run the program with the Python that works, or make that environment the active one; or fix the
+chosen one as the findings about it say.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ID = "another-environment-works"
 
 
 def among(facts: Facts, works: Works) -> Finding | None:
-    """Give the first Python that can use the GPU where the chosen one cannot; ``works`` is by Python and component."""
+    """Give the first Python that can use the GPU where the chosen one cannot; works is by Python and component."""
     if not facts.environments:
         return None
     chosen, *others = facts.environments

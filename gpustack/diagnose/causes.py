@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # What is wrong with one GPU explains what is wrong with the same one, and not with another.
 OF_ONE_GPU = frozenset(
-    {"gpu-not-answering", "gpu-count-mismatch", "gpu-siblings-differ", "gpu-xid", "pcie-errors", "fabric-not-ready"}
+    {"gpu-not-answering", "gpu-sensor-error", "gpu-missing", "sibling-differs", "gpu-xid", "pcie-errors"}
+    | {"fabric-state"}
 )
 TRIED = ("framework-fails-on-gpu", "framework-import-fails")
 EXPLAINING = frozenset({Severity.ERROR, Severity.WARNING})

@@ -238,12 +238,8 @@ def _xformers(matrix: Matrix) -> tuple[Bound, ...]:
 
 
 def _bitsandbytes(matrix: Matrix) -> tuple[Bound, ...]:
-    """Return the releases of bitsandbytes; of one whose torch no row states, the next stated one holds."""
-    rows = training.bitsandbytes(matrix)
-    return tuple(
-        Bound(version=one.version, torch=next((later.torch for later in rows[at:] if later.torch.text), one.torch))
-        for at, one in enumerate(rows)
-    )
+    rows = ((one, training.bitsandbytes_torch(matrix, one.version)) for one in training.bitsandbytes(matrix))
+    return tuple(Bound(version=one.version, torch=stated[0] if stated else ANY) for one, stated in rows)
 
 
 def _flash(matrix: Matrix) -> tuple[Bound, ...]:

@@ -35,15 +35,17 @@ TOPOLOGY = sh("nvidia-smi topo -m")
 FABRIC = sh("systemctl status nvidia-fabricmanager")
 DEEP = sh("gpustack doctor --deep")
 
-_VERSIONS = "The CUDA version of build and driver, and the GPU's compute capability beside the build's, decide it."
+_VERSIONS = (
+    "The CUDA version of build and driver, and the GPU's compute capability compared with the build's, decide it."
+)
 _DRIVER = "The release of the module in memory, of the libraries and of the packages decide it."
-_MODULE = "Whether the module is built, loaded or refused stands in the kernel log."
+_MODULE = "The kernel log shows whether the module is built, loaded or refused."
 _BUILD = "The log of the build names what failed; its first error counts."
 _LIBRARIES = "Which copy of the library the loader finds first decides it."
 _PACKAGES = "The versions and build tags of the packages that have to fit decide it."
 _LOG = "The kernel log around the failure names the fault and the GPU."
 _CONTAINER = "The same command on the host and in a container tells which of the two is at fault."
-_AMD = "What the kernel driver takes in and who may open its nodes decide it."
+_AMD = "Which GPUs the kernel driver supports and who may open its nodes decide it."
 _INTEL = "Whether the runtime lists a GPU, and which libraries it finds, decide it."
 _FABRIC = "State and release of the fabric manager, beside the driver's, decide it."
 
@@ -63,7 +65,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (SMI, MODULE, LOADER),
         (
             "driver-library-mismatch nvml-init-failed process-on-deleted-driver libcuda-missing nvidia-driver-missing"
-            " libcuda-so-symlink-missing gpu-not-listed gpu-count-mismatch compat-libs-803 driver-packages-conflict"
+            " libcuda-so-symlink-missing gpu-not-listed gpu-missing compat-libs-803 driver-packages-conflict"
         ),
     ),
     (
@@ -93,23 +95,23 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (
             "gpu-fell-off-bus gsp-timeout gpu-ecc-error gpu-recovery-needed nvlink-error application-fault gpu-xid"
             " inforom-corrupted host-hardware-fault gpu-overheat gpu-hw-slowdown ecc-corrected-high gpu-memory-hot"
-            " gpu-power-limited gpu-process-stuck gpu-not-answering nvml-slow"
+            " gpu-power-limited gpu-process-stuck gpu-not-answering gpu-sensor-error kernel-fault nvml-slow"
         ),
     ),
     (
-        "Link width and speed of the GPU and of the ports above it, under load, and the firmware's windows decide it.",
+        "Link width and speed of the GPU and the ports above it under load, and the firmware's BAR windows, decide it.",
         (LINK, sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta|Region|ACSCtl'"), KERNEL_LOG),
         "bios-bar-setting pcie-link-degraded pcie-errors",
     ),
     (
-        "Whether direct copies are right, and what is between the GPUs, decide it.",
+        "Whether direct copies are correct, and what is between the GPUs, decide it.",
         (TOPOLOGY, sh("sudo lspci -vvv | grep -i acsctl"), sh("cat /proc/cmdline")),
         "iommu-acs-p2p nvlink-inactive rdma-port-degraded nccl-network-fault",
     ),
     (
         _FABRIC,
         (FABRIC, sh("journalctl -b -u nvidia-fabricmanager"), SMI),
-        "fabric-manager-not-running fabric-manager-version-mismatch fabric-not-ready",
+        "fabric-manager-not-running fabric-manager-version-mismatch fabric-state",
     ),
     (
         "The MIG mode, the instances, and those that the program was given decide it.",
@@ -151,7 +153,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         "python-version-no-wheel",
     ),
     (
-        "The C and C++ libraries here, beside what the program asks for, decide it.",
+        "The C and C++ libraries here, compared with what the program needs, decide it.",
         (sh("ldd --version"), sh("strings /lib/x86_64-linux-gnu/libstdc++.so.6 | grep GLIBCXX | tail -n 3")),
         "glibc-too-old libstdcxx-too-old",
     ),
@@ -179,7 +181,7 @@ _TABLE: tuple[tuple[str, tuple[Command, ...], str], ...] = (
         (sh("clinfo -l"),),
         "opencl-icd-broken vulkan-icd-broken",
     ),
-    ("Who holds memory on the GPU decides it.", (SMI,), "gpu-memory-held gpu-siblings-differ"),
+    ("Who holds memory on the GPU decides it.", (SMI,), "gpu-memory-held sibling-differs"),
     ("What the GPU is bound to decides it.", (ON_BUS, LOADED), "gpu-passed-through"),
 )
 _BY_FINDING: Mapping[str, Decide] = {

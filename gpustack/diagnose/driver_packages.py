@@ -21,10 +21,30 @@ FAMILIES = {
     "zypper": ("opensuse-leap", "opensuse-tumbleweed", "opensuse", "sles", "sled", "sle-micro"),
     "pacman": ("arch", "manjaro", "endeavouros", "cachyos", "garuda"),
 }
+# Distributions as people name them, and as they name themselves in /etc/os-release.
+DISTRIBUTIONS = {
+    **{name: name for names in FAMILIES.values() for name in names},
+    "red-hat": "rhel",
+    "redhat": "rhel",
+    "alma": "almalinux",
+    "alma-linux": "almalinux",
+    "rocky-linux": "rocky",
+    "suse": "sles",
+    "sle": "sles",
+    "mint": "linuxmint",
+    "linux-mint": "linuxmint",
+    "arch-linux": "arch",
+    "amazon-linux": "amzn",
+    "al2023": "amzn",
+    "azure-linux": "azurelinux",
+    "oracle-linux": "ol",
+    "pop-os": "pop",
+}
 # Source: NVIDIA Driver Installation Guide 580 to 620, Kernel Modules and Version locking; Ubuntu Server guide and
 # packages.ubuntu.com (nvidia-driver-*-server*); RPM Fusion how-to; Arch wiki (read 2026-11-22).
 GUIDE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"
 UBUNTU = ("ubuntu", "zorin", "elementary", "neon")
+OWN_GCC = ("fedora", "azurelinux", "nobara", "amzn")  # one GCC, and no toolset of older ones
 PLAIN_DNF = ("fedora", "azurelinux", "nobara")  # without modules of dnf: a branch is kept by a lock
 SERVER = frozenset({418, 450, 470, 525, 535, 550, 570, 580})  # branches that Ubuntu has for servers too
 OPEN_IS_USUAL, OPEN_ALONE = 560, 620  # from these branches on the open flavour is NVIDIA's choice, and the only one
@@ -76,7 +96,7 @@ def supported(least: int, last: int | None, matrix: Matrix) -> int:
     alive = [
         one.number
         for one in drivers.branches(matrix)
-        if one.number >= least and one.last and drivers.ended(one, matrix.date) is False and one.kind in {"LTS", "PB"}
+        if one.number >= least and one.last and drivers.ended(one, matrix.date) is False and one.kind in drivers.KEPT
     ]
     fitting = [one for one in sorted(alive) if last is None or one <= last]
     return fitting[0] if fitting else least
@@ -94,7 +114,7 @@ def commands(branch: int, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
         return _anywhere(branch, kind, facts, matrix)
     if family is None or branch < CONVENTIONS:
         where = ADDRESS(GUIDE)
-        return (step("install branch {wanted} of NVIDIA's driver as it says in {page}", wanted=wanted, page=where),)
+        return (step("install branch {wanted} of NVIDIA's driver as described in {page}", wanted=wanted, page=where),)
     return _from_nvidia(branch, kind or "open", facts)
 
 
@@ -118,21 +138,22 @@ def _apt(branch: int, kind: str | None, facts: Facts, matrix: Matrix) -> tuple[C
 
 def _anywhere(branch: int, kind: str | None, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     """Return the commands of the two likeliest distributions, each said to be of it, where nobody named one."""
-    module = _stream(branch, kind or "open")
+    module = _stream(branch, kind or ("open" if branch >= OPEN_IS_USUAL else "proprietary"))
     package = NAME("nvidia-open" if module.endswith("-open") else "cuda-drivers")
     typed, *hints = _apt(branch, kind, facts, matrix)
+    red_hat = step(
+        "on Red Hat Enterprise Linux, Rocky or AlmaLinux with NVIDIA's repository:"
+        " `sudo dnf module enable nvidia-driver:{module} && sudo dnf install {package}`",
+        module=NAME(module),
+        package=package,
+    )
     return (
         sh("sudo apt-get update"),
         typed,
         *hints,
         step("that is for Ubuntu, where it has that branch"),
-        step(
-            "on Red Hat Enterprise Linux, Rocky or AlmaLinux with NVIDIA's repository:"
-            " `sudo dnf module enable nvidia-driver:{module} && sudo dnf install {package}`",
-            module=NAME(module),
-            package=package,
-        ),
-        step("elsewhere as it says in {page}", page=ADDRESS(GUIDE)),
+        *((red_hat,) if branch >= CONVENTIONS else ()),
+        step("elsewhere as described in {page}", page=ADDRESS(GUIDE)),
     )
 
 

@@ -9,14 +9,15 @@ from gpustack import __version__
 from gpustack.diagnose import another_environment, deep_messages, requirements
 from gpustack.diagnose.candidates import candidates
 from gpustack.diagnose.causes import cause_of
-from gpustack.diagnose.evidence import weighed
+from gpustack.diagnose.evidence import unseen, weighed
 from gpustack.diagnose.machine import amd, containers, exercised, intel
 from gpustack.diagnose.machine.completing import complete
 from gpustack.diagnose.machine.inventory import FRAMEWORKS, any_gpu, builds, gpus, on_bus, ours, starts
 from gpustack.diagnose.machine.messages import MESSAGE, heard
 from gpustack.diagnose.machine.values import flag
 from gpustack.diagnose.machine.views import alone, each, inside, whole
-from gpustack.diagnose.requirements import broken
+from gpustack.diagnose.requirements import broken, in_words
+from gpustack.diagnose.requirements.in_words import IN_WORDS
 from gpustack.diagnose.requirements.versions import draw
 from gpustack.diagnose.rule import Rule
 from gpustack.diagnose.rulebook import asked
@@ -43,13 +44,10 @@ if TYPE_CHECKING:
     from gpustack.model.report import Contract, Finding
 
 Said = TypeVar("Said")
-LAYERS = tuple(Layer)
-SEVERITIES = tuple(Severity)
-CONFIDENCES = tuple(Confidence)
-IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
+LAYERS, SEVERITIES, CONFIDENCES = tuple(Layer), tuple(Severity), tuple(Confidence)
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})
 BESIDE = {Severity.ERROR: Severity.WARNING, Severity.UNKNOWN: Severity.INFO}  # in a Python that was merely found
-REPORT_IT = "report this fault of gpustack, with a gpustack snapshot"
+REPORT_IT = "report this bug in gpustack, with a gpustack snapshot"
 ARCHITECTURE = "architecture"  # one contract a kind of GPU, the first being the one that programs take by default
 DECIDING = frozenset({"cuda", ARCHITECTURE})
 # Whether the driver's side works, by the makers whose GPUs a build is for; CUDA's is the default.
@@ -75,15 +73,19 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
     drawn = _said(draw, facts, matrix, failures)
     judging = Judging(matrix=matrix, purpose=purpose, held=held, drawn=drawn, failures=failures)
     findings = everything = _found(deep_messages.heard(own, matrix), judging)
+    if not facts.taken and not _looked(facts) and not any(one.severity in AT_FAULT for one in findings):
+        judging = replace(judging, drawn=(*drawn, *_said(in_words.contracts, facts, matrix, failures)))
+        findings = everything = _found(deep_messages.heard(own, matrix), judging)
     if own is not facts:
         everything = _found(deep_messages.heard(facts, matrix), judging)
     others = _beside(findings, everything)
-    contracts = (*drawn, *requirements.contracts(held))
+    contracts = (*judging.drawn, *requirements.contracts(held))
     works = tuple((build, _works(build, (*findings, *others), contracts, facts)) for build in builds(facts))
     by_python = {one.python: _inside(one.python, works) for one in facts.environments}
     able = another_environment.among(facts, by_python)
     lighter = (replace(one, severity=BESIDE.get(one.severity, one.severity)) for one in others)
-    findings = tuple(sorted((*((able,) if able else ()), *findings, *lighter), key=_by_severity))
+    findings = (*((able,) if able else ()), *findings, *lighter)
+    findings = tuple(sorted(findings, key=lambda one: SEVERITIES.index(one.severity)))
     chosen = facts.environments[0].python if facts.environments else None
     contracts = tuple(broken.tied(contracts, findings))
     contracts = (*contracts, *broken.spoken(findings, contracts))
@@ -96,7 +98,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
         components=whole(facts, matrix),
         contracts=contracts,
         findings=tuple(weighed(one, facts) for one in findings),
-        not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures))),
+        not_seen=tuple(dict.fromkeys((*facts.not_seen, *failures, *unseen(facts)))),
         environments=tuple(
             EnvironmentVerdict(python=one.python, kind=one.kind, version=one.version, works=by_python[one.python])
             for one in facts.environments
@@ -111,12 +113,7 @@ def judge(facts: Facts, matrix: Matrix, purpose: Purpose = Purpose.ANY) -> Repor
 
 def _beside(findings: Sequence[Finding], everything: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return what is there only because of Pythons that were found, which does not break the machine."""
-    known = {finding.key for finding in findings}
-    return tuple(finding for finding in everything if finding.key not in known)
-
-
-def _by_severity(finding: Finding) -> int:
-    return SEVERITIES.index(finding.severity)
+    return tuple(one for one in everything if one.key not in {finding.key for finding in findings})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +197,9 @@ def _said(
 def failed(rule: Callable[..., object], error: Exception) -> Unseen:
     """Return that a rule failed, as something that nobody looked at."""
     what = rule.id if isinstance(rule, Rule) else "requirements"
-    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=REPORT_IT)
+    plugin, slash, _ = what.partition("/")
+    remedy = f"correct the plugin {plugin}, or leave it out" if slash else REPORT_IT
+    return Unseen(what=what, why=f"its rule failed: {type(error).__name__}: {error}", enable_by=remedy)
 
 
 def _with_causes(findings: Sequence[Finding]) -> Iterable[Finding]:

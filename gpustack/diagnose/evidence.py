@@ -1,4 +1,4 @@
-"""How surely the facts behind a finding are known: measured, printed by a tool, implied by a message, or stated."""
+"""How surely facts are known: measured, printed by a tool, implied by a message, stated; and which are not known."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.messages import MESSAGE
-from gpustack.diagnose.machine.values import at, everything
-from gpustack.model.facts import Strength
+from gpustack.diagnose.machine.values import at, everything, flag, text, told
+from gpustack.model.facts import Status, Strength, Unseen
 from gpustack.model.report import Confidence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpustack.model.facts import Facts, Instance
     from gpustack.model.report import Because, Finding
 
 STRENGTHS = tuple(Strength)
+LOG = "kernel-log"
+ALWAYS = ("linux-kernel", "pci-display", LOG)  # what every look at a machine asks
+AS_ROOT = "run gpustack as root"
 
 
 def weighed(finding: Finding, facts: Facts) -> Finding:
@@ -24,6 +29,21 @@ def weighed(finding: Finding, facts: Facts) -> Finding:
     words = bool(known) and all(one is Strength.STATED for one in known)
     sure = Confidence.LIKELY if words and finding.confidence is Confidence.CERTAIN else finding.confidence
     return replace(finding, because=grounds, confidence=sure)
+
+
+def unseen(facts: Facts) -> Iterator[Unseen]:
+    """Yield what a look at a machine did not learn and does not name itself: components, and a kernel log unread."""
+    if not facts.taken:
+        return
+    for seen in facts.components:
+        if seen.status is Status.UNKNOWN and not any(one.what.startswith(seen.id) for one in facts.not_seen):
+            yield Unseen(what=seen.id, why=seen.reason or "no reason was given")
+    yield from (Unseen(what=name, why="these facts do not have it") for name in ALWAYS if not facts.find(name))
+    log = facts.find(LOG)
+    if log and log.status is not Status.UNKNOWN and flag(told(facts, LOG), "readable") is not True:
+        why = text(told(facts, LOG), "why") or log.reason or "it could not be read"
+        if not any(one.what in why or why in one.why for one in facts.not_seen):
+            yield Unseen(what=LOG, why=why, enable_by=AS_ROOT)
 
 
 def _of(ground: Because, facts: Facts) -> Strength:

@@ -12,6 +12,7 @@ from gpustack.matrix.subjects import drivers, torch
 from gpustack.matrix.subjects.ranges import minor
 from gpustack.model.command import (
     ADDRESS,
+    DOTTED,
     KERNEL,
     NAME,
     PATH,
@@ -62,6 +63,20 @@ INSTALL = {
     "zypper": "sudo zypper install {packages}",
     "pacman": "sudo pacman -S {packages}",
 }
+# GCC beside the system's own: package and program. Source: packages.ubuntu.com and packages.debian.org (gcc-N), Red
+# Hat's documentation of GCC Toolset (RHEL 8 to 10, and Rocky and AlmaLinux with it), openSUSE and Arch Linux packages.
+OLDER_GCC = {
+    "apt": "sudo apt-get install gcc-{number} g++-{number}",
+    "dnf": "sudo dnf install gcc-toolset-{number}",
+    "zypper": "sudo zypper install gcc{number} gcc{number}-c++",
+    "pacman": "sudo pacman -S gcc{number}",
+}
+OLDER_GXX = {"dnf": "/opt/rh/gcc-toolset-{number}/root/usr/bin/g++", None: "/usr/bin/g++-{number}"}
+NO_SUCH_GCC = (
+    "no distribution that is still supported has GCC {number}: install a newer CUDA toolkit, or build in a container of"
+    " that time"
+)
+OLDEST_GCC = 9  # of what a distribution has that is still supported (Ubuntu 22.04 has 9 to 12, Debian 12 has 11 and 12)
 REINSTALL = {
     "apt": sh("sudo dpkg --configure -a && sudo apt-get --fix-broken install"),
     "dnf": sh("sudo dnf distro-sync '*nvidia*'"),
@@ -130,7 +145,7 @@ def driver(facts: Facts, matrix: Matrix, last: int | None = None, *, branch: int
     if name in OWN:
         return (OWN[name],)
     if manager(facts) is None:
-        newest = max(one.number for one in drivers.branches(matrix) if one.kind in {"LTS", "PB"})
+        newest = max(one.number for one in drivers.branches(matrix) if one.kind in drivers.KEPT)
         return driver_packages.commands(newest, facts, matrix)
     return from_nvidia(facts, "nvidia-open", DRIVERS, arch="nvidia-open nvidia-utils")
 
@@ -141,9 +156,34 @@ def last_branch(facts: Facts, matrix: Matrix) -> int | None:
     return min((span.last for span in spans if span and span.last), default=None)
 
 
+def older_gxx(facts: Facts, newest: int) -> Command:
+    """Return the path of the C++ compiler that ``older_gcc`` installs."""
+    family = "dnf" if manager(facts) == "dnf" else None
+    return sh(OLDER_GXX[family], number=DOTTED(str(newest)))
+
+
+def older_gcc(facts: Facts, newest: int) -> tuple[Command, ...]:
+    """Return how a GCC that a toolkit accepts is installed beside the system's own, and named to nvcc."""
+    number, family = DOTTED(str(newest)), manager(facts)
+    if newest < OLDEST_GCC:
+        return (step(NO_SUCH_GCC, number=number),)
+    if driver_packages.distribution(facts) in driver_packages.OWN_GCC:
+        return (step("install GCC {number} from conda-forge (gxx), or build in a container", number=number),)
+    elsewhere = step(
+        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky and AlmaLinux"
+        " `sudo dnf install gcc-toolset-{number}`, and the compiler is /opt/rh/gcc-toolset-{number}/root/usr/bin/g++",
+        number=number,
+    )
+    return (
+        sh(OLDER_GCC[family or "apt"], number=number),
+        sh("export NVCC_CCBIN={it} CUDAHOSTCXX={it} CXX={it}", it=older_gxx(facts, newest)),
+        *(() if family else (elsewhere,)),
+    )
+
+
 def reinstall(facts: Facts) -> Command:
     """Return the command that brings half-installed driver packages to one release."""
-    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver in one release")
+    return REINSTALL.get(manager(facts) or "") or step("install all packages of NVIDIA's driver from one release")
 
 
 def initramfs(facts: Facts) -> Command:
@@ -207,7 +247,7 @@ def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: st
 def jetson(build: Build) -> Fix:
     """Return how a PyTorch for a Jetson is installed."""
     return Fix(
-        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), in the place of the generic wheel.",
+        text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), instead of the generic wheel.",
         commands=(
             sh("cat /etc/nv_tegra_release"),
             sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),
@@ -218,8 +258,8 @@ def jetson(build: Build) -> Fix:
 
 
 def off_path(folders: Iterable[str], what: str, verify: Command) -> Fix:
-    """Return how to take folders off LD_LIBRARY_PATH."""
-    dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders]
+    """Return how to take folders off LD_LIBRARY_PATH; where none is known, those of CUDA's stubs."""
+    dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders] or [sh("-e /usr/local/cuda/lib64/stubs")]
     return Fix(
         text=f"Take {what} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
         commands=(

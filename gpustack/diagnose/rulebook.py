@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 AFTERWARDS = {another_environment.ID: cleandoc(another_environment.__doc__ or "")}
 
 
-@cache
+ADDED: dict[str, Rule] = {}  # rules of plugins
+
+
 def rules() -> dict[str, Rule]:
-    """Return every rule by its id, in the order in which they are asked."""
+    """Return every rule by its id, in the order in which they are asked; those of plugins come last."""
+    return {**_shipped(), **ADDED} if ADDED else _shipped()
+
+
+@cache
+def _shipped() -> dict[str, Rule]:
     found = (one for family in FAMILIES for one in _of(f"gpustack.diagnose.rules.{family}"))
     return {one.id: one for one in found}
 

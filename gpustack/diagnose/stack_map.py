@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
-NOT_TOLD = "what was given does not speak of it"
-NOT_ASKED = "it was not asked after"
+NOT_TOLD = "the input does not mention it"
+NOT_ASKED = "it was not asked for"
 
 
 def chart(facts: Facts, matrix: Matrix) -> StackMap:

@@ -22,58 +22,59 @@ if TYPE_CHECKING:
     from gpustack.model.rows import Architecture
 
 BENCH = {
-    "bench-failed": """A benchmark gave a wrong result, or could not be run to its end.
+    "bench-failed": """A benchmark gave a wrong result, or did not run to the end.
 
-        A wrong result means that the GPU, its memory or a library computes wrongly: trust nothing that it computes
-        until the cause is known. Where the benchmark crashed instead, the finding gives the error's own words.
+        A wrong result means that the GPU, its memory or a library computes wrongly: do not trust anything that it
+        computes until the cause is known. If the benchmark crashed instead, the finding quotes the error.
 
         Run it again alone (gpustack bench NAME); look for Xids and ECC errors (gpustack doctor); if a wrong result
         returns, take the GPU out of service.""",
     "bench-low": """A benchmark reached clearly less than this GPU can give.
 
         The ceiling follows from what the GPU itself reports, and what is usual below it from the matrix. Programs that
-        are bound by this figure run as much slower as it is low.
+        are bound by this figure slow down in proportion.
 
-        The finding names what held it back where that was seen: clocks held down by power or heat, a narrower PCIe
+        The finding names what held it back, if that was visible: clocks held down by power or heat, a narrower PCIe
         link, another process on the GPU. Fix that and measure again; measure on a GPU that nobody else uses.""",
     "bench-unsteady": """A benchmark's figures vary too much for one of them to be believed.
 
-        Nothing is said of the GPU by it. Mostly another program uses the GPU or the machine, or the clocks change while
-        it is measured.
+        It says nothing about the GPU. Usually another program uses the GPU or the machine, or the clocks change during
+        the measurement.
 
-        Stop the others (gpustack explain gpu-processes tells how to see them) and measure again.""",
-    "bench-skipped": """A benchmark was not run, since something that it needs is not here.
+        Stop the others (gpustack explain gpu-processes says how to find them) and measure again.""",
+    "bench-skipped": """A benchmark was not run, because something that it needs is missing.
 
-        Nothing is said of the GPU by it. The finding says what is missing: a library, memory, or a kind of number that
+        It says nothing about the GPU. The finding says what is missing: a library, memory, or a kind of number that
         this GPU does not have.
 
-        Where a package is missing, the finding names the command that installs it.""",
+        If a package is missing, the finding names the command that installs it.""",
 }
 TRACE = {
     "trace-wrong-answer": """A model that was followed through the machine gave a wrong answer.
 
         It was compared with the same model in float64 on the CPU, and differs by more than the precision explains. A
-        GPU, its memory or a library computes wrongly: no figure of that run counts, and no result of others either.
+        GPU, its memory or a library computes wrong results: the figures of that run do not count, and other results are
+        in doubt.
 
         Compare every bit under load (gpustack stress), look for Xids and ECC errors (gpustack doctor), and trace
         another model or precision: an error in one of them alone is a library's.""",
     "trace-step-failed": """One of the seven steps of running a model did not work.
 
-        The finding gives the step and the words of what refused it. All later steps were not reached.
+        The finding names the step and quotes the error. The later steps were not reached.
 
-        Let the doctor look for the cause (gpustack doctor --deep); gpustack explain takes the words of the error.""",
+        Let the doctor look for the cause (gpustack doctor --deep); gpustack explain takes the error message.""",
 }
 DOCTOR = ("gpustack doctor",)
 CLOCKS = ("nvidia-smi -q -d PERFORMANCE", "gpustack bench")
 WEIGHTS = {
-    "ok": "It is no fault.",
-    "info": "It is no fault by itself.",
+    "ok": "It is not a fault.",
+    "info": "It is not a fault by itself.",
     "warn": "The GPU is slower than it could be for as long as it lasts.",
     "bad": "The GPU protects itself: something outside the program has to be fixed.",
 }
 MOST_BEFORE = 6  # Xids that are named as what brings another; of more, none is
-ASK = "gpustack doctor, on the machine, says whether its stack is behind it; if not, the program is."
-HERE = "Run the command below on the machine: where the finding holds, it names what to type there."
+ASK = "gpustack doctor, run on the machine, says whether its stack is the cause; if not, the program is."
+HERE = "Run the command below on the machine: if the finding applies there, it prints the commands that fix it."
 CAPABILITY = ("nvidia-smi --query-gpu=name,compute_cap --format=csv",)
 
 
@@ -257,7 +258,7 @@ def _able(system: str, matrix: Matrix) -> Iterator[str]:
     if known:
         spans = [one.note if one.note and not one.lowest else one.span for one in known]
         notes = [f"{one.name} ({span})" for one, span in zip(known, spans, strict=True)]
-        yield f"What it can do, and on which GPUs: {'; '.join(notes)}. gpustack stack -v says which of it holds here."
+        yield f"What it can do, and on which GPUs: {'; '.join(notes)}. gpustack stack -v shows what applies here."
 
 
 def _chain(xid: int, matrix: Matrix) -> Iterator[str]:
@@ -283,13 +284,13 @@ def _inside(layer: Layer, matrix: Matrix) -> Iterator[str]:
 
 def _about(one: Architecture) -> Iterator[str]:
     if one.gpus:
-        yield f"GPUs of it: {', '.join(one.gpus)}."
+        yield f"GPUs: {', '.join(one.gpus)}."
     if one.first_toolkit:
         last = f" to {one.last_toolkit}" if one.last_toolkit else " on"
-        yield f"nvcc compiles for it from CUDA {one.first_toolkit}{last}."
+        yield f"nvcc supports it from CUDA {one.first_toolkit}{last}."
     if one.first_branch or one.last_branch:
         first = f" from branch {one.first_branch} on" if one.first_branch else ""
         last = f" up to branch {one.last_branch}" if one.last_branch else ""
-        yield f"Drivers run it{first}{last}."
+        yield f"Drivers support it{first}{last}."
     if one.tensor_cores:
-        yield f"Its tensor cores are of generation {one.tensor_cores}."
+        yield f"Its tensor cores are generation {one.tensor_cores}."

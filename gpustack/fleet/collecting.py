@@ -1,48 +1,38 @@
-"""Asking every node for its snapshot, by the launcher that the site runs already; a dead node costs its own answer.
-
-The nodes of a Ray cluster are asked by one task on each, placed there by its id.
-"""
+"""Asking every node for its snapshot, by the launcher that the site runs already; a dead node costs its own answer."""
 
 from __future__ import annotations
 
 import gzip
-import importlib
 import json
-import os
-import signal
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpustack.errors import NothingSeenError, UsageError
 from gpustack.fleet import nodes
 from gpustack.model import writing
+from gpustack.model.reading import frozen
 
 if TYPE_CHECKING:
-    from gpustack.matrix.subjects.fleet import Engine
+    from gpustack.fleet.launching import Reach
 
 SNAPSHOT, BENCH = "gpustack.snapshot/1", "gpustack.bench/1"
 ASKED = {SNAPSHOT: ("snapshot",), BENCH: ("bench", "--quick", "--format", "json")}
 SUFFIX = {SNAPSHOT: "", BENCH: ".bench"}
-MOST_BYTES = 32_000_000  # of one answer
 LAST = 300  # letters of what a failing command said
-EARLIER = 0.9  # of the time, after which a launcher may say itself what it waited for
-GRACE = 2.0  # seconds from the friendly end of a command to the hard one
-FIRST_BRACE = b"{"
-
-
-Reach = Callable[[str, tuple[str, ...], float], tuple[bytes, str]]
+START = re.compile(r"^\{", re.MULTILINE)
+DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """How nodes are asked: ``program`` is gpustack as the nodes call it, ``seconds`` the time of one attempt.
 
-    ``reach`` runs words on a node and gives what they wrote, and why they failed or an empty text.
+    ``reach`` runs words on a node and gives what they wrote, and why they failed or an empty text. ``called`` gives the
+    name under which a node is kept, and ``hide`` takes names out of what it says; each bench ``again`` is one more.
     """
 
     reach: Reach
@@ -53,6 +43,8 @@ class Plan:
     attempts: int = 2
     width: int = 64
     again: bool = False
+    called: Callable[[str], str] = str
+    hide: Callable[[Any], Any] | None = None
 
 
 @dataclass(slots=True)
@@ -62,19 +54,6 @@ class Collected:
     answered: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-
-
-def names(engine: Engine, seconds: float) -> tuple[str, ...]:
-    """Return the names of all nodes, as the engine lists them; raises UsageError where it lists none."""
-    if not engine.nodes:
-        raise UsageError(f"{engine.name} lists no nodes: name them with --nodes, as in --nodes 'gpu[001-128]'")
-    answer, why = _run(engine.nodes, seconds)
-    if why:
-        raise UsageError(f"{engine.nodes[0]} lists no nodes: {why}")
-    found = tuple(dict.fromkeys(one for one in answer.decode("utf-8", "replace").split() if nodes.NAME.fullmatch(one)))
-    if not found:
-        raise UsageError(f"{engine.nodes[0]} lists no nodes: name them with --nodes")
-    return found
 
 
 def collect(plan: Plan, wanted: Sequence[str], told: Callable[[int, int, str], object] | None = None) -> Collected:
@@ -102,189 +81,62 @@ def collect(plan: Plan, wanted: Sequence[str], told: Callable[[int, int, str], o
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         finally:
-            _note(plan.folder, done, wanted)
+            _note(plan, done, wanted)
     return done
 
 
 def _there(plan: Plan, name: str) -> bool:
     wanted = (SNAPSHOT, BENCH) if plan.bench else (SNAPSHOT,)
-    return all((plan.folder / f"{name}{SUFFIX[schema]}.json.gz").exists() for schema in wanted)
+    return all(_path(plan, name, schema).exists() for schema in wanted)
 
 
-def _note(folder: Path, done: Collected, wanted: Sequence[str]) -> None:
+def _path(plan: Plan, name: str, schema: str, take: int = 1) -> Path:
+    number = f".{take}" if take > 1 else ""
+    return plan.folder / f"{plan.called(name)}{SUFFIX[schema]}{number}.json.gz"
+
+
+def _note(plan: Plan, done: Collected, wanted: Sequence[str]) -> None:
     """Write who is missing and why; what earlier runs said of nodes that this one did not ask is kept."""
-    _, before = nodes.look(folder) if any(folder.iterdir()) else ((), {})
-    kept = {name: why for name, why in before.items() if name not in wanted}
-    missing = dict(sorted({**kept, **done.missing}.items()))
-    writing.write(folder / nodes.MISSING, json.dumps(missing, indent=1) + "\n")
+    _, before = nodes.look(plan.folder) if any(plan.folder.iterdir()) else ((), {})
+    asked = set(map(plan.called, wanted))
+    kept = {name: why for name, why in before.items() if name not in asked}
+    new = {plan.called(name): plan.hide(why) if plan.hide else why for name, why in done.missing.items()}
+    writing.write(plan.folder / nodes.MISSING, json.dumps(dict(sorted({**kept, **new}.items())), indent=1) + "\n")
 
 
 def _node(plan: Plan, name: str) -> str:
     """Ask one node for all that is wanted; return why it is missing, or an empty text."""
     for schema in (SNAPSHOT, BENCH) if plan.bench else (SNAPSHOT,):
-        path = plan.folder / f"{name}{SUFFIX[schema]}.json.gz"
+        path = _path(plan, name, schema)
         if path.exists() and not plan.again:
             continue
+        if schema == BENCH:
+            takes = (_path(plan, name, schema, take) for take in count(1))
+            path = next(one for one in takes if not one.exists())
+        whole = ("--no-redact",) if plan.hide and schema == SNAPSHOT else ()
         why = ""
         for _ in range(plan.attempts):
-            answer, why = plan.reach(name, (*plan.program, *ASKED[schema]), plan.seconds)
-            why = why or _invalid(answer, schema)
+            answer, why = plan.reach(name, (*plan.program, *ASKED[schema], *whole), plan.seconds)
+            said, why = ("", why) if why else _said(answer, schema)
             if not why:
-                writing.write(path, gzip.compress(answer[answer.index(FIRST_BRACE) :], 6))
+                shown = json.dumps(plan.hide(frozen(json.loads(said)))) if plan.hide else said
+                writing.write(path, gzip.compress(shown.encode(), 6))
                 break
         if why:
             return why if schema == SNAPSHOT else f"no bench: {why}"
     return ""
 
 
-def launcher(row: Engine, image: str = "") -> Reach:
-    """Return what runs words on a node by the launcher of a row."""
-
-    def reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
-        return _run((*command(row, name, seconds, image), *words), seconds)
-
-    return reach
-
-
-def command(row: Engine, name: str, seconds: float, image: str = "") -> tuple[str, ...]:
-    """Return the argument list that reaches a node, whose name has passed the check of names."""
-    blanks: Mapping[str, str] = {
-        "{node}": name,
-        "{limit}": str(max(1, int(seconds * EARLIER))),
-        "{image}": image,
-        "{overrides}": json.dumps({"spec": {"nodeName": name}}),
-    }
-    return tuple(_filled(word, blanks) for word in row.command)
-
-
-def _filled(word: str, blanks: Mapping[str, str]) -> str:
-    for blank, value in blanks.items():
-        word = word.replace(blank, value)
-    return word
-
-
-def _invalid(answer: bytes, schema: str) -> str:
-    """Return why an answer is not what was asked for, or an empty text; a banner before the JSON is passed over."""
-    start = answer.find(FIRST_BRACE)
-    try:
-        said = json.loads(answer[start:]) if start >= 0 else None
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
-        shown = " ".join(answer[-LAST:].decode("utf-8", "replace").split())
-        return f"its answer is no JSON: {shown[-100:] or 'nothing'}"
-    if said.get("schema") != schema:
-        return f"its answer is {str(said.get('schema'))[:60]}, not {schema}: another version of gpustack?"
-    return ""
-
-
-def _run(words: Sequence[str], seconds: float) -> tuple[bytes, str]:
-    """Run one command; return what it wrote to standard output, and why it failed or an empty text."""
-    try:
-        child = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return b"", f"{words[0]} cannot be run: {error.strerror}"
-    try:
-        answer, said = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        _end(child)
-        return b"", f"no answer within {seconds:g} s"
-    except BaseException:
-        _end(child)
-        raise
-    if len(answer) > MOST_BYTES:
-        return b"", f"it wrote more than {MOST_BYTES // 1_000_000} MB"
-    if child.returncode and FIRST_BRACE not in answer:
-        shown = " ".join(said[-LAST:].decode("utf-8", "replace").split())
-        return b"", f"{words[0]} ended with {child.returncode}: {shown[-200:] or 'it said nothing'}"
-    return answer, ""
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a command and all that it started."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+def _said(answer: bytes, schema: str) -> tuple[str, str]:
+    """Return the JSON within an answer, and why it is not what was asked for, or an empty text."""
+    text = answer.decode("utf-8", "replace")
+    for found in START.finditer(text):
         try:
-            os.killpg(child.pid, sign)
-            child.communicate(timeout=GRACE)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
+            said, end = DECODER.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
             continue
-        break
-
-
-def engine(engines: Sequence[Engine], name: str) -> Engine:
-    """Return the engine of this name; raises UsageError for another."""
-    found = next((one for one in engines if one.name == name), None)
-    if found is None:
-        raise UsageError(f"no engine is called {name!r}: {', '.join(one.name for one in engines)} are known")
-    return found
-
-
-LAST_WORDS = 200  # letters of what a failing command said
-
-
-@cache
-def _ray() -> Any:  # noqa: ANN401 - Ray, which only this engine needs
-    """Return Ray, connected to the cluster that this machine is part of."""
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise UsageError("--engine ray needs Ray on this machine: pip install 'ray[default]'") from error
-    try:
-        ray.init(address="auto", logging_level="ERROR", log_to_driver=False)
-    except Exception as error:
-        raise NothingSeenError(f"no Ray cluster answers here: {' '.join(str(error).split())[:LAST_WORDS]}") from error
-    return ray
-
-
-@cache
-def _ids() -> dict[str, str]:
-    """Return the id of each node that lives, by its name; nodes of one name have their id behind it."""
-    alive = [one for one in _ray().nodes() if one.get("Alive")]
-    names = [str(one["NodeName"]) for one in alive]
-    return {
-        name if names.count(name) == 1 else f"{name}-{one['NodeID'][:8]}": one["NodeID"]
-        for name, one in zip(names, alive, strict=True)
-    }
-
-
-def ray_names() -> tuple[str, ...]:
-    """Return the names of all nodes that live; raises where no cluster answers."""
-    return tuple(sorted(_ids()))
-
-
-def ray_reach(name: str, words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
-    """Run words on a node; return what they wrote, and why they failed or an empty text."""
-    ray = _ray()
-    node = _ids().get(name)
-    if node is None:
-        return b"", "Ray has no node of this name that lives"
-    strategies = importlib.import_module("ray.util.scheduling_strategies")
-    place = strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-    task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=place)(_run_there).remote(words, seconds)
-    try:
-        answer: tuple[bytes, str] = ray.get(task, timeout=seconds + 5)
-    except Exception as error:  # noqa: BLE001 - Ray's errors have no common class, and a dead node is an answer
-        ray.cancel(task, force=True)
-        return b"", f"Ray: {type(error).__name__}: {' '.join(str(error).split())[:LAST_WORDS]}"
-    return answer
-
-
-def _run_there(words: tuple[str, ...], seconds: float) -> tuple[bytes, str]:
-    """Run on the node itself, where nothing of gpustack needs to be importable."""
-    try:
-        done = subprocess.run(words, capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return b"", f"no answer within {seconds:g} s"
-    except OSError as error:
-        return b"", f"{words[0]} cannot be run: {error.strerror}"
-    if done.returncode and b"{" not in done.stdout:
-        return b"", f"{words[0]} ended with {done.returncode}: {done.stderr[-LAST_WORDS:].decode('utf-8', 'replace')}"
-    return done.stdout, ""
+        if said.get("schema") != schema:
+            return "", f"its answer is {str(said.get('schema'))[:60]}, not {schema}: another version of gpustack?"
+        return text[found.start() : end], ""
+    shown = " ".join(text[-LAST:].split())
+    return "", f"its answer is not JSON: {shown[-100:] or 'nothing'}"

@@ -93,6 +93,7 @@ LEAST_NODES = 8
 DEVIATIONS = 3.5
 CONSISTENT = 0.6745  # MAD of a normal distribution, in standard deviations
 FLOOR = 0.03
+BINS = 48
 TIMES = frozenset({"s", "ms", "us", "µs", "ns"})
 MEASURED = frozenset({"ok", "low"})
 Value = Any  # of JSON, as it was decoded
@@ -178,8 +179,18 @@ def judged(id_: str, kind: str, branch: str, sample: Sample) -> Figures:
         mad=mad,
         least=min(first),
         greatest=max(first),
+        bins=_bins(first),
         outliers=tuple(_outliers(sample, middle, mad, sign, few=few)),
     )
+
+
+def _bins(values: Sequence[float]) -> tuple[int, ...]:
+    """Return how many values lie in each of equal parts of what they span."""
+    least, span = min(values), max(values) - min(values)
+    bins = [0] * BINS
+    for value in values if span else ():
+        bins[min(BINS - 1, int((value - least) / span * BINS))] += 1
+    return tuple(bins) if span else ()
 
 
 def _outliers(sample: Sample, middle: float, mad: float, sign: float, *, few: bool) -> Iterator[Outlier]:

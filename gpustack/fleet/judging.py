@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gpustack import __version__
-from gpustack.fleet import drift, looking, nodes
+from gpustack.fleet import drift, launching, looking, nodes
 from gpustack.matrix import Matrix
 from gpustack.model.fleet import Changed, Drift, FleetDifference, FleetReport, Missing, NodeClass, Turned
 from gpustack.model.report import Health, Tool
@@ -66,17 +66,20 @@ def judge(
     labels: Mapping[str, Mapping[str, str]] | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], object] | None = None,
+    called: Callable[[str], str] = str,
+    ray: bool = False,
 ) -> Whole:
     """Return what is to be said of the nodes whose files lie in a folder, and what is known of each.
 
-    Twins, which differ in nothing that any requirement or rule reads, are judged once. Raises InputError where the
-    folder holds no node.
+    ``called`` gives the name by which the report speaks of a node. Twins, which differ in nothing that any requirement
+    or rule reads, are judged once. Raises InputError where the folder holds no node.
     """
     began = time.monotonic()
-    there, missing = nodes.look(folder)
-    whole = Gathered(missing=dict(missing))
+    recorded, missing = nodes.look(folder)
+    there = [replace(one, name=called(one.name)) for one in recorded]
+    whole = Gathered(missing={called(name): why for name, why in missing.items()})
     paths = {one.name: one.snapshot for one in there}
-    with _processes(workers, len(there)) as spread:
+    with _processes(workers, len(there), ray=ray) as spread:
         for batch in spread(partial(looking.look, os.urandom(8)), _batches(there)):
             for one in batch:
                 whole.add(one)
@@ -97,23 +100,41 @@ def judge(
         figures=tuple(drift.judged(*key, sample) for key, sample in sorted(whole.samples.items())),
         missing=tuple(Missing(node=name, why=why) for name, why in sorted(whole.missing.items())),
         unread=tuple(whole.unread),
-        labels={name: held for name, held in (labels or {}).items() if name in whole.seen or name in whole.missing},
+        labels={
+            name: held for name, held in _labels(labels or {}, called) if name in whole.seen or name in whole.missing
+        },
         seconds=round(time.monotonic() - began, 3),
     )
     return Whole(report=report, gathered=whole)
 
 
-class _processes:  # noqa: N801 - used as a function is
-    """A way to spread work over processes: ``spread(work, batches)`` yields what each batch gave, in order."""
+def _labels(
+    labels: Mapping[str, Mapping[str, str]], called: Callable[[str], str]
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield what a site says of each node; racks and switches are named as nodes are."""
+    yield from ((called(name), {key: called(one) for key, one in held.items()}) for name, held in labels.items())
 
-    def __init__(self, workers: int | None, count: int) -> None:
+
+class _processes:  # noqa: N801 - used as a function is
+    """A way to spread work over processes: ``spread(work, batches)`` yields what each batch gave, in order.
+
+    With ``ray`` they are those of the Ray cluster that this machine is part of, where the same folder is.
+    """
+
+    def __init__(self, workers: int | None, count: int, *, ray: bool) -> None:
         wanted = workers or len(os.sched_getaffinity(0))
-        self.pool = ProcessPoolExecutor(wanted) if wanted > 1 and count > FEW else None
+        self.pool = ProcessPoolExecutor(wanted) if not ray and wanted > 1 and count > FEW else None
+        self.actors = launching.ray_pool(workers) if ray else None
 
     def __enter__(self) -> Callable[..., Iterator[Any]]:
-        return self.pool.map if self.pool else map
+        if self.actors is None:
+            return self.pool.map if self.pool else map
+        imap: Callable[..., Iterator[Any]] = self.actors.imap
+        return imap
 
     def __exit__(self, *_: object) -> None:
+        if self.actors:
+            self.actors.terminate()
         if self.pool:
             self.pool.shutdown(cancel_futures=True)
 
@@ -171,9 +192,9 @@ def _drifts(kind: str, whole: Gathered) -> Iterator[Drift]:
 MOST_OF_ONE = 64  # pairs of values; a fact with more is another at every look
 
 
-def between(before: Path, after: Path) -> FleetDifference:
+def between(before: Path, after: Path, called: Callable[[str], str] = str) -> FleetDifference:
     """Return which nodes have another verdict or other causes, and which facts changed on nodes that are in both."""
-    then, now = judge(before), judge(after)
+    then, now = (judge(folder, called=called) for folder in (before, after))
     sides = tuple(_verdicts(one.report) for one in (then, now))
     grouped: dict[tuple[str | None, str | None, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     same = 0

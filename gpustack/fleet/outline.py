@@ -11,8 +11,10 @@ import json
 import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from gpustack.diagnose.requirements.states import UPTIME
 from gpustack.matrix.facts import Schema
 from gpustack.matrix.subjects import fleet, health
 
@@ -40,6 +42,7 @@ class Step:
     """One place in the facts of a component, and how what stands there counts.
 
     ``limits`` and ``above`` decide a number; ``judged``: it reaches the verdict; ``stable``: it is the machine's own.
+    From ``rate`` on it counts as one, over the time that the machine is up.
     """
 
     component: str
@@ -50,6 +53,7 @@ class Step:
     limits: tuple[health.Limit, ...] = ()
     above: tuple[float, ...] = ()
     fleeting: bool = False
+    rate: float = inf
     below: dict[str, Step] = field(default_factory=dict)
     values: set[str] = field(default_factory=set)
 
@@ -64,10 +68,8 @@ class Step:
         """Return what the limits say of a number; the number itself where its bounds stand elsewhere."""
         answers = [value > one for one in self.above]
         for limit in self.limits:
-            if limit.per is not None and value >= limit.least:
-                return value  # a rate over the time that the machine is up
             if limit.per is not None:
-                continue
+                continue  # below ``least``: no rate
             if any(any(path.each) for path in limit.bound):
                 return value  # bounded by a list's members
             bound = limit.value if limit.value is not None else _bound(limit, held)
@@ -77,16 +79,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The outline of the facts of one copy: as text what is judged, and by place what is the machine's own."""
+    """The outline of the facts of one copy: as text what is judged, and by place what is the machine's own.
+
+    ``timed``: a number in it is a rate, so that it counts for how long the machine is up.
+    """
 
     judged: str
     stable: tuple[tuple[str, str], ...]
     digest: bytes
+    timed: bool = False
 
     @classmethod
-    def of(cls, judged: str, stable: tuple[tuple[str, str], ...]) -> Part:
+    def of(cls, judged: str, stable: tuple[tuple[str, str], ...], *, timed: bool = False) -> Part:
         """Return a part with its digest of what is the machine's own."""
-        return cls(judged, stable, blake2b(str(stable).encode(), digest_size=8).digest())
+        return cls(judged, stable, blake2b(str(stable).encode(), digest_size=8).digest(), timed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +114,7 @@ class Outlines:
         self.exact: set[tuple[str, str]] = set()
         self.roots: dict[str, Step] = {}
         self.made: dict[tuple[str, str], Part] = {}
+        self.timed = False
         duties: tuple[health.Duty, ...] = (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix))
         for duty in duties:
             if isinstance(duty, health.Limit):
@@ -137,7 +144,16 @@ class Outlines:
         judged = blake2b(digest_size=16)
         for at, part in parts:
             judged.update(f"{at}{part.judged}".encode())
+        if any(part.timed for _, part in parts):
+            judged.update(f"up {self._up(said)}".encode())
         return Outline(judged=judged.digest(), parts=tuple(parts)), said
+
+    @staticmethod
+    def _up(said: Mapping[str, Value]) -> list[Value]:
+        """Return how long the machine is up, as its kernel and each copy of it say."""
+        kernels = [one for one in said.get("components") or () if one.get("id") == "linux-kernel"]
+        held = [copy for one in kernels for copy in (one, *(one.get("instances") or ()))]
+        return [(one.get("facts") or {}).get(UPTIME) for one in held]
 
     def _component(self, component: Mapping[str, Value]) -> Iterator[tuple[str, Part]]:
         name, copies = str(component.get("id")), component.get("instances") or ()
@@ -164,8 +180,11 @@ class Outlines:
             if len(self.made) > MOST_KEPT:
                 self.made.clear()
             stable: list[tuple[str, str]] = []
+            self.timed = False
             kept = self._walked(facts, self._root(component), "", facts, stable)
-            self.made[key] = Part.of(blake2b(_text(kept).encode(), digest_size=16).hexdigest(), tuple(stable))
+            self.made[key] = Part.of(
+                blake2b(_text(kept).encode(), digest_size=16).hexdigest(), tuple(stable), timed=self.timed
+            )
         return self.made[key]
 
     def _walked(
@@ -189,6 +208,9 @@ class Outlines:
             stable.append((shown, step.own(str(value))))
         if not step.judged:
             return DROP
+        if numeric and value >= step.rate:
+            self.timed = True
+            return value
         return step.outcome(value, held) if numeric and (step.limits or step.above or step.fleeting) else value
 
     def _root(self, component: str) -> Step:
@@ -207,11 +229,12 @@ class Outlines:
             component=step.component,
             path=path,
             node=node,
-            judged=exact or not informational,
+            judged=name != UPTIME and (exact or not informational),  # which rates alone read
             stable=name not in self.identity,
             limits=() if exact else tuple(self.limits.get(key, ())),
             above=() if exact else tuple(self.above.get(key, ())),
             fleeting=not exact and key in self.fleeting,
+            rate=min((one.least for one in self.limits.get(key, ()) if one.per is not None), default=inf),
         )
         return step.below[name]
 

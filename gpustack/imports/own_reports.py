@@ -15,7 +15,10 @@ BEGIN = re.compile(r'\{\s*"version"\s*:\s*"1"\s*,\s*"pip_version"')
 PLAIN = re.compile(r"[\w.+!-]{1,80}")
 OURS = re.compile(r'\{\s*"schema"\s*:\s*"(?P<schema>gpustack\.[\w-]+/\d+)"')
 GAP = r"\s+(?:>\s*)?"
-MORE = "-v adds the stack and all evidence; --format html is a page to send.".replace(" ", GAP)
+# As it is written, and as earlier versions wrote it.
+MORE = "-v adds the stack and all evidence; --format html (?:makes a page to share|is a page to send).".replace(
+    " ", GAP
+)
 # The last line of a report, as text and as Markdown, and the line that it may begin with.
 FOOT = re.compile(
     rf"^[ \t>]*{MORE}(?:{GAP}[^\n]{{0,200}}explain{GAP}[\w-]+{GAP}says{GAP}why\.)?|"
@@ -26,7 +29,7 @@ FOOT = re.compile(
 )
 HEAD = re.compile(
     r"^[ \t>]*\S{1,4} (?:HEALTHY|DEGRADED|BROKEN|NO GPU|NOT KNOWN|UNKNOWN|OK|BAD [A-Z]+)\b[^\n]*"
-    r"|^[ \t>]*\d+ of \d+ systems of the GPU stack are here"
+    r"|^[ \t>]*\d+ of \d+ (?:components of the GPU stack are present|systems of the GPU stack are here)"
     r"|^[ \t>]*#{1,3} \S{1,3} gpustack: ",
     re.MULTILINE,
 )

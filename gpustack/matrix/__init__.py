@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from zlib import crc32
 
 from gpustack import assets
 from gpustack.errors import BrokenError
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 DATA_SCHEMA, MANIFEST = "gpustack.data/1", "bundle.json"  # of a bundle of data, which bundles.py installs
+MADE, MEASURED = ".made", "generated/measured"  # of a checkout; what programs read elsewhere than in the package index
+ADDED: dict[tuple[str, str], Mapping[str, Any] | list[Any]] = {}  # by table and part, what plugins state beside it
 SHARED = ("source", "checked")  # what a generated file says once for all its rows
 
 
@@ -64,7 +67,7 @@ class Matrix:
     def distributions(self) -> frozenset[str]:
         """The distributions of which there is a generated table."""
         folders = (self.folder, *(self._newer or ())[1:])
-        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*"))
+        return frozenset(path.stem for folder in folders for path in folder.glob("generated/*.*"))
 
     @cached_property
     def architectures(self) -> Mapping[ComputeCapability, Architecture]:
@@ -127,7 +130,7 @@ class Matrix:
     @cached_property
     def pci_ranges(self) -> tuple[PciRange, ...]:
         """The architectures of PCI device numbers."""
-        return self.rows("pci", "ranges", PciRange)
+        return self.rows(f"{MEASURED}/pci", "ranges", PciRange)
 
     @cached_property
     def systems(self) -> Mapping[str, terms.System]:
@@ -211,14 +214,19 @@ class Matrix:
                 self._held[name] = self._read(name)
             except (OSError, ValueError) as error:
                 raise _damaged(name, error) from error
+            if self.folder == assets.MATRIX:
+                self._held[name] = _with_added(name, self._held[name])
         return self._held[name]
 
     def _read(self, name: str) -> Mapping[str, Any]:
-        """Return a file: of a newer bundle; in a wheel as the JSON made of it, in a checkout as it is written."""
+        """Return a file: of a newer bundle, as JSON made for a wheel or the tests, or else as it is written."""
         quick = self._of_bundle(name) or self.folder / f"{name}.json"
-        if quick.exists():
-            return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
-        return tomllib.loads((self.folder / f"{name}.toml").read_text("utf-8"))
+        if not quick.exists():
+            written = (self.folder / f"{name}.toml").read_bytes()
+            quick = made_of(self.folder, name, written)
+            if not quick.exists():
+                return tomllib.loads(written.decode("utf-8"))
+        return cast("Mapping[str, Any]", json.loads(quick.read_text("utf-8")))
 
     def _of_bundle(self, name: str) -> Path | None:
         """Return the file of a generated table in an installed bundle, where it has one."""
@@ -241,6 +249,23 @@ class Matrix:
                 _row(f"{name}.{part}", number, {**shared, **line}, kind) for number, line in lines
             )
         return cast("tuple[Kind, ...]", self._made[place])
+
+
+def made_of(folder: Path, name: str, written: bytes) -> Path:
+    """Return where the JSON of a table of a checkout lies, if it was made: of exactly these bytes, and no others."""
+    return folder / MADE / f"{name.replace('/', '.')}.{crc32(written):08x}.json"
+
+
+def _with_added(name: str, held: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a table with what plugins state beside it: further rows of a list, further names of a mapping."""
+    more = {part: rows for (table, part), rows in ADDED.items() if table == name}
+    return {
+        **held,
+        **{
+            part: [*held[part], *rows] if isinstance(rows, list) else {**held[part], **rows}
+            for part, rows in more.items()
+        },
+    }
 
 
 def _row(origin: str, number: int, line: Mapping[str, Any], kind: type[Kind]) -> Kind:

@@ -8,13 +8,14 @@ requirement, a day, a line to read. Nothing in it is a command, an address or an
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -29,7 +30,8 @@ from gpustack.model import writing
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
-MOST_TABLES, MOST_ROWS, MOST_BYTES, MOST_REQUIRED = 1000, 20_000, 1 << 24, 500
+MOST_TABLES, MOST_ROWS, MOST_REQUIRED, MOST_NESTED = 1000, 20_000, 500, 20
+MOST_FILE, MOST_DATA, MOST_BYTES = 1 << 26, 1 << 27, 1 << 24  # of a bundle, of all its tables, and of one
 FAULTS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -48,20 +50,28 @@ GLIBC = re.compile(r"\d\.\d{1,2}", re.ASCII)
 PLATFORMS = frozenset({"linux-x86_64", "linux-aarch64", "windows", "macos-arm64", "macos-x86_64", "any"})
 
 
-def install(file: Path, pinned: str | None, matrix: Matrix) -> tuple[str, int]:
-    """Use the tables of a bundle from now on; return their day and how many there are.
+def read(file: Path) -> bytes:
+    """Return a file as it is; raises InputError where it cannot be read or is longer than a bundle may be."""
+    try:
+        with file.open("rb") as held:
+            data = held.read(MOST_FILE + 1)
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from error
+    if len(data) > MOST_FILE:
+        raise InputError(f"{file} is longer than a bundle of data may be")
+    return data
+
+
+def install(file: str, data: bytes, pinned: str | None, matrix: Matrix) -> tuple[str, int]:
+    """Use the tables of a bundle from now on; return their day and how many there are. ``file`` is where it is from.
 
     Raises InputError where it is no bundle, is for another schema, is not newer than what is used, or is not the file
     whose SHA-256 is ``pinned``; then what was used stays.
     """
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}") from error
     digest = hashlib.sha256(data).hexdigest()
     if pinned is not None and pinned.lower().removeprefix("sha256:") != digest:
         raise InputError(f"{file} is not the file that was pinned: its SHA-256 is {digest}")
-    day, tables = _opened(file)
+    day, tables = _opened(file, data)
     if day <= matrix.date:
         raise InputError(f"{file} is of {day}, and what is used already is of {matrix.date}: it is not newer")
     try:
@@ -85,35 +95,50 @@ def back() -> None:
         raise OutputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _opened(file: Path) -> tuple[str, Mapping[str, bytes]]:
+def _opened(file: str, data: bytes) -> tuple[str, Mapping[str, bytes]]:
     """Return the day and the tables of a bundle, all of them checked."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            manifest = json.loads(_member(archive, MANIFEST))
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            manifest = json.loads(_member(archive, MANIFEST, MOST_BYTES))
             if not isinstance(manifest, dict) or manifest.get("schema") != DATA_SCHEMA:
                 raise InputError(f"{file} is no data for this release of gpustack, which reads {DATA_SCHEMA}")
             day, pins = manifest["date"], manifest["files"]
-            if not _is_day(day) or not 0 < len(pins) <= MOST_TABLES:
+            if not _is_day(day) or not isinstance(pins, dict) or not 0 < len(pins) <= MOST_TABLES:
                 raise InputError(f"{file} is damaged: {MANIFEST} has no day, or not the right number of tables")
-            tables = {name: _member(archive, f"{name}.json") for name in pins if NAME.fullmatch(name)}
+            tables = _tables(archive, [name for name in pins if NAME.fullmatch(name)])
     except FAULTS as error:
-        raise InputError(f"{file} is no bundle of data: {error}") from error
+        raise InputError(f"{file} is no bundle of data: {_said(error)}") from error
     for name, pin in pins.items():
         if name not in tables or hashlib.sha256(tables[name]).hexdigest() != pin:
             raise InputError(f"{file} is damaged: {name[:60]!r} is not what {MANIFEST} says")
         try:
             _checked(name, json.loads(tables[name]))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(f"{file} is refused: {name}: {str(error)[:200]}") from error
+            raise InputError(f"{file} is refused: {name}: {_said(error)}") from error
     return day, tables
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+def _tables(archive: zipfile.ZipFile, names: Iterable[str]) -> Mapping[str, bytes]:
+    """Return the tables of an archive, which together are no longer than a bundle may make them."""
+    tables: dict[str, bytes] = {}
+    left = MOST_DATA
+    for name in names:
+        tables[name] = _member(archive, f"{name}.json", min(left, MOST_BYTES))
+        left -= len(tables[name])
+    return tables
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     with archive.open(name) as member:
-        data = member.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+        data = member.read(most + 1)
+    if len(data) > most:
         raise ValueError(f"{name} is too long")
     return data
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says as a line to print: it may quote what is in the file."""
+    return "".join(one for one in str(error)[:200] if one.isprintable())
 
 
 def _checked(name: str, table: Mapping[str, Any]) -> None:
@@ -161,7 +186,7 @@ def _is_version(value: object) -> bool:
 def _is_requirement(value: object) -> bool:
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - no question needs it
 
-    if not _is_line(value):
+    if not _is_line(value) or str(value).count("(") > MOST_NESTED:
         return False
     with suppress(InvalidRequirement):
         return Requirement(str(value)).url is None

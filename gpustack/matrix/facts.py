@@ -91,7 +91,7 @@ class Schema:
             fact
             for block, rows in table["facts"].items()
             for component in table["of"].get(block, (block,))
-            for fact in _facts(component, rows)
+            for fact in facts_of(component, rows)
         )
         self.roots: dict[str, Node] = {}
         for fact in self.facts:
@@ -114,7 +114,8 @@ def schema(matrix: Matrix) -> Schema:
     return Schema(matrix)
 
 
-def _facts(component: str, rows: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Fact]:
+def facts_of(component: str, rows: Mapping[str, Mapping[str, str | bool]]) -> Iterator[Fact]:
+    """Yield the facts that a block of the table states; raises KeyError or ValueError for a row that is none."""
     for path, row in rows.items():
         yield Fact(
             component=component,

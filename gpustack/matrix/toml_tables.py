@@ -77,7 +77,7 @@ class Table:
         """Return a number above zero."""
         value = self.held.get(key)
         if value is not None and not (_is_number(value) and value > 0):
-            raise self.wrong(f"a number above 0 is wanted, not {shown(value)}", key)
+            raise self.wrong(f"a number above 0 is expected, not {shown(value)}", key)
         return None if value is None else float(value)
 
     def whole(self, key: str) -> int | None:

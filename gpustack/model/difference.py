@@ -69,7 +69,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Everything that is not the same: what matters first. ``same`` is how many components are as they were."""
+    """Everything that is not the same: what matters first. ``same`` is how many components are unchanged."""
 
     tool: Tool
     before: Side

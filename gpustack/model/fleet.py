@@ -91,7 +91,10 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One figure of all GPUs of a kind under one driver branch. ``mad`` is the median absolute deviation."""
+    """One figure of all GPUs of a kind under one driver branch. ``mad`` is the median absolute deviation.
+
+    ``bins`` says how many lie in each of equal parts between the least and the greatest.
+    """
 
     id: str
     kind: str
@@ -102,6 +105,7 @@ class Figures:
     mad: float
     least: float
     greatest: float
+    bins: tuple[int, ...] = ()
     outliers: tuple[Outlier, ...] = ()
 
 

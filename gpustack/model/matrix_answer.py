@@ -135,7 +135,9 @@ class Change(str, Enum):
 
     NONE = "none"
     WHEEL = "wheel"
+    COMPILER = "compiler"
     VERSION = "version"
+    PYTHON = "python"
     COMPAT = "compat"
     DRIVER = "driver"
     GPU = "gpu"

@@ -123,7 +123,7 @@ class Policy:
     raise_: tuple[Raised, ...] = field(default=(), metadata=_key("Findings that weigh more here."))
     bench: Figures = field(default_factory=Figures, metadata=_key("What the quick bench must reach."))
     in_use: InUse = field(default_factory=InUse, metadata=_key("What others may do on the GPUs."))
-    golden: Golden = field(default_factory=Golden, metadata=_key("A snapshot that the machine must be like."))
+    golden: Golden = field(default_factory=Golden, metadata=_key("A snapshot that the machine must match."))
 
 
 class HealthClass(str, Enum):

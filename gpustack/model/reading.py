@@ -209,4 +209,4 @@ def frozen(value: object, depth: int = MOST_DEPTH) -> JsonValue:
         return value if -MOST_NUMBER < value < MOST_NUMBER else None
     if value is None or isinstance(value, str):
         return value
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -11,6 +11,8 @@ from gpustack.model.difference import BatchTime, Check, Crossover, Launching, Ov
 from gpustack.model.facts import Layer
 from gpustack.model.report import Finding, Tool
 
+LINK = "link"  # the track of what is copied between host and GPU
+CHECKED = "computed in float64 and compared"  # the figure of step 7 that is no copy
 WARP = 32  # threads; so on every GPU of NVIDIA (CUDA C++ Programming Guide, "Hardware Multithreading")
 
 
@@ -59,6 +61,11 @@ class Figure:
         """The part of the limit that was reached, where there is a limit."""
         return self.value / self.ceiling if self.ceiling else None
 
+    @property
+    def limit(self) -> float | None:
+        """The physical limit where it is known, else what was measured to be possible."""
+        return self.ceiling or self.value or None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
@@ -94,8 +101,9 @@ class Step:
 class TensorLayer:
     """One layer of the model as tensors flow through it: shapes, arithmetic, bytes of device memory, and its time.
 
-    ``attainable`` is the TFLOP/s that the roofline allows at this intensity; None where no ceiling is known. ``op`` is
-    the kind of work: gemm, bias, conv2d, pool, layernorm, softmax ...
+    ``attainable`` is the TFLOP/s that the roofline allows at this intensity, ``least_seconds`` the shortest time that
+    the limits of arithmetic and of memory (of the cache, where all its bytes fit) allow; None where no limit is known.
+    ``op`` is the kind of work: gemm, bias, conv2d, pool, layernorm, softmax ...
     """
 
     name: str
@@ -108,6 +116,12 @@ class TensorLayer:
     seconds: float | None = None
     bound: Bound | None = None
     attainable: float | None = None
+    least_seconds: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The part of the limit that was reached, where there is a limit."""
+        return self.least_seconds / self.seconds if self.least_seconds and self.seconds else None
 
     @property
     def intensity(self) -> float:
@@ -253,6 +267,7 @@ class Trace:
     timeline: tuple[Moment, ...] = ()
     memory_ceiling: Figure | None = None
     compute_ceiling: Figure | None = None
+    cache_ceiling: Figure | None = None
     link_ceiling: Figure | None = None
     findings: tuple[Finding, ...] = ()
     stop: Stop | None = None

@@ -33,7 +33,6 @@ END = "# End of the policy."  # the last line of a policy that ENDED announces: 
 ENDED = f'# This file ends with the line "{END}"; without it, it was cut off and is refused.'
 PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)")
 BENCHES = ("bench-failed", "bench-low", "bench-unsteady", "bench-skipped")
-FINDINGS = (*rulebook.ids(), *BENCHES)
 TO = (Severity.ERROR.value, Severity.WARNING.value)
 
 
@@ -81,13 +80,13 @@ def load(path: Path) -> Written:
 def read(text: str, path: str = NAME, base: tuple[str, ...] = ()) -> Written:
     """Return the policy that a text is, below the table ``base``; raises InputError for what is none."""
     if ENDED in text and not text.rstrip().endswith(f"\n{END}"):
-        raise InputError(f'{path} is cut off: its last line is not "{END}"; restore it, or take out the line about it')
+        raise InputError(f'{path} is cut off: its last line is not "{END}"; restore it, or remove the line about it')
     try:
         held: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _malformed(str(error), path, text) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}:1: this is no TOML that can be read: {type(error).__name__}") from error
+        raise InputError(f"{path}:1: this is TOML that cannot be read: {type(error).__name__}") from error
     lines = find_lines(text)
     table = Table(held=held, path=path, lines=lines)
     for name in base:
@@ -119,7 +118,7 @@ def _malformed(says: str, path: str, text: str) -> InputError:
     place = PLACE.search(says)
     last = text.rstrip().count("\n") + 1
     line = int(place[1]) if place and place[1] else last
-    return InputError(f"{path}:{line}: this is no TOML: {PLACE.sub('', says)}")
+    return InputError(f"{path}:{line}: this is not valid TOML: {PLACE.sub('', says)}")
 
 
 def keys(kind: type) -> tuple[str, ...]:
@@ -146,7 +145,7 @@ def _policy(table: Table) -> Policy:
 
 def _component(table: Table, name: str) -> str:
     if isinstance(table.held[name], dict):
-        raise table.wrong(f'a text is wanted; a name with a dot in it is written in quotes: "{name}...."', name)
+        raise table.wrong(f'text is expected; a name with a dot in it is written in quotes: "{name}...."', name)
     said = table.text(name) or ""
     return said if said == PRESENT else _range(table, name, said)
 
@@ -156,7 +155,7 @@ def _range(table: Table, key: str, said: str) -> str:
     if is_specifier(said):
         return said
     meant = f'write ">={said}" or "=={said}"' if re.fullmatch(r"[\w.+-]+", said, re.ASCII) else 'such as ">=2.6,<3"'
-    raise table.wrong(f"{shown(said)} is no range of versions: {meant}", key)
+    raise table.wrong(f"{shown(said)} is not a range of versions: {meant}", key)
 
 
 def _gpus(table: Table) -> Gpus:
@@ -177,7 +176,7 @@ def _frameworks(table: Table) -> tuple[str, ...]:
     for name in named:
         if ALSO.get(name, name) not in FRAMEWORKS:
             known = ", ".join(FRAMEWORKS)
-            raise table.wrong(f"whether {shown(name)} works cannot be known; of these it can: {known}", "frameworks")
+            raise table.wrong(f"whether {shown(name)} works cannot be checked; of these it can: {known}", "frameworks")
     return tuple(ALSO.get(name, name) for name in named)
 
 
@@ -198,7 +197,7 @@ def _raised(table: Table) -> Raised:
 def _finding(table: Table) -> str:
     """Return the id, key or pattern of findings; one that can fit no finding is wrong."""
     said = table.needed("finding")
-    if not any(fnmatchcase(known, said.partition("@")[0]) for known in FINDINGS):
+    if not any(fnmatchcase(known, said.partition("@")[0]) for known in (*rulebook.ids(), *BENCHES)):
         raise table.wrong(f"no finding has the id {shown(said)} (docs/findings.md lists them)", "finding")
     return said
 
@@ -223,7 +222,7 @@ def _share(table: Table, name: str) -> float:
         raise table.wrong(said, name)
     share = table.number(name)
     if share is None:
-        raise table.wrong("a number above 0 is wanted", name)
+        raise table.wrong("a number above 0 is expected", name)
     if share > MOST_SHARE:
         raise table.wrong(f"{share:g} is a part of 1: {share / 100:g} is {share:g} %", name)
     return share

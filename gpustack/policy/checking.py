@@ -214,7 +214,7 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
     blind = [one.title for one in report.findings if one.severity is Severity.UNKNOWN and one.caused_by is None]
     blind += [f"{row.rule} could not be seen: {row.found}" for row in rows if row.unseen]
     if blind or report.verdict.status is Health.UNKNOWN:
-        return UNKNOWN, blind[0] if blind else "too little could be seen to judge this machine"
+        return UNKNOWN, blind[0] if blind else "too little could be examined to judge this machine"
     for _, why in _roots(report, Severity.WARNING):
         return DEGRADED, why.partition("; ")[0]
     for row in rows:
@@ -232,7 +232,7 @@ def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, st
 
 def _failure(row: Held) -> str:
     place = f" ({row.place})" if row.place else ""
-    return f"{row.rule}{place}: {row.wanted} is wanted, and found was: {row.found}"
+    return f"{row.rule}{place}: {row.wanted} is wanted; found: {row.found}"
 
 
 def _well(report: Report, rows: Sequence[Held]) -> str:
@@ -254,7 +254,7 @@ def unmeasurable(report: Report) -> Unmeasured | None:
     if report.verdict.status is Health.NO_GPU:
         return Unmeasured(why=gpu_rows.NONE)
     if status.get("gpu") is not Status.PRESENT and any(status.get(one) is Status.PRESENT for one in gpu_rows.OTHERS):
-        return Unmeasured(why="only GPUs of NVIDIA are measured")
+        return Unmeasured(why="only NVIDIA GPUs are measured")
     code = libcuda.facts.get("cu_init") if libcuda else None
     if libcuda is None or libcuda.status is not Status.PRESENT or code not in {0, None}:
         return Unmeasured(why="CUDA does not start here", blind=True)

@@ -40,7 +40,7 @@ BY_LAYER: Mapping[Layer, tuple[HealthClass, str]] = {
     Layer.COMPILER: (OURS, "the compiler comes with the environment or its image"),
     Layer.FRAMEWORK: (OURS, "the framework and its build are what the environment pins"),
     Layer.SERVING: (OURS, "the server is what the environment pins"),
-    Layer.APPLICATION: (OURS, "the program is the work itself"),
+    Layer.APPLICATION: (OURS, "the program is the job itself"),
     Layer.ENVIRONMENT: (OURS, "Python, paths and variables are the environment's"),
 }
 BY_FINDING: Mapping[str, tuple[HealthClass, str]] = {
@@ -58,8 +58,8 @@ BY_FINDING: Mapping[str, tuple[HealthClass, str]] = {
     "libcuda-so-symlink-missing": (HOST, "the driver's files are the host's"),
     "wsl-linux-driver-installed": (HOST, "the driver's files are the host's"),
     "wsl-libcuda-shadowed": (HOST, "the driver's files are the host's"),
-    "gpu-process-stuck": (HOST, "the process is not the work's own: it was there before"),
-    "process-on-deleted-driver": (HOST, "the process is not the work's own: it was there before"),
+    "gpu-process-stuck": (HOST, "the process does not belong to the job: it was there before"),
+    "process-on-deleted-driver": (HOST, "the process does not belong to the job: it was there before"),
 }
 SEVERITIES = tuple(Severity)
 
@@ -173,13 +173,13 @@ def frameworks(report: Report, written: Written) -> Iterator[Held]:
         there = name in report.verdict.works or unseen is not None
         if report.verdict.status is Health.NO_GPU:
             works, hosts = False, True
-        said = {True: "it works", False: "it does not work", None: "nobody can say; --deep runs it"}[works]
+        said = {True: "it works", False: "it does not work", None: "not known; --deep runs it"}[works]
         if not there:
             said = f"it is not installed in {report.environments[0].python if report.environments else 'any Python'}"
         elif report.verdict.status is Health.NO_GPU:
             said = "there is no GPU"
         elif works is None and unseen:
-            said = f"it could not be looked at: {unseen}"
+            said = f"it could not be examined: {unseen}"
         yield Held(
             rule=f"frameworks.{name}",
             wanted="it works on the GPU",
@@ -250,9 +250,7 @@ def drift(
             place=written.place("golden", "may-differ") if allowed else place,
         )
     same = len({one.id for one in report.components} & {one.id for one in golden.components} - set(by_component))
-    yield Held(
-        rule="golden", wanted=f"as in {origin}", found=f"{same} components are as they were", ok=True, place=place
-    )
+    yield Held(rule="golden", wanted=f"as in {origin}", found=f"{same} components are unchanged", ok=True, place=place)
 
 
 def _may_differ(parts: Sequence[Changed], written: Written) -> bool:

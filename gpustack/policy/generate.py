@@ -35,7 +35,7 @@ def draft(report: Report, bench: BenchReport | None, purpose: str | None = None)
 
 
 def _head(purpose: str | None) -> Iterator[str]:
-    yield "# What this machine must be: a policy for `gpustack check`. docs/policy.md tells every key."
+    yield "# What this machine must be: a policy for `gpustack check`. docs/policy.md lists every key."
     yield "# A line that begins with # is not in force."
     yield ENDED
     yield ""
@@ -46,7 +46,7 @@ def _head(purpose: str | None) -> Iterator[str]:
 def _frameworks(report: Report) -> Iterator[str]:
     """Yield the frameworks that can use the GPU here."""
     works = [name for name in FRAMEWORKS if report.verdict.works.get(name)]
-    yield "# The frameworks that must be able to use the GPU, in the Python that is looked at."
+    yield "# The frameworks that must be able to use the GPU, in the Python that is examined."
     yield _on(f"frameworks = [{', '.join(map(_quoted, works or ['pytorch']))}]", bool(works))
 
 

@@ -35,13 +35,13 @@ WHOSE = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "DOAS_USER", "SLURM_JOB_USE
 WHERE = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST", "PBS_O_HOST")
 
 
-def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b"") -> Thing:
+def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b"", hosts: Iterable[str] = ()) -> Thing:
     """Return the same facts (or report) without names of people and machines, addresses, serial numbers and secrets.
 
     ``mine`` are words that are secret wherever they stand, with their kinds, such as ``ourselves`` gives. Redacting
     what is redacted changes nothing. Layers, versions, PCI addresses and the names of facts stay as they are.
     With a ``key``, placeholders are pseudonyms: the same machine has the same ones everywhere, and nobody without the
-    key can tell which machine it is.
+    key can tell which machine it is. ``hosts`` are names of machines, however short they are.
     """
     texts = list(_texts(thing, ()))
     ledger = Ledger(taken={match[0] for text, _ in texts for match in PLACEHOLDER.finditer(text)}, key=key)
@@ -52,9 +52,16 @@ def redact(thing: Thing, mine: Mapping[str, str] | None = None, key: bytes = b""
                 ledger.learn(kind, word)
     for word, kind in (mine or {}).items():
         ledger.learn(kind, word)
+    ledger.known.update(dict.fromkeys(hosts, "host"))
     homes = Words({word: kind for word, kind in ledger.known.items() if kind == "home"})
     finders: tuple[Finder, ...] = (homes.find, find, Words(ledger.known).find)
     return cast("Thing", _changed(thing, (), lambda text, names: _clean(text, names, ledger, finders)))
+
+
+def pseudonyms(key: bytes) -> Callable[[str], str]:
+    """Return what gives a machine's name its pseudonym, the same that ``redact`` gives it with this key."""
+    ledger = Ledger(taken=set(), key=key)
+    return lambda name: ledger.placeholder("host", name)
 
 
 def ourselves(environ: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,14 @@ WIDE, HIGH = 200, 20
 MOST_SAMPLES = 400
 LEAST_SPREAD = 0.02  # of the median: less is drawn as the straight line that it is
 ROOM = 1.08  # above the greatest value of a range
+MEANT = {
+    "share": "bar: share of the limit",
+    "line": "line: the samples, in the order in which they were taken",
+    "seen": "lowest to highest reading",
+    "median": "median reading",
+    "limit": "limit",
+}
+KEY = tag("ul", "".join(tag("li", f"<i></i>{said}", name) for name, said in MEANT.items()), "key")
 
 
 def figures(bench: BenchReport) -> str:
@@ -42,9 +50,9 @@ def figures(bench: BenchReport) -> str:
     )
     parts += [tag("h3", name) + _table(held) for name, held in others if held]
     if bench.comparison:
-        parts += [tag("h3", "Beside the older report"), compared(bench.comparison)]
-    about = "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
-    return "\n".join(filter(None, (*parts, tag("p", about, "soft about"))))
+        parts += [tag("h3", "Compared with the older report"), compared(bench.comparison)]
+    about = "Each limit is computed from what the GPU reports about itself; no program reaches all of it."
+    return "\n".join(filter(None, (*parts, KEY, tag("p", about, "soft about"))))
 
 
 def _across(each: Mapping[Device, Sequence[Result]]) -> str:
@@ -52,21 +60,23 @@ def _across(each: Mapping[Device, Sequence[Result]]) -> str:
     names = dict.fromkeys(one.id for mine in each.values() for one in mine if one.verdict is not Mark.SKIPPED)
     known = {(one.id, device.index): one for device, mine in each.items() for one in mine}
     heads = ("benchmark", "limit", *(f"GPU {device.index}" for device in each))
-    rows = (_cells(name, [known.get((name, device.index)) for device in each]) for name in names)
+    rows = (_cells(name, {device.index: known.get((name, device.index)) for device in each}) for name in names)
     return tag("div", table(heads, rows, "rows across"), "card")
 
 
-def _cells(name: str, row: Sequence[Result | None]) -> Iterator[str]:
-    there = [one for one in row if one]
+def _cells(name: str, row: Mapping[int, Result | None]) -> Iterator[str]:
+    there = [one for one in row.values() if one]
     limit = next((one.ceiling for one in there if one.ceiling), None)
     yield tag("td", tag("b", safe(name)))
-    yield tag("td", safe(" ".join(filter(None, (spaced(limit) if limit else "", there[0].unit)))))
-    for one in row:
+    unit = there[0].unit
+    yield f'<td data-name="{"limit" if limit else "unit"}">{safe(f"{spaced(limit)} {unit}" if limit else unit)}</td>'
+    for index, one in row.items():
         tone = TONE[one.verdict] if one else TONE[Mark.SKIPPED]
         said = spaced(one.value) if one and one.value is not None else one.verdict.value if one else ""
         short = one is not None and one.verdict in TOLD_BELOW
         word = f" {tag('span', one.verdict.value, 'word')}" if one and short else ""
-        yield tag("td", safe(said) + word, f"tone-{tone}" if short else "")
+        marked = f' class="tone-{tone}"' if short else ""
+        yield f'<td data-name="GPU {index}"{marked}>{safe(said)}{word}</td>'
 
 
 def spaced(value: float) -> str:
@@ -155,7 +165,8 @@ def _did(results: Sequence[Result]) -> str:
     """Return what the GPU did during each measurement: its clock, its power and its temperature."""
     panels = (_panel(name, unit, list(held)) for name, unit, held in _readings(results))
     drawn = "".join(filter(None, panels))
-    return tag("div", drawn, "did") if drawn else ""
+    heading = tag("summary", "Clock, power and temperature during each measurement")
+    return tag("details", heading + tag("div", drawn, "did")) if drawn else ""
 
 
 def _readings(results: Sequence[Result]) -> Iterator[tuple[str, str, Iterator[tuple[str, Span | None, float | None]]]]:

@@ -250,9 +250,9 @@ def _remedy(remedy: str | None, page: Page) -> Iterable[Line]:
 
 
 def _foot(report: BenchReport, page: Page) -> Iterator[Line]:
-    about = "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
-    short = " Quick run: figures are rougher." if report.quick else ""
-    more = "" if page.verbose else " -v tells the limits, the spread and the clocks."
+    about = "Each limit is computed from what the GPU reports about itself; no program reaches all of it."
+    short = " Quick run: figures are less precise." if report.quick else ""
+    more = "" if page.verbose else " -v shows the limits, the spread and the clocks."
     runs = f", {report.repeat} runs" if report.repeat > 1 else ""
     took = f"gpustack {report.tool.version}, {report.data} data{runs}, {report.seconds:.1f} s."
     yield from (Line(), Line(body=write(page, (f"{about}{short} {took}{more}", "dim"))))

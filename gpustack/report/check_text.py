@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 CLASSES = {
     HealthClass.OK: ("ok", "OK", "good", ""),
     HealthClass.DEGRADED: ("warn", "DEGRADED", "warning", "It works, with limits."),
-    HealthClass.BAD_HOST: ("bad", "BAD HOST", "error", "Another host may do: queue the work again elsewhere."),
+    HealthClass.BAD_HOST: ("bad", "BAD HOST", "error", "Another host may work: queue the job again elsewhere."),
     HealthClass.BAD_ENVIRONMENT: (
         *("bad", "BAD ENVIRONMENT", "error"),
-        "The fault is in what was installed or set for this work; another host will not help.",
+        "The fault is in what was installed or configured for this job; another host will not help.",
     ),
-    HealthClass.UNKNOWN: ("ask", "UNKNOWN", "unknown", "Too little is known to tell."),
+    HealthClass.UNKNOWN: ("ask", "UNKNOWN", "unknown", "Too little is known to decide."),
 }
 ROWS = {True: ("ok", "good"), False: ("bad", "error"), None: ("none", "dim")}
 ORDER = (False, None, True)
@@ -45,8 +45,8 @@ SECTIONS = ("WHAT IT MEANS", "CHANGES THAT MATTER", "OTHER CHANGES", "PACKAGES")
 DISTRIBUTION = "distribution"
 MOST_PACKAGES = 12
 NAMES = {
-    Part.RULE: "checks fire on a machine that has what they look for",
-    Part.GUARD: "sick probes are stopped and reported, and the others still answer",
+    Part.RULE: "checks fire on a machine that has the fault they look for",
+    Part.GUARD: "probes that hang or crash are stopped and reported, and the others still answer",
 }
 
 
@@ -196,7 +196,7 @@ def _findings(findings: Sequence[Told], notes: int, page: Page) -> Iterator[Line
         if told := "; ".join(filter(None, (said, more))):
             yield Line(lead=Text("    "), body=write(page, told))
     if notes:
-        yield Line(body=write(page, (f"{notes} note{'s' if notes > 1 else ''} came or went: -v names them.", "dim")))
+        yield Line(body=write(page, (f"{notes} note{'s' if notes > 1 else ''} came or went: -v lists them.", "dim")))
 
 
 def _changes(changes: Sequence[Changed], page: Page) -> Iterator[Line]:
@@ -238,7 +238,7 @@ def _text(tested: SelfTest, page: Page) -> Iterator[Line]:
                 shown = ("ok", "good") if proof.held else ("bad", "error")
                 lead = write(page, f"  {page.mark(shown[0])} ")
                 yield Line(lead=lead, body=write(page, (proof.name, shown[1]), f": {proof.says}"))
-    end = "All held" if tested.held else "Not all held: do not trust this installation; reinstall it"
+    end = "All held" if tested.held else "Some tests failed: do not trust this installation; reinstall it"
     yield Line(body=write(page, f"{end} ({tested.seconds:.1f} s)."))
 
 

@@ -60,6 +60,13 @@ def lines(report: FleetReport, page: Page) -> Iterator[Line]:
         yield from (Line(), Line(body=write(page, ("LOW FIGURES", "head"))))
         for figure in low:
             yield from _figure(figure, page)
+        suspects = {one.node for figure in low for one in figure.outliers if one.verdict is Low.SUSPECT}
+        if suspects:
+            again = f"gpustack fleet collect DIR --engine ENGINE --bench --again --nodes '{fold(suspects)}'"
+            yield Line(
+                lead=Text("  "), body=write(page, "Measure those again that were measured once, and judge again:")
+            )
+            yield Line(lead=Text("  $ "), body=write(page, (again, "command")), whole=True)
     if report.drift:
         yield from (Line(), Line(body=write(page, ("DRIFT", "head"), " (unlike most nodes of the same kind)")))
         yield from _some(report.drift, page, _drift, "facts")

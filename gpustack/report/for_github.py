@@ -49,7 +49,7 @@ HELP = {
     "the reasons that were seen: power, heat, link, other processes.",
     "bench-unsteady": "The figure did not settle while it was measured. It says little; measure again on a quiet "
     "machine.",
-    "bench-skipped": "The benchmark was not run; the result says why, and what would bring the figure.",
+    "bench-skipped": "The benchmark was not run; the result says why, and what would make it run.",
 }
 
 

@@ -60,11 +60,13 @@ def _text(explanation: Explanation, page: Page) -> Iterator[Line]:
 
 def _nothing(explanation: Explanation, page: Page) -> Iterator[Line]:
     what = ", ".join(explanation.missing) or explanation.words or "nothing"
-    yield Line(body=write(page, (f"Nothing is known of: {what}", "head")))
+    yield Line(body=write(page, (f"Nothing is known about: {what}", "head")))
     if explanation.near:
         yield Line(body=write(page, f"Did you mean: {', '.join(explanation.near)}?"))
     yield Line(
-        body=write(page, ("A finding, a number, an error line, a system, a layer or a term of the stack is.", "dim"))
+        body=write(
+            page, ("Ask about a finding, a number, an error line, a component, a layer or a term of the stack.", "dim")
+        )
     )
 
 
@@ -99,8 +101,8 @@ def _commands(head: str, commands: Iterable[str], page: Page) -> Iterator[Line]:
 def _rows(meaning: Meaning, page: Page) -> Iterator[Line]:
     yield from _row("Behind it", meaning.cause, page)
     yield from _row("What to do", meaning.fix, page)
-    yield from _row("Is about" if meaning.kind is Kind.FINDING else "Stands on", _names(meaning.stands_on, page), page)
-    yield from _row("Carries", _names(meaning.carries, page), page)
+    yield from _row("Is about" if meaning.kind is Kind.FINDING else "Depends on", _names(meaning.stands_on, page), page)
+    yield from _row("Used by", _names(meaning.carries, page), page)
     yield from _row("In it", _names(meaning.holds, page), page)
 
 
@@ -127,7 +129,7 @@ def _findings(meaning: Meaning, told: set[str], page: Page) -> Iterator[Line]:
     full = meaning.kind in FULL
     yield from (
         Line(),
-        Line(body=write(page, ("It mostly comes from:" if full else "What goes wrong with it:", "head"))),
+        Line(body=write(page, ("It is usually caused by:" if full else "What goes wrong with it:", "head"))),
     )
     for lead in meaning.findings:
         yield from _lead(lead, page, full=full and lead.id not in told)
@@ -283,7 +285,7 @@ def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
         yield Line(body=write(page, ("Data used now: ", "head"), f"{update.data}, {update.same} tables of releases."))
         return
     number, asked = len(update.changes), ", ".join(update.asked)
-    head = f"{number} row{'s' * (number != 1)} differ" if number else "No row that was read differs"
+    head = f"{number} row{'s' * (number != 1)} differ" if number else "None of the rows that were read differs"
     yield Line(body=write(page, (head, "head"), f" from the package index ({asked}); {update.same} agree."))
     for one in update.changes:
         yield Line()

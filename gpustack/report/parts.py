@@ -59,15 +59,15 @@ NOTHING = Told()
 MEANS = {
     HealthClass.OK: "",
     HealthClass.DEGRADED: "It works all the same, with limits.",
-    HealthClass.BAD_HOST: "That is the host: queue the work again elsewhere.",
-    HealthClass.BAD_ENVIRONMENT: "That is what was installed or set for this work; another host will not help.",
-    HealthClass.UNKNOWN: "Too little could be seen to tell whose fault that is.",
+    HealthClass.BAD_HOST: "The host is at fault: queue the job again elsewhere.",
+    HealthClass.BAD_ENVIRONMENT: "What was installed or set up for this job is at fault; another host will not help.",
+    HealthClass.UNKNOWN: "Too little could be examined to say whose fault it is.",
 }
 SAID = {
     Health.HEALTHY: "no problem was found",
     Health.DEGRADED: "the GPU works, with limits",
     Health.BROKEN: "something in the stack is broken",
-    Health.NO_GPU: "no GPU was found on this machine, which is no fault",
+    Health.NO_GPU: "no GPU was found on this machine, which is not a fault",
     Health.UNKNOWN: "too little is known to judge",
 }
 WORKS = {True: "can use the GPU", False: "cannot use the GPU", None: "not tested"}
@@ -119,7 +119,7 @@ def unkept(reported: Reported) -> tuple[Held, ...]:
 def means(row: Held) -> str:
     """Return whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
     if row.ok is None:
-        return "Nobody could see whether that holds, so it does not count as kept." if row.unseen else ""
+        return "Whether it holds could not be checked, so it does not count as met." if row.unseen else ""
     return "" if row.ok else MEANS[row.whose]
 
 
@@ -221,7 +221,7 @@ def numbered(gpus: Sequence[int]) -> str:
 def remarks(bench: BenchReport) -> tuple[str, ...]:
     """Say what must be known of all figures: that the run ended early, or was a quick one."""
     early = (f"stopped early: {bench.interrupted}",) if bench.interrupted else ()
-    return (*early, *(("quick run: figures are rougher",) if bench.quick else ()))
+    return (*early, *(("quick run: figures are less precise",) if bench.quick else ()))
 
 
 def where(host: Host) -> str:
@@ -282,9 +282,9 @@ def likely(report: Report) -> tuple[tuple[str, str, tuple[str, ...], Decide], ..
 def _speaking(one: Candidate) -> Iterator[str]:
     if one.because:
         grounds = [f"the words {by.value}" if by.component == TEXT else ground(by) for by in one.because]
-        yield f"What speaks for it: {'; '.join(grounds)}"
+        yield f"Evidence: {'; '.join(grounds)}"
     if one.similar:
-        yield f"Recorded machines like it: {listed([alike.source for alike in one.similar])}"
+        yield f"Similar recorded machines: {listed([alike.source for alike in one.similar])}"
 
 
 def _by_severity(family: Family) -> int:

@@ -73,7 +73,9 @@ def svg(report: BenchReport) -> str:
             parts += lines
     if not parts:
         parts, at = [_text(LEFT, HEAD, "No figures.", INK)], 2 * HEAD
-    foot = f"{_title(report)}. Each limit is computed from what the GPU tells of itself."
+    drawn, at = _legend(report, at)
+    parts += drawn
+    foot = f"{_title(report)}. Each limit is computed from what the GPU reports about itself."
     parts.append(_text(20, at + FOOT - 10, foot, FAINT, size=12))
     box = f'viewBox="0 0 {WIDTH} {at + FOOT}" width="{WIDTH}" height="{at + FOOT}"'
     back = f'<rect width="{WIDTH}" height="{at + FOOT}" fill="#ffffff"/>'
@@ -97,6 +99,22 @@ def _device(device: Device, results: Sequence[Result], at: int) -> tuple[list[st
         drawn += _bar(result, at)
         at += BAR_HEIGHT
     return drawn, at + 10
+
+
+def _legend(report: BenchReport, at: int) -> tuple[list[str], int]:
+    """Draw what the colours and signs mean, those that are there; give what is drawn and where it ends."""
+    seen = dict.fromkeys(one.verdict for one in report.results if one.ratio is not None)
+    drawn, x = [_text(20, at + 14, "bars: share of the limit", FAINT, size=12)], NAME
+    for verdict in seen:
+        drawn.append(
+            f'<rect class="key" x="{x}" y="{at + 4}" width="12" height="12" fill="{COLOURS.get(verdict, FAINT)}"/>'
+        )
+        drawn.append(_text(x + 18, at + 14, verdict.value, FAINT, size=12))
+        x += 90
+    if any(one.sustained for one in report.results):
+        drawn.append(f'<circle class="key" cx="{x + 6}" cy="{at + 10}" r="4.5" fill="#ffffff" stroke="{INK}"/>')
+        drawn.append(_text(x + 18, at + 14, "without rest (under sustained load)", FAINT, size=12))
+    return (drawn, at + BAR_HEIGHT) if seen else ([], at)
 
 
 def _bar(result: Result, at: int) -> Iterator[str]:
@@ -178,7 +196,7 @@ def _grid(scale: _Scale) -> Iterator[str]:
         y = scale.y(10.0**power)
         yield _line((LEFT, y, WIDTH - RIGHT, y), GRID)
         yield _text(LEFT - 8, y + 4, f"{10.0**power:g}", FAINT, size=11, end=True)
-    yield _text(WIDTH - RIGHT, bottom + 32, "operations for each byte that is moved", FAINT, size=12, end=True)
+    yield _text(WIDTH - RIGHT, bottom + 32, "operations for each byte moved (FLOP/byte)", FAINT, size=12, end=True)
     yield _text(20, top - 4, "TFLOP/s", FAINT, size=12)
 
 

@@ -6,14 +6,14 @@ with their outliers, and a map by rack.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.fleet import Low, fold
 from gpustack.model.policy import CheckReport
 from gpustack.model.report import Health, Severity
 from gpustack.report import bench_html, parts, stack_html
-from gpustack.report.page import bullets, document, safe, section, tag
+from gpustack.report.page import bullets, document, safe, section, table, tag
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
@@ -33,7 +33,7 @@ SECTIONS = {
 COUNTED = {
     Severity.ERROR: ("error", "errors"),
     Severity.WARNING: ("warning", "warnings"),
-    Severity.UNKNOWN: ("question left open", "questions left open"),
+    Severity.UNKNOWN: ("open question", "open questions"),
     Severity.INFO: ("note", "notes"),
 }
 
@@ -42,7 +42,13 @@ def render(reported: Reported, told: parts.Told = parts.NOTHING) -> str:  # noqa
     """Return the page."""
     word, said = parts.headline(reported)
     return document(
-        f"gpustack: {word}: {said}", "\n".join(filter(None, _parts(reported))), "map", "finding", "bench", "report"
+        f"gpustack: {word}: {said}",
+        "\n".join(filter(None, _parts(reported))),
+        "map",
+        "finding",
+        "charts",
+        "bench",
+        "report",
     )
 
 
@@ -86,7 +92,7 @@ def _head(reported: Reported) -> str:
     bench = parts.measured(reported)
     about += parts.remarks(bench) if bench else ()
     if isinstance(reported, CheckReport):
-        about.insert(1, f"verdict of the doctor: {reported.verdict.status.value}")
+        about.insert(1, f"doctor's verdict: {reported.verdict.status.value}")
     begun = f"{said[:1].upper()}{said[1:]}" if said in parts.SAID.values() else said  # others may begin with a name
     inside = tag("span", safe(word), "badge") + tag("h1", safe(begun))
     inside += "".join(tag("p", safe(line), "soft") for line in about if line)
@@ -147,8 +153,23 @@ COLOURS = {
     Health.HEALTHY: "ok",
     Health.NO_GPU: "none",
 }
-WIDTH, HEIGHT, ROOM = 720, 44, 8
+WIDTH, HEIGHT, ROOM = 720, 84, 8
+BASE, TALL = 64, 60  # of the bars of a distribution
 RACK = "rack"
+WORDS = {
+    "bad": "broken",
+    "warn": "degraded",
+    "ask": "unknown",
+    "ok": "healthy",
+    "none": "no GPU",
+    "missing": "nothing collected",
+}
+FIGURE_KEY = tag(
+    "ul",
+    '<li class="median"><i></i>median of all GPUs</li><li class="bad"><i></i>low: measured twice</li>'
+    '<li class="warn"><i></i>suspect: measured once</li>',
+    "key strips",
+)
 MOST_CELLS = 40_000  # nodes of the map
 
 
@@ -158,20 +179,20 @@ def render_fleet(report: FleetReport) -> str:
         tag("h1", f"{report.nodes} nodes"),
         tag("p", safe(", ".join(f"{count} {status}" for status, count in report.status.items()))),
         section("Causes", _fleet_table(("Nodes", "Verdict", "Causes", "What", "Kind", "Which"), _causes(report))),
-        section("Figures", "".join(_strip(one) for one in report.figures)),
+        section("Figures", "".join(_strip(one) for one in report.figures) + FIGURE_KEY if report.figures else ""),
         section("Drift", _fleet_table(("Component", "Fact", "Usual", "Found", "On"), _drift(report))),
         section("Missing", _fleet_table(("Node", "Why"), ((one.node, one.why) for one in report.missing))),
         section("Map", _map(report)),
     ]
-    return document("gpustack fleet", "\n".join(filter(None, sections)), "report", "fleet")
+    return document("gpustack fleet", "\n".join(filter(None, sections)), "finding", "report", "charts", "fleet")
 
 
-def _fleet_table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    made = "".join(tag("tr", "".join(tag("td", safe(one)) for one in row)) for row in rows)
-    if not made:
-        return ""
-    head = tag("tr", "".join(f'<th scope="col">{safe(one)}</th>' for one in heads))
-    return tag("div", tag("table", tag("thead", head) + tag("tbody", made)), "wide")
+def _fleet_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows under their names, which a phone shows beside each cell."""
+    made = [
+        [f'<td data-name="{name}">{safe(cell)}</td>' for name, cell in zip(heads, row, strict=True)] for row in rows
+    ]
+    return tag("div", table(heads, made), "card wide") if made else ""
 
 
 def _causes(report: FleetReport) -> Iterator[tuple[object, ...]]:
@@ -190,7 +211,7 @@ def _drift(report: FleetReport) -> Iterator[tuple[object, ...]]:
 
 
 def _strip(one: Figures) -> str:
-    """Return a figure as a strip from its least to its greatest value, with the median and who is below."""
+    """Return a figure's distribution, as the square root of the counts so that few are seen, with who is below."""
     low, high = one.least, max(one.greatest, one.least * 1.0001)
 
     def at(value: float) -> float:
@@ -198,17 +219,23 @@ def _strip(one: Figures) -> str:
 
     marks = "".join(
         f'<line class="{"bad" if found.verdict is Low.LOW else "warn"}" x1="{at(found.value)}" x2="{at(found.value)}" '
-        f'y1="6" y2="26"><title>{safe(f"{found.node} {found.value:.4g} {one.unit}")}</title></line>'
+        f'y1="{BASE - TALL}" y2="{BASE + 4}"><title>{safe(f"{found.node} {found.value:.4g} {one.unit}")}</title></line>'
         for found in one.outliers
         if low <= found.value <= high
     )
-    middle = at(one.median)
+    middle, wide, most = at(one.median), (WIDTH - 2 * ROOM) / max(1, len(one.bins)), max(one.bins, default=1)
+    bars = "".join(
+        f'<rect class="bar" x="{ROOM + wide * place:.1f}" width="{wide:.1f}" '
+        f'y="{BASE - tall:.1f}" height="{tall:.1f}"/>'
+        for place, count in enumerate(one.bins)
+        if (tall := TALL * (count / most) ** 0.5)
+    )
     drawn = (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{safe(_words(one))}">'
-        f'<line class="axis" x1="{ROOM}" x2="{WIDTH - ROOM}" y1="16" y2="16"/>'
-        f'<line class="median" x1="{middle}" x2="{middle}" y1="4" y2="28"/>{marks}'
-        f'<text x="{ROOM}" y="42">{low:.4g} {safe(one.unit)}</text>'
-        f'<text x="{WIDTH - ROOM}" y="42" text-anchor="end">{high:.4g} {safe(one.unit)}</text></svg>'
+        f'{bars}<line class="axis" x1="{ROOM}" x2="{WIDTH - ROOM}" y1="{BASE}" y2="{BASE}"/>'
+        f'<line class="median" x1="{middle}" x2="{middle}" y1="{BASE - TALL}" y2="{BASE + 4}"/>{marks}'
+        f'<text x="{ROOM}" y="{HEIGHT - 2}">{low:.4g} {safe(one.unit)}</text>'
+        f'<text x="{WIDTH - ROOM}" y="{HEIGHT - 2}" text-anchor="end">{high:.4g} {safe(one.unit)}</text></svg>'
     )
     found = [_below(one, low) for low in one.outliers]
     return tag("div", tag("h3", safe(_words(one))) + drawn + bullets(map(safe, found)), "figure")
@@ -232,14 +259,13 @@ def _map(report: FleetReport) -> str:
     racks: dict[str, list[str]] = {}
     for name in sorted(verdicts):
         racks.setdefault(report.labels.get(name, {}).get(RACK, ""), []).append(name)
-    return "".join(
-        tag(
-            "div",
-            (tag("h3", safe(rack)) if rack else "")
-            + "".join(
-                f'<i class="{verdicts[name]}" title="{safe(f"{name}: {verdicts[name]}")}"></i>' for name in names
-            ),
-            "rack",
-        )
-        for rack, names in sorted(racks.items())
+    seen = [(kind, word) for kind, word in WORDS.items() if kind in verdicts.values()]
+    key = tag("ul", "".join(f'<li><i class="{kind}"></i>{word}</li>' for kind, word in seen), "key nodes")
+    return key + "".join(_rack(rack, names, verdicts) for rack, names in sorted(racks.items())) if verdicts else ""
+
+
+def _rack(rack: str, names: Iterable[str], verdicts: Mapping[str, str]) -> str:
+    squares = "".join(
+        f'<i class="{verdicts[name]}" title="{safe(f"{name}: {WORDS[verdicts[name]]}")}"></i>' for name in names
     )
+    return tag("div", (tag("h3", safe(rack)) if rack else "") + squares, "rack")

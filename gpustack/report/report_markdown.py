@@ -154,7 +154,7 @@ def _parts(reported: Reported) -> Iterator[str]:
 def _machine(report: Report) -> Iterator[str]:
     """Yield what works, and the one paragraph that the maintainers of another project need."""
     if isinstance(report, CheckReport):
-        yield f"Verdict of the doctor: {safe(report.verdict.status.value)}."
+        yield f"Doctor's verdict: {safe(report.verdict.status.value)}."
     answers = parts.works(parts.chosen(report))
     if answers and answers != parts.headline(report)[1]:
         yield f"{line(answers)}."
@@ -239,7 +239,7 @@ def _bench(bench: BenchReport) -> Iterator[str]:
         yield _table(other)
     if bench.comparison:
         yield from _compared(bench.comparison)
-    yield "Each limit is computed from what the GPU tells of itself; no program reaches all of it."
+    yield "Each limit is computed from what the GPU reports about itself; no program reaches all of it."
 
 
 def _compared(comparison: Comparison) -> Iterator[str]:

@@ -41,7 +41,9 @@ def render(chart: StackMap) -> str:
     here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
     host = chart.host
     where = ", ".join(filter(None, (host.hostname, host.os, host.kernel and f"Linux {host.kernel}", host.machine)))
-    head = tag("h1", f"{here} of {len(chart.known)} systems of the GPU stack are here") + tag("p", safe(where), "soft")
+    head = tag("h1", f"{here} of {len(chart.known)} components of the GPU stack are present") + tag(
+        "p", safe(where), "soft"
+    )
     foot = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}"
     drawn = boxes(chart.components, chart.contracts)
     return document("GPU stack", f"{head}\n{drawn}\n{tag('p', safe(foot), 'soft')}", "map")

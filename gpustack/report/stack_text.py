@@ -177,7 +177,7 @@ def lines(chart: StackMap, page: Page) -> Iterator[Line]:
 
 def _head(chart: StackMap, page: Page) -> Iterator[Line]:
     here = sum(one.status is Status.PRESENT for one in chart.components[: len(chart.known)])
-    yield Line(body=write(page, (f"{here} of {len(chart.known)} systems of the GPU stack are here.", "head")))
+    yield Line(body=write(page, (f"{here} of {len(chart.known)} components of the GPU stack are present.", "head")))
     if machine := where(chart.host):
         yield Line(body=write(page, machine))
     for one in chart.environments:
@@ -261,7 +261,7 @@ def _framed(row: Text, side: str, page: Page) -> Line:
 
 def _foot(chart: StackMap, page: Page) -> Iterable[Line]:
     made = f"gpustack {chart.tool.version}, matrix of {chart.tool.matrix_date}; looked for {chart.seconds:.2f} s."
-    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v tells where it lies.")
+    more = "gpustack explain NAME says what each is for" + ("." if page.verbose else "; -v shows where each one is.")
     return (Line(body=write(page, (f"{made} {more}", "dim"))),)
 
 

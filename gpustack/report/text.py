@@ -205,7 +205,7 @@ def _foot(report: Report, ids: Sequence[str], page: Page) -> Iterator[Line]:
         yield from (Line(), Line(body=write(page, (f"{made}; {took}{more}.", "dim"))))
         return
     explained = f"{page.program} explain {ids[0]} says why." if ids else ""
-    more = "-v adds the stack and all evidence; --format html is a page to send."
+    more = "-v adds the stack and all evidence; --format html makes a page to share."
     yield Line(body=write(page, (more, "dim")))
     if explained:
         yield Line(body=write(page, (explained, "dim")))

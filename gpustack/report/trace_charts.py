@@ -19,10 +19,10 @@ from gpustack.report.page import safe, tag
 from gpustack.report.trace_words import BOUND, duration, figure, headline, limit, model, three
 
 if TYPE_CHECKING:
-    from gpustack.model.trace import Trace
+    from gpustack.model.trace import Figure, Trace
 
-WIDE, HIGH = 640, 380
-LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 44
+WIDE, HIGH = 640, 410
+LEFT, RIGHT, TOP, BOTTOM = 108, 16, 16, 84
 MOST_DECADES = 6
 LEAST = 1e-12
 
@@ -44,35 +44,45 @@ class Frame:
 
 def roofline(trace: Trace) -> str:
     """Return the layers under the limits of memory and arithmetic, or nothing where too little is known."""
-    points = [(one, one.intensity, one.tflops or 0.0) for one in trace.layers if _real(one.intensity, one.tflops)]
-    memory, compute = limit(trace.memory_ceiling), limit(trace.compute_ceiling)
-    if not points or not memory or not compute:
+    memory, peak, cache = map(limit, (trace.memory_ceiling, trace.compute_ceiling, trace.cache_ceiling))
+    if not memory or not peak:
         return ""
-    slope = memory / 1e3  # TB/s: TFLOP/s for each operation a byte
-    ridge = compute / slope
+    unit, scale = ("TFLOP/s", 1.0) if peak >= 1 else ("GFLOP/s", 1e3)
+    points = [
+        (one, one.intensity, scale * (one.tflops or 0.0)) for one in trace.layers if _real(one.intensity, one.tflops)
+    ]
+    if not points:
+        return ""
+    compute, memory, cache = scale * peak, scale * memory / 1e3, scale * (cache or 0.0) / 1e3  # both for each FLOP/byte
+    ridge = compute / memory
     frame = Frame(x=_decades([*(x for _, x, _ in points), ridge]), y=_decades([*(y for _, _, y in points), compute]))
-    begin, corner = 10.0 ** frame.x[0], min(ridge, 10.0 ** frame.x[1])
-    roof = (
-        frame.at(begin, begin * slope),
-        frame.at(corner, compute),
-        frame.at(10.0 ** frame.x[1], compute),
-    )
-    if begin * slope < 10.0 ** frame.y[0]:
-        low = 10.0 ** frame.y[0]
-        roof = (frame.at(low / slope, low), *roof[1:])
-    drawn = [*_axes(frame), f'<polyline class="roof" points="{_points(roof)}"/>']
+    drawn = [*_axes(frame, "operations for each byte moved (FLOP/byte)", unit)]
+    drawn += [_roof(frame, cache, compute, "roof cache")] if cache else []
+    drawn += [_roof(frame, memory, compute, "roof")]
     for one, x, y in points:
         left, top = frame.at(x, y)
         kind = one.bound.value if one.bound else "memory"
-        said = f"{one.name}: {three(y)} TFLOP/s at {three(x)} FLOP/byte, {duration(one.seconds)}"
+        said = f"{one.name}: {three(y)} {unit} at {three(x)} FLOP/byte, {duration(one.seconds)}"
         drawn.append(
             f'<circle class="point {kind}" cx="{left:.1f}" cy="{top:.1f}" r="6"><title>{safe(said)}</title></circle>'
         )
     kinds = dict.fromkeys(one.bound for one, _, _ in points if one.bound)
-    keys = ((one.value, f"bound by {BOUND[one]}") for one in kinds)
-    limits = f"{three(memory)} GB/s and {three(compute)} TFLOP/s"
-    about = f"TFLOP/s over FLOP for each byte; the line is the limit: {limits}."
-    return _chart("Layers under the roofline", drawn, list(keys), about)
+    keys = [(one.value, f"layer bound by {BOUND[one]}") for one in kinds]
+    keys += [("roof", f"limit: memory {_bandwidth(trace.memory_ceiling)}, arithmetic {three(compute)} {unit}")]
+    keys += [("roof cache", f"limit of the cache: {_bandwidth(trace.cache_ceiling)}")] if cache else []
+    return _chart("Layers under the roofline", drawn, keys)
+
+
+def _bandwidth(one: Figure | None) -> str:
+    return f"{three(limit(one) or 0.0)} GB/s"
+
+
+def _roof(frame: Frame, slope: float, compute: float, kind: str) -> str:
+    """Return the line of a bandwidth, as operations a second for each FLOP/byte, up to the peak of the arithmetic."""
+    begin = max(10.0 ** frame.x[0], 10.0 ** frame.y[0] / slope)
+    corner, end = min(compute / slope, 10.0 ** frame.x[1]), 10.0 ** frame.x[1]
+    places = (frame.at(begin, begin * slope), frame.at(corner, compute), frame.at(end, compute))
+    return f'<polyline class="{kind}" points="{_points(places)}"/>'
 
 
 def times(trace: Trace) -> str:
@@ -87,30 +97,32 @@ def times(trace: Trace) -> str:
     if any(len(held) < 2 for held in kinds.values()):  # noqa: PLR2004 - a line has two ends
         return ""
     frame = Frame(x=_decades([x for x, _ in every]), y=_decades([1e3 * (y or 0.0) for _, y in every]))
-    drawn = list(_axes(frame))
+    drawn = list(_axes(frame, "inputs in a batch", "time of a batch in ms"))
     for kind, held in kinds.items():
         places = [frame.at(x, 1e3 * (y or 0.0)) for x, y in held]
         drawn.append(f'<polyline class="{kind}" points="{_points(places)}"/>')
         drawn += [f'<circle class="point {kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in places]
-    return _chart(
-        "Time of a batch", drawn, [("cpu", "CPU"), ("gpu", "GPU")], "Milliseconds over the size of the batch."
-    )
+    return _chart("Time of a batch", drawn, [("cpu", "CPU"), ("gpu", "GPU")])
 
 
-def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]], about: str) -> str:
+def _chart(label: str, drawn: Sequence[str], keys: Sequence[tuple[str, str]]) -> str:
     box = f'viewBox="0 0 {WIDE} {HIGH}"'
     svg = f'<svg role="img" aria-label="{safe(label)}" {box}>{"".join(drawn)}</svg>'
     items = "".join(tag("li", f"<i></i>{safe(said)}", kind) for kind, said in keys)
-    return tag("div", svg + tag("ul", items, "key") + tag("p", safe(about), "soft about"), "card chart")
+    return tag("div", svg + tag("ul", items, "key"), "card chart")
 
 
-def _axes(frame: Frame) -> Iterator[str]:
-    """Yield a line and a number for each power of ten, fewer where there are many."""
+def _axes(frame: Frame, across: str, up: str) -> Iterator[str]:
+    """Yield a line and a number for each power of ten, fewer where there are many, and the titles of both axes."""
+    middle = (TOP + HIGH - BOTTOM) / 2
+    yield f'<text x="{(LEFT + WIDE - RIGHT) / 2}" y="{HIGH - 10}" text-anchor="middle">{safe(across)}</text>'
+    turned = f'transform="rotate(-90 24 {middle})" text-anchor="middle"'
+    yield f'<text x="24" y="{middle}" {turned}>{safe(up)}</text>'
     for number in _marks(frame.x):
         x, _ = frame.at(10.0**number, 1.0)
         yield f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HIGH - BOTTOM}"/>'
         anchor = "end" if number == frame.x[1] else "middle"
-        yield f'<text x="{x:.1f}" y="{HIGH - 14}" text-anchor="{anchor}">{_power(number)}</text>'
+        yield f'<text x="{x:.1f}" y="{HIGH - BOTTOM + 34}" text-anchor="{anchor}">{_power(number)}</text>'
     for number in _marks(frame.y):
         _, y = frame.at(1.0, 10.0**number)
         yield f'<line class="axis" x1="{LEFT}" x2="{WIDE - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'

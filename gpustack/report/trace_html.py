@@ -35,7 +35,7 @@ def render(trace: Trace) -> str:
 
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
-    yield section("The way through the machine", trace_picture.picture(trace))
+    yield section("The path through the machine", trace_picture.picture(trace))
     yield section("The seven steps", _steps(trace))
     yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield section("Under the roofline", trace_charts.roofline(trace))
@@ -109,10 +109,9 @@ def _layers(trace: Trace) -> str:
                 words.BOUND[one.bound] if one.bound else "",
             )
         )
-    note = tag("p", "More than 100%: tensors so small stay in a cache.", "soft about") if words.cached(trace) else ""
     told = words.bounds(trace)
     meant = tag("p", safe(f"{told[:1].upper()}{told[1:]}."), "soft about") if told else ""
-    return _table(LAYER, rows) + meant + note
+    return _table(LAYER, rows) + meant
 
 
 def _kernels(trace: Trace) -> str:

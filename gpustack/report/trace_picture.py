@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpustack.model.trace import State
 from gpustack.report.page import safe, tag
-from gpustack.report.trace_words import SIZES, duration, limit, percent, scaled, shape, three
+from gpustack.report.trace_words import SIZES, amount, checking, copying, duration, limit, percent, scaled, shape, three
 
 if TYPE_CHECKING:
     from gpustack.model.trace import Figure, Step, Trace
@@ -49,8 +49,8 @@ class Plan:
     name: str
     size: tuple[int, int]
     boxes: Mapping[str, Box]
-    gpu: Box
     ways: Mapping[str, Way]
+    gpu: Box | None = None
 
 
 WIDE = Plan(
@@ -85,36 +85,63 @@ TALL = Plan(
         "write": Way(start=(196, 544), end=(196, 440), words=(206, 470)),
     },
 )
+CPU_WIDE = Plan(
+    name="wide",
+    size=(1000, 150),
+    boxes={"host": Box(x=4, y=12, width=300, height=126), "cpu": Box(x=560, y=12, width=436, height=126)},
+    ways={
+        "read": Way(start=(310, 62), end=(554, 62), words=(330, 36)),
+        "write": Way(start=(554, 124), end=(310, 124), words=(330, 98)),
+    },
+)
+CPU_TALL = Plan(
+    name="tall",
+    size=(340, 360),
+    boxes={"host": Box(x=6, y=6, width=328, height=126), "cpu": Box(x=6, y=228, width=328, height=126)},
+    ways={
+        "read": Way(start=(58, 136), end=(58, 224), words=(68, 182)),
+        "write": Way(start=(196, 224), end=(196, 136), words=(206, 182)),
+    },
+)
 BENCH = "pcie."  # so begin the figures of the bench, which stand beside the model's own
-STEP_AT = {"host": (1,), "in": (2,), "memory": (3,), "units": (4,), "read": (5,), "write": (6,), "out": (7,)}
+STEP_AT = {
+    "host": (1,),
+    "in": (2,),
+    "memory": (3,),
+    "units": (4,),
+    "read": (5,),
+    "write": (6,),
+    "out": (7,),
+    "cpu": (5,),
+}
 
 
 def picture(trace: Trace) -> str:
-    """Return both drawings in their card."""
-    return tag("div", "".join(_drawn(trace, plan) for plan in (WIDE, TALL)), "card machine")
+    """Return both drawings in their card; of a model that the CPU ran alone, without a GPU."""
+    plans = (CPU_WIDE, CPU_TALL) if _on_cpu(trace) else (WIDE, TALL)
+    return tag("div", "".join(_drawn(trace, plan) for plan in plans), "card machine")
 
 
 def _drawn(trace: Trace, plan: Plan) -> str:
     said = words(trace)
-    parts = [_rect(plan.gpu, "gpu"), _text(plan.gpu.x + 16, plan.gpu.y + plan.gpu.height - 11, gpu_name(trace), "soft")]
+    parts = list[str]()
+    if plan.gpu:
+        name = trace.device.name if trace.device else "GPU"
+        parts = [_rect(plan.gpu, "gpu"), _text(plan.gpu.x + 16, plan.gpu.y + plan.gpu.height - 11, name, "soft")]
     parts += [_box(plan.boxes[name], said[name], trace, name) for name in plan.boxes]
     parts += [_way(plan.ways[name], said[name], trace, name) for name in plan.ways]
     wide, high = plan.size
-    label = "The way of the model through the machine"
+    label = "The model's path through the machine"
     return (
         f'<svg class="{plan.name}" role="img" aria-label="{label}" viewBox="0 0 {wide} {high}">{"".join(parts)}</svg>'
     )
-
-
-def gpu_name(trace: Trace) -> str:
-    """Return what the frame of the GPU is called."""
-    return trace.device.name if trace.device else "GPU"
 
 
 def words(trace: Trace) -> Mapping[str, Sequence[str]]:
     """Return what is shown at each place and arrow; in a box the first line is its name."""
     one = trace.subject
     loaded = scaled(one.weight_bytes, SIZES) if one.weight_bytes else ""
+    checked, cpu = checking(_step(trace, 7)), _on_cpu(trace)
     error = next((f"error {max(check.error, check.largest):.2g}" for check in trace.checks), "")
     units = trace.device.multiprocessors if trace.device else None
     return {
@@ -123,22 +150,28 @@ def words(trace: Trace) -> Mapping[str, Sequence[str]]:
             _timed(trace, 1, "made"),
             f"weights {loaded}" if loaded else "",
             f"input {shape(one.input_shape)}",
+            f"7: checked, {duration(checked)}" if checked else "",
             f"answer: {error}" if error else "",
-            _on_cpu(trace),
+            _limit(trace.memory_ceiling) if cpu else "",
         ),
-        "in": _full(*_timed(trace, 2, "copied").split(", "), *_speed(trace, 2)),
-        "memory": _full(
-            "Memory of the GPU (VRAM)", _timed(trace, 3, "made ready"), _limit(trace.memory_ceiling, "at most")
+        "cpu": _full(
+            f"CPU, {trace.processor.threads} threads" if trace.processor else "CPU",
+            trace.processor.name if trace.processor else "",
+            f"{len(trace.layers)} layers" if trace.layers else "",
+            _moved(trace),
+            _limit(trace.compute_ceiling),
         ),
+        "in": _full("2: copied", duration(copying(trace, 2)), *_speed(trace, 2)),
+        "memory": _full("Memory of the GPU (VRAM)", _timed(trace, 3, "made ready"), _limit(trace.memory_ceiling)),
         "units": _full(
             f"{units} multiprocessors (SMs)" if units else "Multiprocessors (SMs)",
             _timed(trace, 4, f"{len(trace.kernels)} kernels" if trace.kernels else "kernels"),
             _occupied(trace),
-            _limit(trace.compute_ceiling, "at most") if trace.device else "",
+            _limit(trace.compute_ceiling),
         ),
-        "read": _full(*_timed(trace, 5, "tensors").split(", "), _moved(trace)),
+        "read": _full(*_timed(trace, 5, "tensors").split(", "), "" if cpu else _moved(trace)),
         "write": _full(*_timed(trace, 6, "output").split(", ")),
-        "out": _full(*_timed(trace, 7, "back").split(", "), *_speed(trace, 7)),
+        "out": _full("7: copied back", duration(copying(trace, 7)), *_speed(trace, 7)),
     }
 
 
@@ -153,7 +186,7 @@ def _step(trace: Trace, number: int) -> Step | None:
 def _timed(trace: Trace, number: int, word: str) -> str:
     """Return a step by its number, in a word and its time."""
     step = _step(trace, number)
-    if step is None or step.seconds is None or (number in {5, 6} and not trace.device):
+    if step is None or step.seconds is None:
         return f"{number}: {word}"
     return f"{number}: {word}, {duration(step.seconds)}"
 
@@ -169,9 +202,9 @@ def _speed(trace: Trace, number: int) -> Iterator[str]:
             yield f"{percent(best.ratio)} of the link"
 
 
-def _limit(one: Figure | None, word: str) -> str:
+def _limit(one: Figure | None) -> str:
     most = limit(one)
-    return f"{word} {three(most)} {one.unit}" if one and most else ""
+    return f"at most {amount(most, one.unit)}" if one and most else ""
 
 
 def _occupied(trace: Trace) -> str:
@@ -181,15 +214,13 @@ def _occupied(trace: Trace) -> str:
 
 
 def _moved(trace: Trace) -> str:
-    moved = sum(one.bytes_read + one.bytes_written for one in trace.layers) if trace.device else 0
-    return scaled(moved, SIZES) if moved else ""
+    moved = sum(one.bytes_read + one.bytes_written for one in trace.layers)
+    return f"{scaled(moved, SIZES)} moved" if moved else ""
 
 
-def _on_cpu(trace: Trace) -> str:
+def _on_cpu(trace: Trace) -> bool:
     step = _step(trace, 5)
-    if trace.device or step is None or step.seconds is None:
-        return ""
-    return f"5: on the CPU, {duration(step.seconds)}"
+    return trace.device is None and step is not None and step.seconds is not None
 
 
 def _class(trace: Trace, name: str) -> str:

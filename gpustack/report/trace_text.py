@@ -34,8 +34,6 @@ def layers(trace: Trace, page: Page) -> Iterator[Line]:
         yield from _table(LAYER, LAYER_COLUMNS, [_layer(one, trace) for one in trace.layers], page)
     if said := words.bounds(trace):
         yield Line(lead=Text("- "), body=write(page, said))
-    if words.cached(trace):
-        yield Line(lead=Text("- "), body=write(page, "more than 100%: tensors so small stay in a cache"))
     if beside and page.verbose:
         for one in trace.layers:
             if one.seconds and (cpu := beside.get(one.name)):
@@ -167,7 +165,7 @@ def _steps(trace: Trace, page: Page) -> Iterator[Line]:
         yield _step(step, every, page)
         yield from indent(4, (Line(lead=Text("- "), body=write(page, said)) for said in _said(step, page)))
     if every is not None:
-        yield Line(body=write(page, f"the seven steps together: {words.duration(every)}"))
+        yield Line(body=write(page, f"all seven steps: {words.duration(every)}"))
 
 
 def _step(step: Step, every: float | None, page: Page) -> Line:
@@ -257,7 +255,9 @@ def _from(one: Figure) -> str:
 
 
 def _foot(trace: Trace, page: Page) -> Iterator[Line]:
-    ceilings = [one for one in (trace.link_ceiling, trace.memory_ceiling, trace.compute_ceiling) if one]
+    ceilings = [
+        one for one in (trace.link_ceiling, trace.memory_ceiling, trace.cache_ceiling, trace.compute_ceiling) if one
+    ]
     told = [f"{one.name} {words.amount(words.limit(one) or 0.0, one.unit)} ({_from(one)})" for one in ceilings]
     yield Line()
     if told:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpustack.model.trace import Bound, Ground, State
+from gpustack.model.trace import CHECKED, LINK, Bound, Ground, State
 
 if TYPE_CHECKING:
-    from gpustack.model.trace import Figure, KernelLaunch, Loaded, TensorLayer, Trace
+    from gpustack.model.trace import Figure, KernelLaunch, Loaded, Step, TensorLayer, Trace
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 WORK = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP"))
 LEAST = 1e-3  # of a limit or of the whole: what is less is no more than that
 FLAT = 0.999  # of the peak of the arithmetic: under the flat part of the roof
-BEYOND = 1.05  # of a limit: a twentieth is the noise of a clock
 RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s"))
 SCALES = {
     "s": (1.0, UNITS),
@@ -141,7 +140,7 @@ def figure(one: Figure) -> str:
 
 def limit(one: Figure | None) -> float | None:
     """Return a ceiling: the physical limit where it is known, else what was measured to be possible."""
-    return (one.ceiling or one.value or None) if one else None
+    return one.limit if one else None
 
 
 def percent(ratio: float | None) -> str:
@@ -150,34 +149,38 @@ def percent(ratio: float | None) -> str:
         return ""
     if 0 < ratio < LEAST:
         return f"<{LEAST:.1%}"
+    if ratio > 10:  # noqa: PLR2004 - where digits say nothing any more
+        return f"{100 * ratio:.3g}%"
     return f"{ratio:.0%}" if ratio >= 0.0995 or not ratio else f"{ratio:.1%}"  # noqa: PLR2004 - below ten a digit more
 
 
-def part_of(one: TensorLayer, trace: Trace) -> float:
-    """Return the part of what the roofline allows that a layer reached; 0 where nobody knows."""
-    if one.tflops and one.attainable:
-        return one.tflops / one.attainable
-    memory = limit(trace.memory_ceiling)
-    return one.gigabytes_a_second / memory if one.gigabytes_a_second and memory else 0.0
+def copying(trace: Trace, number: int) -> float | None:
+    """Return the time of a step's copy over the link, without what else the step does: allocating, checking."""
+    over = [one.seconds for one in trace.timeline if one.track == LINK and one.step == number]
+    step = next((one for one in trace.steps if one.number == number), None)
+    if over or step is None or step.seconds is None:
+        return over[-1] if over else None
+    return max(0.0, step.seconds - (checking(step) or 0.0))
+
+
+def checking(step: Step | None) -> float | None:
+    """Return how long the answer was checked in a step; None where it was not."""
+    return next((one.value for one in (step.figures if step else ()) if one.name == CHECKED), None)
 
 
 def bounds(trace: Trace) -> str:
-    """Say what stands in the last column of the layers, or nothing where it is empty."""
+    """Return what the last columns of the layers mean, or nothing where they are empty."""
     if not any(one.bound for one in trace.layers):
         return ""
-    launch = "; launch: at that limit the work is shorter than starting a kernel"
-    told = "bound by: what would limit the layer at best"
-    return told + launch * any(one.bound is Bound.LAUNCH for one in trace.layers)
-
-
-def cached(trace: Trace) -> bool:
-    """Tell whether a layer moved its bytes faster than the memory can: then they never left a cache."""
-    return any(one.bound is not Bound.COMPUTE and part_of(one, trace) > BEYOND for one in trace.layers)
+    launch = "; launch: at that limit the work takes less time than starting a kernel"
+    cache = " (the cache, for a layer that fits in it)" * (trace.cache_ceiling is not None)
+    said = f"of limit: of what memory{cache} and arithmetic allow; bound by: which of them is the limit"
+    return said + launch * any(one.bound is Bound.LAUNCH for one in trace.layers)
 
 
 def rate(one: TensorLayer, trace: Trace) -> tuple[str, str]:
     """Return what a layer reached and the part of what the roofline allows: operations, or bytes where it has few."""
-    part = percent(part_of(one, trace)) if part_of(one, trace) else ""
+    part = percent(one.ratio)
     compute = limit(trace.compute_ceiling)
     flat = one.attainable is not None and compute is not None and one.attainable >= compute * FLAT
     if (one.bound is Bound.COMPUTE or flat) and one.tflops is not None:
@@ -230,7 +233,7 @@ def share(seconds: float | None, whole: float | None) -> float | None:
 
 
 def whole(trace: Trace) -> float | None:
-    """Return the time of the seven steps together: by the clock, or as their sum."""
+    """Return the time of all seven steps: by the clock, or as their sum."""
     summed = sum(step.seconds for step in trace.steps if step.seconds is not None)
     return max(trace.wall_seconds or 0.0, summed) or None
 

@@ -57,9 +57,9 @@ def decode(text: str, origin: str) -> Mapping[str, Any]:
     try:
         said = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{origin} begins like JSON and is none: {why(error)}") from error
+        raise InputError(f"{origin} begins like JSON but is not valid: {why(error)}") from error
     if not isinstance(said, dict):
-        raise InputError(f"{origin} is no JSON object")
+        raise InputError(f"{origin} is not a JSON object")
     return said
 
 
@@ -105,7 +105,7 @@ def _count(facts: Facts, origin: str) -> None:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def why(error: Exception) -> str:

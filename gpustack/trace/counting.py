@@ -1,4 +1,4 @@
-"""Operations and bytes of each layer, counted from its shapes, and where that puts it on the roofline.
+"""Operations and bytes of each layer, counted from its shapes, and where that puts it under the roofline.
 
 A product of m x k and k x n is 2 m n k operations. Of the others each number takes: bias 1, relu 1, gelu 8, a pooled
 pixel 1, layernorm 8, softmax 6, residual 1; moving numbers takes none. Bytes are what must be read and written once:
@@ -9,11 +9,18 @@ a kernel that reads something twice moves more. The roofline is that of Williams
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from gpustack.model.trace import Bound, Subject, TensorLayer
+from gpustack.bench import ceilings, results
+from gpustack.model.trace import Bound, Figure, Subject, TensorLayer
 from gpustack.trace import ops
 from gpustack.trace.models import WIDTH, Model
+
+if TYPE_CHECKING:
+    from gpustack.matrix import Matrix
+    from gpustack.model.bench import Device
 
 TAPS = 9  # of a convolution 3 x 3
 ACTIVATIONS = {ops.Activation.NONE: 0, ops.Activation.RELU: 1, ops.Activation.GELU: 8}
@@ -23,11 +30,20 @@ USUAL_LAUNCH = 2.5e-6  # seconds, where nothing tells what a launch costs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """What limits a layer: bytes a second of the memory, operations a second of the units, seconds of a launch."""
+    """What limits a layer: the bandwidth of memory and cache, the rate of the arithmetic units, the cost of a launch.
+
+    A layer whose bytes all fit into the cache may find them there, so the cache is its limit and not the memory.
+    """
 
     gigabytes_a_second: float | None = None
     tflops: float | None = None
     launch_seconds: float = 0.0
+    cache_bytes: float = 0.0
+    cache_gigabytes_a_second: float | None = None
+
+    def holds(self, seen: TensorLayer) -> bool:
+        """Whether there is a known cache that holds all that a layer reads and writes."""
+        return bool(self.cache_gigabytes_a_second) and seen.bytes_read + seen.bytes_written <= self.cache_bytes
 
 
 def flops(op: ops.Op, model: Model) -> float:
@@ -80,14 +96,53 @@ def total(model: Model) -> float:
 def place(seen: TensorLayer, roof: Roof) -> TensorLayer:
     """Return a layer with its place under the roofline: what limits it at best, and the TFLOP/s that it could reach."""
     moved = (seen.bytes_read + seen.bytes_written) / 1e9
-    if not roof.gigabytes_a_second or not moved:
+    bandwidth = roof.cache_gigabytes_a_second if roof.holds(seen) else roof.gigabytes_a_second
+    if not bandwidth or not moved:
         return seen
-    waiting = moved / roof.gigabytes_a_second
+    waiting = moved / bandwidth
     working = seen.flops / 1e12 / roof.tflops if roof.tflops else 0.0
     least = max(waiting, working)
     bound = Bound.COMPUTE if working > waiting else Bound.MEMORY
     attainable = seen.flops / 1e12 / least if seen.flops else None
-    return replace(seen, bound=Bound.LAUNCH if roof.launch_seconds > least else bound, attainable=attainable)
+    bound = Bound.LAUNCH if roof.launch_seconds > least else bound
+    return replace(seen, bound=bound, attainable=attainable, least_seconds=least)
+
+
+def raised(roof: Roof, ran: Sequence[TensorLayer]) -> Roof:
+    """Return a measured roof no lower than what layers reached: what was reached is possible."""
+    speeds = {held: [one.gigabytes_a_second or 0.0 for one in ran if roof.holds(one) is held] for held in (True, False)}
+    return replace(
+        roof,
+        tflops=_most(roof.tflops, (one.tflops or 0.0 for one in ran)),
+        gigabytes_a_second=_most(roof.gigabytes_a_second, speeds[False]),
+        cache_gigabytes_a_second=_most(roof.cache_gigabytes_a_second, speeds[True]),
+    )
+
+
+def _most(measured: float | None, reached: Iterable[float]) -> float | None:
+    return max((measured, *reached)) if measured else None
+
+
+def under(
+    memory: Figure | None, compute: Figure | None, cache: Figure | None, device: Device | None, launch: float
+) -> Roof:
+    """Return the roof that these limits of a GPU make."""
+    return Roof(
+        gigabytes_a_second=memory.limit if memory else None,
+        tflops=compute.limit if compute else None,
+        launch_seconds=launch,
+        cache_bytes=(device.l2_mib or 0.0) * (1 << 20) if device else 0.0,
+        cache_gigabytes_a_second=cache.limit if cache else None,
+    )
+
+
+def cache(device: Device | None, matrix: Matrix) -> Figure | None:
+    """Return the limit of a GPU's second-level cache, as its row and its clock give it."""
+    if device is None:
+        return None
+    architecture = results.architecture(matrix, device)
+    found = ceilings.level2(device, architecture.level2 if architecture else None, None)
+    return Figure(name="l2", value=found.best, unit="GB/s", note=found.source) if found.best else None
 
 
 def subject(model: Model) -> Subject:

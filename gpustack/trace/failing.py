@@ -78,7 +78,7 @@ WHY_FINDING = {
     **dict.fromkeys(WHILE_RUNNING, "it shows while kernels are running"),
 }
 WITHOUT = "there is no GPU in these facts"
-UNTOLD = "too little could be seen to say whether this step would fail"
+UNTOLD = "too little is known to say whether this step would fail"
 MOST = 160
 
 
@@ -117,7 +117,7 @@ def said(check: Check) -> str:
     if not check.compared:
         return "nothing was compared"
     if not check.finite:
-        return f"the answer holds numbers that are none (NaN or infinity), in {rows}"
+        return f"the answer contains values that are not numbers (NaN or infinity), in {rows}"
     near = f"relative error {max(check.error, check.largest):.2g} against {check.against}, over {rows}"
     return f"{near}, within {check.bound:g}" if check.passed else f"{near}: more than {check.bound:g} is wrong"
 
@@ -139,7 +139,7 @@ def wrong(check: Check, *, component: str = "gpu", layer: Layer = Layer.HARDWARE
             Because(component=component, fact="relative error", value=max(check.error, check.largest), source="trace"),
         ),
         fix=Fix(
-            text="Compare every bit under load: a unit or a memory that errs shows there.",
+            text="Compare every bit under load: a faulty unit or faulty memory shows up there.",
             commands=(sh("gpustack stress --seconds 60"),),
             verify=sh("gpustack trace"),
         ),
@@ -214,7 +214,7 @@ def _summary(where: Stop | None, health: Health) -> str:
         return f"none of the seven steps is known to fail; step {where.step}, {where.name}, has limits: {where.says}"
     return {
         Health.NO_GPU: f"{WITHOUT}: steps 1, 5 and 6 run on a CPU, with gpustack trace --cpu",
-        Health.UNKNOWN: "too little could be seen to name a step",
+        Health.UNKNOWN: "too little is known to name a step",
     }.get(health, "none of the seven steps is known to fail")
 
 
@@ -243,7 +243,7 @@ def refused(
             name=NAMES[number],
             finding=finding.id,
             says=words,
-            why="no rule knows these words",
+            why="no rule matches this message",
             explain=f"gpustack explain {shlex.quote(words[:MOST])}",
         )
         return halt, (finding,)

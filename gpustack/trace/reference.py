@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import singledispatch
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpustack.errors import NothingSeenError
 from gpustack.trace import ops
-from gpustack.trace.counting import TAPS, total
+from gpustack.trace.counting import TAPS, Roof, total
 from gpustack.trace.models import Model, build
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[np.floating]
 
+SINGLE = 4  # bytes of a number in numpy, whatever the precision of the model
+SIDE = 1024  # of the square product that shows what a CPU can do
+COPIED, CACHED = 1 << 26, 1 << 20  # bytes of the copies through the memory and within the cache
+TRIES = 4
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 INSTALL = "pip install numpy"
 BUDGET = 1e11  # operations in float64 that a check may take: about a second on 16 cores
 UNROLLED = 1 << 22  # numbers of a convolution that are unrolled at a time, so that they stay in a cache
@@ -32,7 +39,7 @@ def numpy() -> ModuleType:
     try:
         import numpy as np  # noqa: PLC0415 - the core does without it
     except ImportError as error:
-        raise NothingSeenError(f"numpy is not here ({error}); to fix it: {INSTALL}") from error
+        raise NothingSeenError(f"numpy is not installed ({error}); to fix it: {INSTALL}") from error
     return np
 
 
@@ -196,3 +203,39 @@ def _(op: ops.MergeHeads, held: Mapping[str, Array], _weights: _Widened) -> dict
 @compute.register(ops.Residual)
 def _(op: ops.Residual, held: Mapping[str, Array], _weights: _Widened) -> dict[str, Array]:
     return {op.out: held[op.left] + held[op.right]}
+
+
+def measured_roof(clock: Callable[[], float] = time.perf_counter) -> Roof:
+    """Return what this CPU reaches with numpy: two copies, a square product, and an addition too small to count."""
+    np = numpy()
+    left, source = np.ones((SIDE, SIDE), np.float32), np.ones(COPIED // SINGLE, np.float32)
+    product, target, one = np.empty_like(left), np.empty_like(source), np.ones(1, np.float32)
+    moved = _best(lambda: np.copyto(target, source), clock)
+    small, near = source[: CACHED // SINGLE], target[: CACHED // SINGLE]
+    within = _best(lambda: np.copyto(near, small), clock)
+    multiplied = _best(lambda: np.matmul(left, left, out=product), clock)
+    return Roof(
+        cache_bytes=cache_bytes(),
+        cache_gigabytes_a_second=2 * CACHED / within / 1e9,
+        gigabytes_a_second=2 * COPIED / moved / 1e9,
+        tflops=2 * SIDE**3 / multiplied / 1e12,
+        launch_seconds=_best(lambda: np.add(one, one, out=one), clock),
+    )
+
+
+def cache_bytes() -> int:
+    """Return the size of this CPU's largest cache; where nothing states it, that of what is copied within the cache."""
+    sizes = [2 * CACHED]
+    for path in CACHES.glob("index*/size"):
+        with suppress(OSError, ValueError):
+            sizes.append(int(path.read_text("ascii").strip().removesuffix("K")) << 10)
+    return max(sizes)
+
+
+def _best(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    times = []
+    for _ in range(TRIES):
+        begun = clock()
+        work()
+        times.append(clock() - begun)
+    return max(min(times), 1e-9)

@@ -64,7 +64,11 @@ def failed(number: int, why: str) -> Step:
 def short(number: int, model: Model) -> tuple[str, ...]:
     """Return a word on the copies of a step where they are too short to show what the link can do."""
     copied = {2: model.parameters + model.input.count, 7: model.output.count}.get(number, 0) * model.width
-    return ("so few bytes: a copy is mostly its own start, and says little of the link",) if 0 < copied < SHORT else ()
+    return (
+        ("with so few bytes, the start of the copy takes most of its time: it says little about the link",)
+        if 0 < copied < SHORT
+        else ()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +224,7 @@ class Account:
                 try:
                     self.take(line.kind, line.what)
                 except MALFORMED as error:
-                    self.died(f"said what is no line of ours: {type(error).__name__}: {error}")
+                    self.died(f"printed an unexpected line: {type(error).__name__}: {error}")
                     return
 
     def opens(self, lines: Iterator[Line]) -> None:

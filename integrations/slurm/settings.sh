@@ -6,6 +6,7 @@
 gpustack=/opt/gpustack/bin/gpustack
 drain_on='bad-host'  # add bad-environment where the node's Python is the administrator's; unknown to drain what hangs
 check_seconds=40     # for the check itself, 40 at most: the hook has 55 s, and Slurm ends a health check at 60 s
+fleet_store=/shared/nodes/fleet.sqlite # what `gpustack fleet judge` writes, for fleet.sh
 export SLURM_CONF="${SLURM_CONF:-/etc/slurm/slurm.conf}"
 
 # What is checked. Jobs may be running beside a health check, so nothing is measured here. How many GPUs there must be is

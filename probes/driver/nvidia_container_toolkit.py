@@ -180,7 +180,7 @@ def in_json(text: str) -> "Facts":
             "cdi": bool(features["cdi"]) if "cdi" in features else None,
         }
     except (ValueError, AttributeError, TypeError, RecursionError):
-        return {"why": "it is no JSON"}
+        return {"why": "it is not JSON"}
 
 
 def toml(host: "Host", patterns: "Tuple[str, ...]", default: str, cdi: str) -> "Facts":

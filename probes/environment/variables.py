@@ -1,14 +1,24 @@
-"""Variables of this environment that change a GPU stack; the row lists their names, no others are reported."""
+"""Variables of this environment that change a GPU stack, and NCCL's of the machine; the row lists the names of all.
+
+NCCL reads /etc/nccl.conf, lines NAME=VALUE, where NCCL_CONF_FILE names no other: NVIDIA/nccl, src/misc/param.cc.
+"""
+
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from probes.host import Answer, Host
 
 LONGEST = 512
+CONF = "/etc/nccl.conf"
+LINE = re.compile(r"^\s*([A-Z][A-Z0-9_]*)=(\S+)", re.MULTILINE)
 
 
 def probe(host: "Host") -> "Answer":
     """Give those that are set; None where none of them is."""
     values = {name: host.env(name) for name in host.row["variables"]}
     seen = {name: value[:LONGEST] for name, value in values.items() if value}
-    return {"variables": seen} if seen else None
+    file = host.read(CONF, 65536) or ""
+    conf = {name: value[:LONGEST] for name, value in LINE.findall(file) if name in values and name.startswith("NCCL_")}
+    named = (("variables", seen), ("nccl_conf", conf))
+    return {key: held for key, held in named if held} or None

@@ -103,7 +103,7 @@ def probe(host: "Host") -> "Answer":
     }
     facts.update(distribution(host))
     facts.update(tuning(host))
-    facts.update({"uptime_s": uptime(host), "edac": edac(host), "clock": clock(host)})
+    facts.update({"boot_id": boot(host), "uptime_s": uptime(host), "edac": edac(host), "clock": clock(host)})
     facts.update(taint(host))
     facts.update({"wsl": is_wsl(release), "dxg": host.exists("/dev/dxg")})
     facts.update(virtualisation(host, release))
@@ -147,6 +147,12 @@ def tuning(host: "Host") -> "Facts":
         "cpu_driver": line(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"),
         "clocksource": line(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     }
+
+
+def boot(host: "Host") -> "Optional[str]":
+    """Give the number that the kernel drew for itself when it was started."""
+    said = line(host, "/proc/sys/kernel/random/boot_id") or ""
+    return said if re.match(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", said) else None
 
 
 def uptime(host: "Host") -> "Optional[float]":

@@ -59,6 +59,15 @@ OTHERS = (
         )
         for one in frameworks.onnxruntime_releases(MATRIX)[-10:]
     ),
+    *(
+        (f"{name}=={one}", seen(name, {"version": one, "environment": PYTHON}))
+        for name, releases in (
+            ("tensorflow", [f"{one.version}.0" for one in frameworks.tensorflow_releases(MATRIX)[-12:]]),
+            ("cupy", [one.version for one in candidates(MATRIX, "cupy")[-8:]]),
+            ("vllm", [one.version for one in candidates(MATRIX, "vllm")[-8:]]),
+        )
+        for one in releases
+    ),
 )
 # A copy that is here shows that it could be had, whatever wheels there are: these are asked before an installation.
 BEFORE_INSTALLING = {"python", "platform"}
@@ -153,9 +162,9 @@ def test_less_given_never_turns_a_no_into_a_yes_of_the_same_pairs(stack: Stack, 
         assert part.verdict in WORKS, (stack.subjects, stack.given, drop)
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(other=some.sampled_from(OTHERS), gpu=some.sampled_from(GPUS[:9]), driver=some.sampled_from(RELEASES))
-def test_the_doctor_and_the_matrix_never_disagree_on_jax_and_onnx_runtime(
+def test_the_doctor_and_the_matrix_never_disagree_on_other_frameworks(
     other: tuple[str, Component], gpu: str, driver: drivers.Branch
 ) -> None:
     subject, component = other

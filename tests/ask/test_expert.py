@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from gpustack.ask import answering, ground, search
+from gpustack.ask import plan as planning
+from gpustack.ask.given import Given, made, put
+from gpustack.ask.why import judge as judge_subject
 from gpustack.diagnose import fixes
+from gpustack.diagnose.engine import judge
+from gpustack.imports import load_texts
 from gpustack.model.command import apart
 from gpustack.model.facts import Facts, Host
 from gpustack.model.matrix_answer import Change, Compatibility
 from tests.ask.questions import MATRIX, command, plan, why, written
 from tests.wide import one_of, wide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GCC_14 = (
+    b"/usr/local/cuda/include/crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later"
+    b" than 13 are not supported!\n"
+)
 
 
 @pytest.mark.parametrize("ask", [why, plan])
@@ -118,3 +134,102 @@ def test_on_wsl_the_driver_is_installed_on_windows() -> None:
     assert typed == ()
     assert "On Windows, install branch 580 of NVIDIA's driver" in by_hand
     assert "`wsl.exe --shutdown` in PowerShell" in by_hand
+
+
+def test_what_is_bound_to_torch_comes_with_the_torch_that_is_here() -> None:
+    """Bitsandbytes 0.50 beside torch 2.1.2 replaces it, and vllm alone fetches its newest with a torch of its own."""
+    first = plan("bitsandbytes", "torch==2.1.2").alternatives[0]
+    assert first.commands == ("python -m pip install bitsandbytes==0.45.5 torch==2.1.2",)
+    assert why("bitsandbytes==0.50.0", "torch==2.1.2").verdict is Compatibility.UNKNOWN
+    found = plan("vllm", "torch==2.9.0").alternatives
+    assert found[0].commands == ("python -m pip install vllm==0.13.0 torch==2.9.0",)
+    assert not [one for one in found if one.subject.startswith("vllm==0.2.")]  # of torch 2.1, and it names no newest
+
+
+def test_a_release_that_works_with_limits_is_not_traded_for_an_older_one() -> None:
+    found = why("torch==2.9", driver="550").alternatives
+    assert [one.kind for one in found] == [Change.COMPAT, Change.DRIVER]
+
+
+def test_a_gpu_that_newer_drivers_dropped_gets_the_last_that_runs_it() -> None:
+    for answer in (why("K80", driver="535"), why("driver==535", "K80")):
+        first = answer.alternatives[0]
+        assert first.kind is Change.DRIVER
+        assert first.commands[1:] == ("sudo apt-get install nvidia-driver-470-server", "sudo reboot")
+        assert "nvidia-open" not in first.steps
+
+
+@pytest.mark.parametrize(("gpu", "command"), [("H100", "nvidia-driver-580-server-open"), ("GTX 1650", "595-open")])
+def test_a_driver_is_of_a_branch_that_is_supported_whatever_is_asked_first(gpu: str, command: str) -> None:
+    asked = why("driver==470", gpu).alternatives if gpu == "H100" else plan("driver", gpu).alternatives
+    assert command in asked[0].commands[1]
+    assert asked[0].commands[2] == "sudo reboot"
+
+
+def test_a_host_compiler_is_answered_as_the_doctor_answers_it() -> None:
+    facts = load_texts({"pasted.txt": b"Cuda compilation tools, release 12.4, V12.4.131\n" + GCC_14}, MATRIX)
+    (doctor,) = [one.fix for one in judge(facts, MATRIX).findings if one.id == "host-compiler-too-new" and one.fix]
+    first = why("cuda==12.4", gcc="14").alternatives[0]
+    assert first.kind is Change.COMPILER
+    assert first.commands == doctor.commands
+    assert first.commands[0] == "sudo apt-get install gcc-13 g++-13"
+    on_rocky = why("cuda==12.4", gcc="14", os="rocky-9").alternatives[0].commands
+    assert on_rocky[0] == "sudo dnf install gcc-toolset-13"
+    assert "/opt/rh/gcc-toolset-13/root/usr/bin/g++" in on_rocky[1]
+
+
+def test_a_compiler_that_no_distribution_has_any_more_is_no_command() -> None:
+    typed, by_hand = apart(fixes.older_gcc(Facts(taken="", host=Host(os="Linux")), 3))
+    assert typed == ()
+    assert "no distribution that is still supported has GCC 3" in by_hand.replace("No", "no")
+
+
+def test_a_python_that_nothing_fits_gets_an_environment_of_its_own() -> None:
+    other = why("torch==2.4.0", python="3.13").alternatives[1]
+    assert (other.kind, other.commands[0]) == (Change.PYTHON, "uv venv --seed --python 3.12 env-3.12")
+    (one,) = why("torch==2.9", gpu="B200", driver="470", python="3.8").alternatives
+    assert one.commands[1:4] == (
+        "sudo apt-get install nvidia-driver-580-server-open",
+        "sudo reboot",
+        "uv venv --seed --python 3.9 env-3.9",
+    )
+    assert "torch==2.8.0+cu128" in one.commands[-1]  # and no 1.5.1, which has PTX of 2020 for this GPU
+
+
+def test_another_gpu_is_of_the_same_class() -> None:
+    (one,) = why("flash-attn==2.8.3", gpu="T4").alternatives
+    assert "such as A100" in one.change
+    (one,) = why("flash-attn==2.8.3", gpu="RTX 2080").alternatives
+    assert "RTX 3" in one.change
+
+
+@pytest.mark.parametrize(
+    ("system", "command"),
+    [
+        ("rocky-9", "sudo dnf install cuda-compat-12-8"),
+        ("ubuntu-24.04", "sudo apt-get install cuda-compat-12-8"),
+        ("sles-15", "sudo zypper install cuda-compat-12-8"),
+    ],
+)
+def test_a_named_distribution_s_own_package_manager_installs_what_nvidia_has(system: str, command: str) -> None:
+    found = why("torch==2.9", driver="550", gpu="A100", os=system).alternatives
+    assert [one.commands[0] for one in found if one.kind is Change.COMPAT] == [command]
+
+
+def test_the_oldest_driver_is_found_without_trying_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One answer judged more than a thousand builds; a search by halves gives the same with a fifth of them."""
+    count = 0
+
+    def counted(*asked: object) -> object:
+        nonlocal count
+        count += 1
+        return judging(*asked)
+
+    judging: Callable[..., object] = judge_subject
+    monkeypatch.setattr(search, "judge", counted)
+    asked = answering.search(["torch==2.6.0"], Given(gpu="B200", driver="535"), None, MATRIX, versions=4)
+    (found,) = planning.alternatives(asked)
+    assert count < 300
+    newer = [(one, put(asked.facts, made("nvidia-driver", str(one)))) for one in ground.upgrades(asked)]
+    does = [one for one, facts in newer if ground.gpu_runs(facts, MATRIX) and planning.packages(asked, facts)]
+    assert f"another driver: {does[0]} or newer" in found.change

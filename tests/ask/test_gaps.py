@@ -30,6 +30,7 @@ QUESTIONS = [
     # the open kernel module came with branch 515
     (("nvidia-driver==390.157",), {"kernel_module": "open"}, FAILS, "branch 515 or newer"),
     (("nvidia-driver==580.95.05",), {"kernel_module": "open"}, WORKS, ""),
+    (("nvidia-driver==470.256.02",), {"kernel_module": "open", "gpu": "A100"}, FAILS, "branch 515 or newer"),
     # jaxlib 0.7.0 has wheels up to 3.13, 0.7.1 the first for 3.14; its range of Pythons has no end
     (("jax==0.7.0",), {"python": "3.14"}, FAILS, "needs Python 3.11 to 3.13"),
     (("jax==0.7.1",), {"python": "3.14"}, WORKS, ""),
@@ -57,6 +58,20 @@ QUESTIONS = [
     (("jax", "cuda==12.1"), {}, LIMITED, "needs nvcc >=12.6.85"),
     (("jax==0.9.0", "cuda==12.8"), {}, WORKS, ""),
     (("jax==0.4.20", "cuda==12.3"), {}, UNKNOWN, "No row"),
+    # images of Triton by month: the CUDA inside decides about the driver, a month without a row about nothing
+    (("tritonserver==24.08",), {"driver": "470.82"}, FAILS, "needs driver 525.60.13 or newer"),
+    (("tritonserver==24.08",), {"driver": "535.54"}, LIMITED, "minor-version compatibility"),
+    (("tritonserver==24.03",), {"driver": "535.54"}, UNKNOWN, "no row for tritonserver 24.03"),
+    (("tritonserver==25.01",), {"driver": "570.86.15", "gpu": "P100"}, FAILS, "needs compute capability 7.5"),
+    # extensions that pin their PyTorch
+    (("torch-tensorrt==2.13.0", "torch==2.12.0"), {}, FAILS, "needs torch >=2.13,<2.14"),
+    (("torch-tensorrt==2.13.0", "torch==2.13.0"), {}, WORKS, ""),
+    (("intel-extension-for-pytorch==2.8.10+xpu", "torch==2.7.0+xpu"), {}, FAILS, "needs torch ==2.8.*"),
+    (("megatron-core==0.15.3", "torch==2.4.0"), {}, FAILS, "needs torch >=2.6.0"),
+    # ROCm and a GPU alone
+    (("rocm==6.2",), {"gpu": "RX 7900 XTX"}, WORKS, ""),
+    (("rocm==6.2",), {"gpu": "MI60"}, LIMITED, "deprecated"),
+    (("rocm==7.0",), {"gpu": "gfx1031"}, UNKNOWN, "no statement known"),
     # free-threaded Pythons are Pythons of their own
     (("torch==2.9.0",), {"python": "3.14t"}, WORKS, ""),
     (("torch==2.8.0",), {"python": "3.14t"}, FAILS, "without the GIL"),

@@ -109,9 +109,11 @@ def test_bridges_that_leave_links_free_are_no_fault() -> None:
 
 
 def test_refused_peer_access_is_told_and_judges_nothing() -> None:
-    seen = figure("p2p.bandwidth", 20e9, end(0), end(1), refused="the driver lets GPU 0 not reach the memory of GPU 1")
+    seen = figure(
+        "p2p.bandwidth", 20e9, end(0), end(1), refused="the driver does not let GPU 0 access the memory of GPU 1"
+    )
     assert (seen.verdict, seen.ceiling) == (Mark.OK, None)
-    assert seen.why[0].startswith("no peer access: the driver lets GPU 0 not reach")
+    assert seen.why[0].startswith("no peer access: the driver does not let GPU 0 access")
     case = replace(pair(None), method={"refused": "so"})
     assert (links.refused(case) or pytest.fail("silent")).weight is Weight.NOTE
     assert links.refused(replace(case, method={"refused": None})) is None

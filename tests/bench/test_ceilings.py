@@ -46,7 +46,7 @@ def test_memory_is_two_transfers_a_clock_over_the_bus(clock: float, bits: int, w
 def test_a_card_that_does_not_tell_its_memory_has_no_ceiling(device: Device) -> None:
     ceiling = ceilings.memory(device, None)
     assert (ceiling.best, ceiling.held) == (None, None)
-    assert "does not tell" in ceiling.source
+    assert "does not report" in ceiling.source
 
 
 # Encoded, then with the GPU's own writes in payloads of 256 bytes: bench-peers section 3.
@@ -91,7 +91,7 @@ def test_products_on_an_h200_reach_the_datasheet_at_its_clock(dtype: str, wanted
 
 
 def test_products_without_a_rate_or_a_clock_have_no_ceiling() -> None:
-    assert "no row tells the bf16 rate" in ceilings.compute(H200, {}, "bf16", 1830.0).source
+    assert "no row states the bf16 rate" in ceilings.compute(H200, {}, "bf16", 1830.0).source
     bare = ceilings.compute(replace(H200, clock_mhz=None), {"bf16": 4096.0}, "bf16", None)
     assert bare.best is None
     assert ceilings.compute(H200, {"bf16": 4096.0}, "bf16", None).held is None

@@ -94,7 +94,7 @@ def test_half_an_entry_is_never_seen(tmp_path: Path) -> None:
     ("asked", "why"),
     [
         ({"major": 12}, "NVRTC 12.0 does not know sm_120"),
-        ({"cuda": 11080}, "NVRTC 12 is younger than the driver"),
+        ({"cuda": 11080}, "NVRTC 12 is newer than the driver"),
         ({"CUDA_HOME": ""}, "no NVRTC was found"),
     ],
 )

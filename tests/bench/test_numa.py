@@ -65,14 +65,14 @@ def test_it_is_moved_back_after_an_error_too(sysfs: Callable[[str, str], str]) -
 def test_refused_memory_is_said_and_the_processors_are_taken(sysfs: Callable[[str, str], str]) -> None:
     with near(PCI, sysfs("1", str(HERE[0])), Memory("Operation not permitted")) as said:
         assert os.sched_getaffinity(0) == {HERE[0]}
-    assert said.endswith("processors; memory from where the kernel likes (Operation not permitted)")
+    assert said.endswith("processors; memory wherever the kernel places it (Operation not permitted)")
 
 
 @pytest.mark.parametrize(
     ("node", "cpus", "why"),
     [
-        ("-1", "0-7", f"the kernel tells no node of {PCI}"),
-        ("what", "0-7", f"the kernel tells no node of {PCI}"),
+        ("-1", "0-7", f"the kernel reports no node for {PCI}"),
+        ("what", "0-7", f"the kernel reports no node for {PCI}"),
         ("1", "4000-4003", "no processor of node 1 may be used here"),
         ("1", "", "no processor of node 1 may be used here"),
         ("7", "0", "no processor of node 7 may be used here"),
@@ -151,7 +151,7 @@ def test_far_memory_is_that_of_the_furthest_node_and_then_it_is_near_again(sysfs
 @pytest.mark.parametrize(
     ("node", "has_memory", "refusal", "why"),
     [
-        ("-1", "0-2", None, "the kernel tells no node of"),
+        ("-1", "0-2", None, "the kernel reports no node for"),
         ("1", "1", None, "there is memory on node 1 alone"),
         ("1", "nonsense", None, "there is memory on node 1 alone"),
         ("1", "0-2", "not permitted", "not permitted"),

@@ -279,7 +279,7 @@ def test_many_processes_are_counted_and_a_busy_gpu_without_any_is_told() -> None
     assert many.text == "also at work on this GPU: 1 a, 2 b, 3 c and 2 more; it was 88 % busy before we began"
     nobody = reasons.shared(memory(busy_percent=88.0))
     assert nobody
-    assert nobody.text == "the GPU was 88 % busy before we began, and nobody is seen"
+    assert nobody.text == "the GPU was 88 % busy before we began, and no process is visible"
     assert reasons.shared(memory(busy_percent=3.0)) is None
     assert reasons.shared(memory(busy_percent=88.0, others_percent=0.0)) is None  # it has come to rest since
 

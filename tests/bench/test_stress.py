@@ -79,7 +79,8 @@ def test_one_wrong_bit_is_a_failure_that_names_its_gpu(stress: Load) -> None:
     for index, result in enumerate(report.results):
         assert result.stress
         assert result.stress.wrong_bits >= 1
-        assert result.why[0].startswith(f"GPU {index} (Stand-in GPU {index}, 0000:0{6 + index}:00.0) computes or keeps")
+        named = f"GPU {index} (Stand-in GPU {index}, 0000:0{6 + index}:00.0)"
+        assert result.why[0].startswith(f"{named} computes or stores")
     assert [finding.severity.value for finding in report.findings] == ["error", "error"]
 
 
@@ -161,7 +162,7 @@ def command(driver: Path, products: str, *arguments: str, **fakes: str) -> subpr
     ("fakes", "code", "says"),
     [
         ({}, 0, "compared bit by bit: all alike"),
-        ({"FAKE_GEMM": "flips"}, 1, "computes or keeps wrong"),
+        ({"FAKE_GEMM": "flips"}, 1, "computes or stores wrong values"),
         ({"FAKE_MEMORY": "200000"}, 3, "of the GPU's memory are free"),
     ],
 )

@@ -46,6 +46,7 @@ def test_the_snapshot_in_it_is_judged_as_the_machine_is(tmp_path: Path) -> None:
     gpustack("report", "--from", EXAMPLE, "-o", tmp_path / "bundle.zip")
     with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:
         bundle.extract("snapshot.json", tmp_path)
+        assert "log.txt" not in {*bundle.namelist(), *bundle.read("README.txt").decode().split()}  # nothing to show
     facts = load([str(tmp_path / "snapshot.json")], io.BytesIO(), MATRIX)
     assert facts.find("nvidia-driver")
     again = gpustack("doctor", "--from", tmp_path / "snapshot.json", "--format", "json")

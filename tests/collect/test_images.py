@@ -339,7 +339,7 @@ def test_the_command_judges_an_image_and_refuses_what_is_none(image: Path, tmp_p
         (["--container", image / "etc/os-release"], "Not a directory"),
         (["--container", image, "--deep"], "do not go together"),
         (["--container", image, "--from", "x"], "do not go together"),
-        (["--container-env", "A=b"], "which --container DIR names"),
+        (["--container-env", "A=b"], "name it with --container DIR"),
         (["--from", "x", "--all-envs"], "do not go together"),
     ):
         refused = doctor(*arguments)

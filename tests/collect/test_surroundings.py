@@ -237,7 +237,7 @@ def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(
     (site / "cuda_core-1.0.1.dist-info/METADATA").write_text("Name: cuda-core\nVersion: 1.0.1\n")
     script = tmp_path / "shims/python3"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {made}/bin/python "$@"\n')
+    script.write_text(f'#!/bin/sh\necho started >>{tmp_path}/starts\nexec {made}/bin/python "$@"\n')
     script.chmod(0o755)
     home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     counted: list[tuple[int, int]] = []
@@ -245,6 +245,7 @@ def test_each_python_answers_for_itself_and_one_that_is_met_again_is_told_once(
         pythons=[str(script)], all_envs=True, timeout=30, environ=home, progress=lambda *said: counted.append(said)
     )
     assert [one.python for one in facts.environments if str(tmp_path) in one.python] == [str(script)]
+    assert len((tmp_path / "starts").read_text().splitlines()) == 1, "what the shim starts is started itself"
     other = look_at_machine(pythons=[str(REAL)], all_envs=True, timeout=30, environ=home)
     assert (other.environments[0].python, other.environments[0].found) == (str(REAL), False)
     core = other.find("cuda-core")

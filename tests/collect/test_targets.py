@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpustack.collect import targets
+from gpustack.collect.subprocesses import Door
 from gpustack.errors import UsageError
+from gpustack.model.facts import Environment
 
 
 def python_at(folder: Path, mark: str | None = None) -> Path:
@@ -43,6 +45,32 @@ def test_named_pythons_are_taken_in_order_and_each_once(tmp_path: Path) -> None:
 def test_a_name_that_is_no_program_is_one_clear_error(name: str) -> None:
     with pytest.raises(UsageError, match="there is no program to run there"):
         targets.choose([name], {})
+
+
+def shim(folder: Path, does: str) -> Environment:
+    (folder / "shims").mkdir(parents=True)
+    script = folder / "shims/python3"
+    script.write_text(f"#!/bin/sh\n{does}\n")
+    script.chmod(0o755)
+    return Environment(python=str(script), kind="system")
+
+
+def test_a_shim_is_asked_which_python_it_starts_with_the_variables_that_choose_it(tmp_path: Path) -> None:
+    chosen = shim(tmp_path, 'exec "$CHOSEN" "$@"')
+    other = Environment(python=sys.executable, kind="own")
+    found = targets.programs((chosen, other), {"CHOSEN": sys.executable}, Door())
+    assert found == {chosen.python: sys.executable}
+
+
+@pytest.mark.parametrize("does", ["exit 1", "echo /nowhere", "echo python3", "printf '/\\0'", "sleep 60"])
+def test_a_shim_that_does_not_say_what_it_starts_is_started_itself(tmp_path: Path, does: str) -> None:
+    assert targets.programs((shim(tmp_path, does),), {"PATH": "/usr/bin:/bin"}, Door(), seconds=0.5) == {}
+
+
+def test_a_shim_that_is_no_program_is_none_of_them(tmp_path: Path) -> None:
+    broken = shim(tmp_path, "")
+    Path(broken.python).write_text("#!/nowhere/sh\n")
+    assert targets.programs((broken,), {}, Door()) == {}
 
 
 def test_probes_see_what_concerns_a_gpu_stack_and_no_secret() -> None:

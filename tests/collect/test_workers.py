@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import py_compile
+import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from gpustack import assets
 from gpustack.collect import workers
 from gpustack.collect.catalogue import System
 from gpustack.collect.probing import look
@@ -17,9 +21,6 @@ from gpustack.collect.subprocesses import Door
 from gpustack.collect.workers import Reply, Task, ask
 from gpustack.model.facts import Layer
 from tests.patience import in_time
-
-if TYPE_CHECKING:
-    import subprocess
 
 pytestmark = in_time
 
@@ -291,3 +292,28 @@ def test_a_look_that_may_take_less_than_the_report_does_asks_all_the_same() -> N
         systems=(replace(system("linux-kernel"), data={"id": "linux-kernel", "probe": "none.py"}),), timeout=0.1
     )
     assert workers.LATE not in str(facts.components[0].reason)
+
+
+@pytest.mark.parametrize("kept", ["none", "whole", "damaged", "old"])
+def test_probes_run_as_compiled_by_an_installer_or_else_from_their_source_and_nothing_is_written(
+    kept: str, tmp_path: Path
+) -> None:
+    (tmp_path / "host.py").write_text("class Host:\n    def __init__(self, *_): self.log, self.calls = [], []\n")
+    (tmp_path / "__main__.py").write_bytes(assets.RUNNER.read_bytes())
+    probe = tmp_path / "probe.py"
+    probe.write_text("def probe(host): return {'version': 'one'}\n")
+    if kept != "none":
+        compiled = Path(py_compile.compile(str(probe), doraise=True) or "")
+        taken = probe.stat()
+        probe.write_text("def probe(host): return {'version': 'two'}\n")  # as long as before
+        os.utime(probe, ns=(0, 0) if kept == "old" else (taken.st_atime_ns, taken.st_mtime_ns))
+        if kept == "damaged":
+            compiled.write_bytes(compiled.read_bytes()[:16] + b"\xff" * 40)
+    there = sorted(tmp_path.rglob("*"))
+    asked = json.dumps({"rows": [{"id": "x", "probe": "probe.py"}]})
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", tmp_path / "__main__.py", asked], capture_output=True, check=True
+    )
+    (instance,) = json.loads(done.stdout.splitlines()[-1])["instances"]
+    assert instance["version"] == {"none": "one", "whole": "one", "damaged": "two", "old": "two"}[kept]
+    assert sorted(tmp_path.rglob("*")) == there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.diagnose.machines import add, add_ports, part, pci, put
@@ -64,7 +64,8 @@ def machine(finding: str, component: str, layer: str, path: str, value: object) 
     """Return a fault that is one fact of the machine."""
 
     def plant(said: dict[str, Any], _gpu: int) -> None:
-        if not any(one["id"] == component for one in said["components"]):
+        if not any(one["id"] == component and one["instances"] for one in said["components"]):
+            said["components"] = [one for one in said["components"] if one["id"] != component]
             add(said, component, layer, {})
         put(said, component, 0, path, value)
 
@@ -94,49 +95,49 @@ def port(path: str, value: object) -> Fault:
     return Fault(name=f"port {path}={value}", finding="rdma-port-degraded", fact=path, plant=plant, whole=True)
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_with_a_line_in_the_log(said: dict[str, Any], gpu: int) -> None:
     uncounted(said, gpu)
     write(said, RM.format(pci(gpu)))
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_from_nvml_without_a_word(said: dict[str, Any], gpu: int) -> None:
     uncounted(said, gpu)
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_from_the_bus_and_from_nvml(said: dict[str, Any], gpu: int) -> None:
     uncounted(said, gpu)
     drop(said, "pci-display", gpu)
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_from_everywhere_but_the_log(said: dict[str, Any], gpu: int) -> None:
     gone_from_the_bus_and_from_nvml.plant(said, gpu)
     part(said, "nvidia.ko")["instances"][0]["facts"]["gpus"].pop(gpu)
     write(said, RM.format(pci(gpu)))
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def without_a_driver_on_the_bus(said: dict[str, Any], gpu: int) -> None:
     uncounted(said, gpu)
     put(said, "pci-display", gpu, "driver", None)
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_from_cuda(said: dict[str, Any], gpu: int) -> None:
     part(said, "libcuda")["instances"][0]["facts"]["devices"].pop(gpu)
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_from_cuda_that_is_shown_all(said: dict[str, Any], gpu: int) -> None:
     held = part(said, "libcuda")["instances"][0]["facts"]
     held["visible"] = ",".join(map(str, range(len(held["devices"]))))
     held["devices"].pop(gpu)
 
 
-@named("gpu-count-mismatch", "gpu_count", whole=True)
+@named("gpu-missing", "gpu_count", whole=True)
 def counted_once_less(said: dict[str, Any], _gpu: int) -> None:
     part(said, "nvml")["instances"][0]["facts"]["gpu_count"] -= 1
 
@@ -153,20 +154,20 @@ def no_answer_to_any_question(said: dict[str, Any], gpu: int) -> None:
     put(said, "gpu", gpu, "error", "NVMLError_Unknown: Unknown Error")
 
 
-@named("gpu-not-answering", "unavailable[temperature.gpu_c]")
+@named("gpu-sensor-error", "unavailable[temperature.gpu_c]")
 def sensors_that_err(said: dict[str, Any], gpu: int) -> None:
     put(said, "gpu", gpu, "temperature.gpu_c", None)
     held = part(said, "gpu")["instances"][gpu]["facts"]["unavailable"]
     held.update({"temperature.gpu_c": "NVMLError_Unknown: Unknown Error", "power.watts": "NVMLError_Unknown: ERR!"})
 
 
-@named("gpu-count-mismatch", "GPUs of")
+@named("gpu-missing", "GPUs of")
 def gone_from_the_bus_alone(said: dict[str, Any], gpu: int) -> None:
     said["host"]["container"] = None
     drop(said, "pci-display", gpu)
 
 
-@named("fabric-not-ready", "fabric.cluster")
+@named("fabric-state", "fabric.cluster")
 def another_cluster(said: dict[str, Any], gpu: int) -> None:
     for number in range(gpu + 1):
         put(said, "gpu", number, "fabric.cluster", "b" if number == gpu else "a")
@@ -226,10 +227,78 @@ def application_clocks_of_the_memory_below_the_default(said: dict[str, Any], gpu
     put(said, "gpu", gpu, "clocks.default_application_memory_mhz", 3201)
 
 
-@named("gpu-siblings-differ", "clocks.application_sm_mhz")
+@named("sibling-differs", "clocks.application_sm_mhz")
 def an_application_clock_of_its_own(said: dict[str, Any], gpu: int) -> None:
     for number in range(gpu + 1):
         put(said, "gpu", number, "clocks.application_sm_mhz", 1755 if number == gpu else 1980)
+
+
+@named("gpu-clocks-low", "clocks.sm_mhz")
+def slow_for_no_reason(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 0, "reasons": []})
+
+
+@named("gpu-clocks-low", "performance_state")
+def in_a_low_performance_state_under_load(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 4, "reasons": ["sw_power_cap"]})
+    put(said, "gpu", gpu, "performance_state", 8)
+
+
+@named("gpu-not-answering", "unavailable")
+def links_that_do_not_answer(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "nvlink")["instances"][gpu]["facts"]
+    held["unavailable"]["errors.replay"] = "link 0: NVMLError_GpuIsLost: GPU is lost"
+
+
+@named("nvlink-inactive", "answering")
+def half_of_the_links_without_an_answer(said: dict[str, Any], gpu: int) -> None:
+    for one in part(said, "nvlink")["instances"][gpu]["facts"]["links"][:9]:
+        one["active"] = None
+
+
+@named("gpu-missing", "GPUs of the device nodes")
+def a_device_node_that_is_closed(said: dict[str, Any], gpu: int) -> None:
+    said["host"]["container"] = None
+    (node,) = (
+        one for one in part(said, "nvidia.ko")["instances"][0]["facts"]["nodes"] if one["path"] == f"/dev/nvidia{gpu}"
+    )
+    node.update(readable=False, writable=False)
+
+
+@named("gpu-missing", "GPUs of CUDA")
+def no_gpu_for_cuda_that_starts(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "libcuda")["instances"][0]["facts"]["devices"] = []
+
+
+@named("gpu-missing", "gpu_count", whole=True)
+def counted_more_than_described(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "nvml")["instances"][0]["facts"]["gpu_count"] += 1
+
+
+@named("gpu-fell-off-bus", "xids")
+def an_xid_that_the_gpu_alone_has(said: dict[str, Any], gpu: int) -> None:
+    held = part(said, "gpu")["instances"][gpu]["facts"]
+    held["xids"] = [{"pci": pci(gpu), "code": 79, "text": "GPU has fallen off the bus.", "seconds": 10.0}]
+
+
+@named("gpu-hw-slowdown", "throttle.reasons")
+def a_mask_that_is_not_spelled_out(said: dict[str, Any], gpu: int) -> None:
+    put(said, "gpu", gpu, "throttle", {"mask": 0x88, "reasons": None})
+
+
+@named("pin-violated", "pins.torch.triton", whole=True)
+def another_triton_than_torch_pins(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "pytorch")["instances"][0]["facts"]["installed"]["triton"] = "3.2.0"
+
+
+@named("driver-library-mismatch", "version", whole=True)
+def a_libcuda_of_another_release(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "libcuda")["instances"][0]["version"] = "570.124.06"
+
+
+@named("driver-library-mismatch", "version", whole=True)
+def an_nvml_library_of_another_release(said: dict[str, Any], _gpu: int) -> None:
+    part(said, "libnvidia-ml")["instances"][0]["version"] = "570.124.06"
 
 
 @named("gpu-overheat", "temperature.gpu_c")
@@ -333,7 +402,7 @@ OF_GPU = (
     ("gpu-prohibited", "compute_mode", "prohibited"),
     ("driver-library-mismatch", "gsp_firmware", "570.124.06"),
     *(("pcie-link-degraded", f"pcie.max_{name}", value) for name, value in (("width", 8), ("generation", 4))),
-    ("gpu-not-answering", "power.watts", 4_000.5),
+    ("gpu-sensor-error", "power.watts", 4_000.5),
     ("gpu-recovery-needed", "recovery_action", 1),
     *(("gpu-ecc-error", path, True) for path in ("remap.failed", "remap.pending", "retired.pending")),
     *(("gpu-ecc-error", f"repair.{which}_pending", True) for which in ("channel", "tpc")),
@@ -361,22 +430,29 @@ OF_GPU = (
     ("gpu-hw-slowdown", "throttle_ns.board_limit", 5_000_000_000),
     ("gpu-hw-slowdown", "throttle_ns.reliability", 7_200_000_000_000),
     ("gpu-power-limited", "power.limit_watts", 350.0),
-    ("gpu-not-answering", "temperature.gpu_c", "ERR!"),
-    ("gpu-not-answering", "power.watts", "ERR!"),
-    ("fabric-not-ready", "fabric.state", "in-progress"),
-    ("fabric-not-ready", "fabric.state", "not-started"),
-    ("fabric-not-ready", "fabric.status", 999),
-    ("fabric-not-ready", "fabric.health.degraded_bandwidth", True),
-    ("fabric-not-ready", "fabric.health.route_unhealthy", True),
-    ("fabric-not-ready", "fabric.health.route_recovery", True),
-    ("fabric-not-ready", "fabric.health.access_timeout", True),
-    ("fabric-not-ready", "fabric.health.incorrect_configuration", 2),
+    ("gpu-sensor-error", "temperature.gpu_c", "ERR!"),
+    ("gpu-sensor-error", "power.watts", "ERR!"),
+    ("gpu-recovery-needed", "recovery_action_name", "gpu-reset"),
+    ("gpu-ecc-error", "ecc.uncorrected_aggregate", 12),
+    ("gpu-memory-held", "memory.reserved_mib", 40_000),
+    ("fabric-state", "fabric.state", "in-progress"),
+    ("fabric-state", "fabric.state", "not-started"),
+    ("fabric-state", "fabric.status", 999),
+    ("fabric-state", "fabric.health.degraded_bandwidth", True),
+    ("fabric-state", "fabric.health.route_unhealthy", True),
+    ("fabric-state", "fabric.health.route_recovery", True),
+    ("fabric-state", "fabric.health.access_timeout", True),
+    ("fabric-state", "fabric.health.incorrect_configuration", 2),
     ("pcie-link-degraded", "pcie.width", 8),
     ("pcie-errors", "pcie.replays", 500_000),
     ("pcie-errors", "pcie.fatal_errors", 1),
     ("pcie-errors", "pcie.nonfatal_errors", 2),
     ("pcie-errors", "pcie.correctable_errors", 200_000),
     ("persistence-mode-off", "persistence", False),
+    *(("gpu-sensor-error", path, value) for path in ("power.watts", "clocks.sm_mhz") for value in (0, None)),
+    *(("gpu-sensor-error", "temperature.gpu_c", value) for value in (-40, None)),
+    ("gpu-sensor-error", "memory.total_mib", None),
+    ("fabric-state", "fabric.state", "not-supported"),
 )
 OF_SLOT = (("aer.fatal", 1), ("aer.nonfatal", 4), ("aer.correctable", 123_456))
 OF_LINK = (
@@ -412,6 +488,10 @@ FAULTS = (
     *(value for value in list(globals().values()) if isinstance(value, Fault)),
     *(fact(finding, "gpu", path, value) for finding, path, value in OF_GPU),
     *(fact("pcie-errors", "pci-display", path, value) for path, value in OF_SLOT),
+    *(
+        replace(fact("fabric-state", "gpu", "fabric.health_mask", mask), fact="fabric.health.")
+        for mask in (0b01, 0b10_01_10)
+    ),
     *RATES,
     *(imex(**held) for held in ({"domain": "DOWN"}, {"running": False}, {"channels": 0})),
     fact("pcie-link-degraded", "pci-display", "link.width", 8),
@@ -419,13 +499,30 @@ FAULTS = (
     fact("bios-bar-setting", "pci-display", "bars[1].assigned", value=False),
     fact("nvlink-inactive", "nvlink", "active", 17),
     machine("driver-library-mismatch", "nvidia.ko", "kernel-module", "gpus[0].firmware", "570.124.06"),
+    *(
+        machine("driver-library-mismatch", f"nvidia-{name}.ko", "kernel-module", "version_loaded", "570.124.06")
+        for name in ("uvm", "modeset", "drm", "peermem")
+    ),
+    *(
+        machine("driver-library-mismatch", "nvidia-driver", "driver", name, "570.124.06")
+        for name in ("libcuda", "libnvidia_ml")
+    ),
+    machine("gpu-not-answering", "nvidia.ko", "kernel-module", "state", "going"),
+    *(
+        machine("kernel-fault", "linux-kernel", "kernel", "taint_flags", [flag])
+        for flag in ("died", "bad-page", "soft-lockup")
+    ),
+    *(
+        fact("sibling-differs", "pci-display", f"link.{path}", value)
+        for path, value in (("max_speed", 16.0), ("max_width", 8))
+    ),
     machine("fabric-manager-version-mismatch", "nvidia-fabricmanager", "driver", "replaced", value=True),
     *(
         fact("nvlink-inactive" if path == "active" else "nvlink-error", "nvlink", f"links[4].{path}", value)
         for path, value in OF_LINK
     ),
-    *(fact("gpu-siblings-differ", "gpu", path, value) for path, value in OF_SIBLING),
-    fact("fabric-not-ready", "gpu", "fabric.clique", 3),
+    *(fact("sibling-differs", "gpu", path, value) for path, value in OF_SIBLING),
+    fact("fabric-state", "gpu", "fabric.clique", 3),
     *(port(path, value) for path, value in OF_PORT),
     *(
         machine("debug-variable-set", "environment", "environment", f"variables.{name}", value)

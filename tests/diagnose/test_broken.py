@@ -19,6 +19,7 @@ from tests import drawn
 from tests.build import (
     MATRIX,
     PYTHON,
+    gpu,
     healthy,
     jax,
     machine,
@@ -89,7 +90,7 @@ def test_a_driver_that_is_older_than_the_gpu_is_an_error_with_the_commands_for_a
     assert made.verdict.root_causes == ("driver-too-old-for-gpu",)
     (finding,) = (one for one in made.findings if one.id == "driver-too-old-for-gpu")
     assert finding.severity is Severity.ERROR
-    assert finding.title == "The GPU needs a driver branch from 570; found branch 550"
+    assert finding.title == "The GPU requires a driver branch from 570; this machine has branch 550"
     assert finding.row is not None
     assert finding.fix is not None
     assert any("ubuntu-drivers install" in str(one) for one in finding.fix.commands)
@@ -121,6 +122,28 @@ def test_a_requirement_that_no_rule_speaks_of_is_reported_unless_it_hurts_nobody
     grave = [one for one in made.findings if one.severity in GRAVE and one.id in {*SPOKEN, *TEXTS}]
     assert [one.key for one in grave] == ([finding] if finding else [])
     assert list(unpaired(made)) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "needs", "found", "title"),
+    [
+        (
+            "gpu",
+            "code for sm_61",
+            "code for sm_70",
+            "has no code for the Tesla P4 (sm_61): it has code for sm_70",
+        ),
+        ("gpu", "code for sm_35", "code for sm_70", "has no code for the GPU (sm_35): it has code for sm_70"),
+        ("nccl", "no nccl 2.27", "nccl 2.27.3: it hangs", "does not work with nccl 2.27.3: it hangs"),
+        ("cudnn", "cuDNN 9", "cuDNN 8.9.7", "requires cuDNN 9; this machine has cuDNN 8.9.7"),
+    ],
+)
+def test_a_title_names_what_is_wrong_in_plain_words(to: str, needs: str, found: str, title: str) -> None:
+    facts = healthy(seen("onnxruntime", {"version": "1.20.0", "distributions": {"onnxruntime-gpu": "1.20.0"}}))
+    facts = merged(facts, seen("gpu", gpu("Tesla P4", "6.1")))
+    contract = Contract(from_="onnxruntime", to=to, kind="x", needs=needs, found=found, status=Kept.BROKEN)
+    (made,) = broken.findings((contract,), (), facts, MATRIX, Purpose.ANY)
+    assert made.title == f"onnxruntime-gpu 1.20.0 {title}"
 
 
 def test_a_toolkit_that_cannot_compile_for_the_gpu_is_a_warning_for_who_builds_alone() -> None:

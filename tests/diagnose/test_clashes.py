@@ -256,7 +256,7 @@ def test_a_compat_librarys_own_note_foretells_error_803(
     assert (finding is not None) is fires
     if finding:
         assert finding.confidence is (Confidence.CERTAIN if init else Confidence.LIKELY)
-        assert "for the branches R535, R570, R580, R590" in finding.detail
+        assert "for branches R535, R570, R580, R590" in finding.detail
 
 
 def test_a_compat_library_for_this_driver_is_named_where_another_is_refused() -> None:

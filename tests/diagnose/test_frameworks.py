@@ -76,7 +76,7 @@ def test_a_cpu_build_without_a_known_wheel_says_so() -> None:
     finding = found(on("340.108", 6050, jax("cpu")), "cpu-only-build")
     assert finding is not None
     assert finding.fix is not None
-    assert "bring it up to date first" in finding.fix.text
+    assert "update the driver first" in finding.fix.text
 
 
 def test_both_flavours_of_onnxruntime_clash() -> None:

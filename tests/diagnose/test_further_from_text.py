@@ -46,6 +46,17 @@ FAULTS = (
         "import nixl_ep\n  from . import nixl_ep_cpp\nImportError: libcudart.so.13: cannot open shared object file",
         *("cuda-major-mismatch-wheel", "nixl"),
     ),
+    # of the release alone: no CUDA build of it has code for this GPU, whichever was taken
+    ("pip install torch==2.4.0\nmy gpu: RTX 5090, training does not start", "arch-not-in-build", "sm_120"),
+    ("torch==2.8.0 from pip, my GPU is a GTX 780", "arch-not-in-build", "sm_35"),
+    ("cuInit gives CUDA_ERROR_STUB_LIBRARY", "stub-on-loader-path", "stub library"),
+    (
+        (
+            "Found GTX 1080 Ti which is too old to be supported by the triton GPU compiler, which is used as the "
+            "backend. Triton only supports devices of CUDA Capability >= 7.0"
+        ),
+        *("gpu-feature-unsupported", "torch.compile"),
+    ),
     ("headers of the new kernel are not installed; nvidia-driver-455", "dkms-headers-missing", "headers"),
     ("in 6.15 kernel the nvidia module cannot be built", "dkms-build-failed", "6.15"),
     (

@@ -180,7 +180,7 @@ def test_a_gpu_that_is_hidden_on_purpose_is_no_finding(name: str, change: Callab
     gone_from_nvml_without_a_word.plant(said, 1)
     change(said)
     made = report(facts(said))
-    assert not [one for one in made.findings if one.id == "gpu-count-mismatch"], name
+    assert not [one for one in made.findings if one.id == "gpu-missing"], name
     assert {(one.status, one.finding) for one in drawn(made)} <= {(Kept.UNKNOWN, None)}
 
 
@@ -197,7 +197,7 @@ def test_a_gpu_that_cuda_may_not_list_is_unknown(change: Callable[[dict[str, Any
     gone_from_cuda.plant(said, 1)
     change(said)
     made = report(facts(said))
-    assert not [one for one in made.findings if one.id == "gpu-count-mismatch"]
+    assert not [one for one in made.findings if one.id == "gpu-missing"]
     assert Kept.UNKNOWN in {one.status for one in drawn(made)}
 
 
@@ -211,7 +211,7 @@ def test_a_gpu_that_fell_off_the_bus_explains_what_it_takes_along() -> None:
     assert made.verdict.root_causes == ("gpu-fell-off-bus",)
     caused = {one.id: one.caused_by for one in made.findings if one.id in required()}
     root = f"gpu-fell-off-bus@{pci(1)}"
-    assert caused == {"gpu-count-mismatch": root, "nvlink-inactive": root}
+    assert caused == {"gpu-missing": root, "nvlink-inactive": root}
 
 
 def test_gpus_that_wait_for_the_fabric_are_a_warning_while_cuda_works_and_no_root_where_it_does_not() -> None:
@@ -219,12 +219,12 @@ def test_gpus_that_wait_for_the_fabric_are_a_warning_while_cuda_works_and_no_roo
     for number in range(2):
         put(said, "gpu", number, "fabric.state", "in-progress")
     assert [(one.id, one.severity) for one in report(facts(said)).findings if one.severity in GRAVE] == [
-        ("fabric-not-ready", Severity.WARNING)
+        ("fabric-state", Severity.WARNING)
     ] * 2
     put(said, "libcuda", 0, "cu_init", 802)
     made = report(facts(said))
     assert made.verdict.root_causes == ("fabric-manager-not-running",)
-    assert {one.caused_by for one in made.findings if one.id == "fabric-not-ready"} == {"fabric-manager-not-running"}
+    assert {one.caused_by for one in made.findings if one.id == "fabric-state"} == {"fabric-manager-not-running"}
 
 
 def test_an_idle_link_that_is_slow_and_links_of_a_bridge_that_are_unused_are_no_faults() -> None:
@@ -261,7 +261,7 @@ def test_ports_of_network_cards_that_are_in_use_or_unused_alike_are_no_faults() 
 def test_of_siblings_the_odd_one_is_named_and_of_two_kinds_both(size: str, named: list[str]) -> None:
     said = copy.deepcopy(MACHINES[size])
     put(said, "gpu", 7 if size == "eight" else 1, "vbios", "96.00.89.00.01")
-    (finding,) = (one for one in report(facts(said)).findings if one.id == "gpu-siblings-differ")
+    (finding,) = (one for one in report(facts(said)).findings if one.id == "sibling-differs")
     assert finding.instance == (named[0] if size == "eight" else None)
     assert re.findall(r"0000:00:\w\w\.0", finding.title) == named
 

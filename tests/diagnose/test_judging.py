@@ -98,8 +98,9 @@ def test_what_was_not_seen_is_told_beside_what_was() -> None:
 
 def test_nothing_that_shows_the_driver_at_work_is_not_health() -> None:
     assert report(machine(seen("pci-display", pci()), module(), driver())).verdict.status is Health.UNKNOWN
-    assert report(machine(seen("pci-display", pci()), libcuda())).verdict.status is Health.HEALTHY
-    ran = machine(seen("pci-display", pci()), module(), driver(), torch(exercise=RAN))
+    assert report(machine(seen("pci-display", pci()), libcuda())).verdict.status is Health.UNKNOWN
+    assert report(machine(seen("pci-display", pci()), seen("nvml"), libcuda())).verdict.status is Health.HEALTHY
+    ran = machine(seen("pci-display", pci()), module(), driver(), seen("nvml"), torch(exercise=RAN))
     assert report(ran).verdict.status is Health.HEALTHY
 
 

@@ -41,7 +41,7 @@ def words(text: str, slug: str) -> str:
             ["libcudart.so.11.0", "CUDA 11", "CUDA 12.2 is what the driver can run"],
         ),
         (f"OSError: libcufft.so.11: {NO_FILE}\nno CUDA toolkit 12.4 here", ["CUDA 12"]),
-        (f"libcudart.so.12: {NO_FILE}\n{NVCC_124}", ["CUDA 12.4 is here, and the loader does not look there"]),
+        (f"libcudart.so.12: {NO_FILE}\n{NVCC_124}", ["CUDA 12.4 is installed, but the loader does not look there"]),
     ],
 )
 def test_a_runtime_that_is_not_here_is_named_with_its_cuda(text: str, mentions: list[str]) -> None:

@@ -40,7 +40,7 @@ FAULTS = (
         "1 of 16",
     ),
     ("undefined symbol: _nvJitLinkGetErrorLogSize_12_9", "nvjitlink-clash", "12.9"),
-    ("the libnvJitLink of CUDA 12.1 is older than libcusparse wants", "nvjitlink-clash", "older"),
+    ("the libnvJitLink of CUDA 12.1 is older than libcusparse needs", "nvjitlink-clash", "older"),
     (
         "Cuda compilation tools, release 11.6, V11.6.124\nPyTorch: 2.4.0+cu121\nfatal error: cuda_fp8.h: No such file",
         "nvcc-torch-mismatch",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpustack.diagnose.machine.inventory import any_gpu, builds, capabilities, on_bus, ours, starts
 from gpustack.model.facts import Status
+from gpustack.model.report import Health
 from gpustack.model.versions import ComputeCapability, CudaVersion
-from tests.build import PYTHON, gpu, healthy, libcuda, machine, pci, seen, torch
+from tests.build import PYTHON, gpu, healthy, libcuda, machine, pci, report, seen, torch
+from tests.diagnose.machines import eight, facts, part, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("keeper", ["vfio-pci", "pci-stub", "xen-pciback"])
@@ -81,3 +88,62 @@ def test_the_neural_unit_of_a_processor_is_no_gpu() -> None:
     assert on_bus(facts, "intel") == ()
     assert any_gpu(facts) is False
     assert facts.components[0].status is Status.PRESENT
+
+
+def gone(said: dict[str, Any], name: str) -> None:
+    said["components"].remove(part(said, name))
+
+
+def denied(said: dict[str, Any], name: str) -> None:
+    part(said, name).update(status="unknown", reason="permission denied", instances=[], facts={})
+
+
+def timed_out(said: dict[str, Any], name: str) -> None:
+    part(said, name).update(status="failed", reason="gave no answer in 8.0 s", instances=[], facts={})
+
+
+def blank(said: dict[str, Any], name: str) -> None:
+    """Leave the last copy without any fact."""
+    part(said, name)["instances"][-1]["facts"] = {}
+    part(said, name)["facts"] = {}
+
+
+def lacking(said: dict[str, Any], name: str) -> None:
+    part(said, name)["instances"].pop()
+
+
+WAYS = (gone, denied, timed_out, blank)
+UNLEARNT = (
+    *((way, name) for way in WAYS for name in ("nvml", "libcuda", "gpu", "nvlink")),
+    *((way, name) for way in (denied, timed_out) for name in ("nvidia.ko", "nvidia-driver", "pci-display")),
+    (lacking, "nvlink"),
+)
+
+
+@pytest.mark.parametrize("size", [recorded, eight])
+@pytest.mark.parametrize(("way", "name"), UNLEARNT)
+def test_what_was_not_learnt_of_a_machine_is_named_and_is_not_health(
+    way: Callable[[dict[str, Any], str], None], name: str, size: Callable[[], dict[str, Any]]
+) -> None:
+    said = copy.deepcopy(size())
+    way(said, name)
+    made = report(facts(said))
+    assert made.verdict.status is Health.UNKNOWN
+    assert [one.component for one in made.findings if one.id == "component-not-seen"][:1] == [name]
+
+
+@pytest.mark.parametrize("way", [gone, denied, blank])
+@pytest.mark.parametrize("name", ["kernel-log", "linux-kernel"])
+def test_what_was_not_read_for_lack_of_rights_is_named(way: Callable[[dict[str, Any], str], None], name: str) -> None:
+    said = recorded()
+    way(said, name)
+    read = name == "linux-kernel" and way is blank
+    assert [one.what for one in report(facts(said)).not_seen] == ([] if read else [name])
+
+
+def test_a_log_that_was_denied_is_named_once() -> None:
+    said = recorded()
+    part(said, "kernel-log")["instances"][0]["facts"] = {"readable": False, "why": "/dev/kmsg: permission denied"}
+    assert [one.why for one in report(facts(said)).not_seen] == ["/dev/kmsg: permission denied"]
+    said["not_seen"] = [{"what": "/dev/kmsg", "why": "permission denied", "enable_by": "run gpustack as root"}]
+    assert [one.what for one in report(facts(said)).not_seen] == ["/dev/kmsg"]

@@ -112,7 +112,7 @@ def test_torch_compile_says_what_it_lacks() -> None:
     }
     bad = contracts(torch(), seen("torch-compile", {**copy, **bare}))
     assert {one.status for key, one in bad.items() if key[0] == "torch-compile"} == {Kept.LIMITED}
-    assert bad["torch-compile", "gcc", "compiler"].found == "/gone/cc, which is not there"
+    assert bad["torch-compile", "gcc", "compiler"].found == "/gone/cc, which does not exist"
     assert bad["torch-compile", "python", "headers"].found == "no /x/Python.h"
     cpu = contracts(torch("2.11.0", "cpu", None, accelerator="cpu"), seen("torch-compile", {**copy, **bare}))
     assert ("torch-compile", "triton", "compiler") not in cpu

@@ -163,7 +163,7 @@ def test_an_xid_says_what_comes_before_it_and_what_after() -> None:
 
 def test_a_reason_for_lowered_clocks_says_whether_it_is_a_fault_and_what_it_leads_to() -> None:
     power, brake = told("sw_power_cap").meanings[0], told("HW Power Brake Slowdown").meanings[0]
-    assert "no fault by itself" in power.says[0]
+    assert "not a fault by itself" in power.says[0]
     assert "bit 0x80" in brake.says[0]
     assert [one.id for one in brake.findings] == ["gpu-hw-slowdown"]
 

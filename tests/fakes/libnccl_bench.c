@@ -74,16 +74,16 @@ int ncclGroupEnd(void) {
                 if (sent[s].own != sent[s].peer && !sent[s].own) moved += due[r].count;
             }
     if (receives && is("wrong")) due[receives - 1].to[0] += 1;
-    for (int r = 0; r < ranks; r++)
-        for (size_t i = 0; i < count; i++) {
-            float sum = 0;
-            if (kind == GATHER) {
-                for (int other = 0; other < ranks; other++) waiting[r].to[other * count + i] = waiting[other].from[i];
-                continue;
-            }
-            for (int other = 0; other < ranks; other++) sum += waiting[other].from[(kind == SCATTER ? r * count : 0) + i];
-            waiting[r].to[i] = sum;
+    for (int r = 0; r < ranks; r++) {
+        float *restrict to = waiting[r].to;
+        if (kind != GATHER) memset(to, 0, sizeof(float) * count);
+        for (int other = 0; other < ranks; other++) {
+            const float *restrict from = waiting[other].from + (kind == SCATTER ? r * count : 0);
+            if (kind == GATHER) memcpy(to + other * count, from, sizeof(float) * count);
+            else
+                for (size_t i = 0; i < count; i++) to[i] += from[i];
         }
+    }
     if (ranks && is("wrong")) waiting[ranks - 1].to[0] += 1;
     grouped = 0;
     double bytes = 4.0 * count * (ranks - 1);

@@ -95,7 +95,7 @@ def whole(ran: Ran) -> dict[str, Any]:
     return report
 
 
-def left(mark: str, patience: float = 1.0) -> list[str]:
+def left(mark: str, patience: float = 4.0) -> list[str]:
     """Give the processes with this mark that are still there, zombies left out, after a little patience."""
     deadline = time.monotonic() + patience
     while (found := _alive(mark)) and time.monotonic() < deadline:

@@ -213,7 +213,7 @@ def test_every_code_of_nvml_at_the_state_of_links_leaves_several_gpus_unknown(si
             assert (here, status) == (Status.NOT_APPLICABLE, Health.HEALTHY)
         else:
             assert (here, status) == (Status.FAILED, Health.UNKNOWN)
-            assert f"nvlink could not be looked at: {kind(code)}" in said
+            assert f"nvlink could not be examined: {kind(code)}" in said
 
 
 @pytest.mark.parametrize("code", sorted(LOST))

@@ -17,7 +17,7 @@ from gpustack import assets
 from gpustack.collect import catalogue
 from tests.faults import command, machine
 from tests.faults.command import DOCTOR
-from tests.patience import in_time
+from tests.patience import idle, in_time
 from tests.schemas.test_schemas import validator
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def cut(environ: dict[str, str]) -> command.Ran:
 def test_a_machine_where_all_hangs_is_reported_in_time(environ: dict[str, str]) -> None:
     ran = command.run((*DOCTOR, "--timeout", "3"), sick(environ, HUNG))
     validator("report").validate(ran.report)
-    assert ran.seconds < 5  # three, and what a busy machine takes to start a Python
+    assert ran.seconds < idle(5)  # three, and what a busy machine takes to start a Python
     assert ran.report["verdict"]["status"] in {"unknown", "broken"}
     for component, letter in (("libcuda", "S"), ("nvml", "R"), ("level-zero", "T")):
         status, reason = ran.status(component)
@@ -89,7 +89,7 @@ def _interrupted(ran: command.Ran) -> None:
     assert ran.code in ENDS
     assert ran.err.strip().splitlines()[-1].startswith("gpustack: interrupted")
     assert "Traceback" not in ran.err
-    assert ran.seconds < 1.5  # one, and what a busy machine adds
+    assert ran.seconds < idle(1.5)  # one, and what a busy machine adds
     assert command.left(ran.mark) == []
     if ran.out:
         assert ran.code == 130
@@ -102,7 +102,7 @@ def test_ctrl_c_at_the_very_start_is_one_line(environ: dict[str, str], after: fl
     ran = command.run(DOCTOR, sick(environ, HUNG), after)
     ours = "gpustack/cli" in ran.err or "gpustack: " in ran.err  # else Python was not up yet, and says so in its way
     assert not ours or (ran.code in ENDS and ran.err.startswith("gpustack: interrupted")), ran.err
-    assert ran.seconds < 1.5
+    assert ran.seconds < idle(1.5)
     assert command.left(ran.mark) == []
 
 
@@ -120,7 +120,7 @@ def test_whoever_ends_the_command_leaves_no_child_behind(
     assert time.monotonic() < deadline
     child.send_signal(number)
     child.communicate(timeout=10)
-    assert command.left(mark, 3.0) == []
+    assert command.left(mark) == []
 
 
 @pytest.mark.usefixtures("crashed")

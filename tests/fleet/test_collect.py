@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 import time
 from pathlib import Path
 
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.errors import InputError, UsageError
-from gpustack.fleet import collecting, nodes
+from gpustack.fleet import collecting, launching, nodes
 from gpustack.matrix import Matrix
 from gpustack.matrix.subjects.fleet import Engine, engines
 from gpustack.model.fleet import fold
+from tests.integrations.test_pods import breaches
 
 # A stand-in for a launcher: what each node does when it is asked.
 LAUNCHER = """#!{python}
@@ -29,7 +32,7 @@ if node == "dies": sys.exit("srun: error: node dies: unreachable")
 if node == "garbage": print("\\x00\\xff not json")
 elif node == "old": print(json.dumps({{"schema": "gpustack.snapshot/0"}}))
 elif node == "full": os.write(2, b"OSError: No space left on device"); sys.exit(2)
-elif node == "banner": print("Welcome to the cluster"); print(said)
+elif node == "banner": print("Welcome to the {{cluster}}"); print(said); print("{{goodbye}}")
 elif node == "flaky" and not os.path.exists({flag!r}): open({flag!r}, "w"); sys.exit(1)
 else: print(said)
 """
@@ -46,7 +49,7 @@ def engine(tmp_path: Path) -> Engine:
 
 def plan(engine: Engine, folder: Path, **more: object) -> collecting.Plan:
     asked = {"seconds": 3.0, "attempts": 1, **more}
-    return collecting.Plan(reach=collecting.launcher(engine), folder=folder, **asked)  # type: ignore[arg-type]
+    return collecting.Plan(reach=launching.launcher(engine), folder=folder, **asked)  # type: ignore[arg-type]
 
 
 def test_each_sick_node_is_named_and_nothing_else_is_lost(engine: Engine, tmp_path: Path) -> None:
@@ -86,22 +89,69 @@ def test_the_bench_is_written_beside_the_snapshot(engine: Engine, tmp_path: Path
     assert [json.loads(nodes.text(path))["schema"] for path in node.benches] == ["gpustack.bench/1"]
 
 
+def test_a_bench_that_is_taken_again_stands_beside_the_first(engine: Engine, tmp_path: Path) -> None:
+    for again in (False, True, True):
+        collecting.collect(plan(engine, tmp_path / "nodes", bench=True, again=again), ("n1",))
+    [node] = nodes.look(tmp_path / "nodes")[0]
+    assert [path.name for path in node.benches] == [f"n1.bench{take}.json.gz" for take in ("", ".2", ".3")]
+
+
 def test_the_engine_lists_its_nodes_and_names_that_are_options_are_none(engine: Engine) -> None:
-    assert collecting.names(engine, 10) == ("n1", "n2")
+    assert launching.names(engine, 10) == ("n1", "n2")
+
+
+def test_the_cause_is_kept_where_a_launcher_says_much_after_it() -> None:
+    program = "import sys; sys.exit('no GPU on this node' + ' words' * 900 + ' aborted')"
+    row = Engine(name="x", command=(sys.executable, "-c", program), source="", checked="")
+    why = launching.launcher(row)("n1", (), 20.0)[1]
+    assert "no GPU on this node" in why
+    assert why.endswith("aborted")
+    assert len(why) < 400
 
 
 def test_an_engine_that_is_not_here_says_so() -> None:
     gone = Engine(name="x", command=("no-such-launcher",), nodes=("no-such-launcher",), source="", checked="")
     with pytest.raises(UsageError, match="cannot be run"):
-        collecting.names(gone, 1)
-    assert "cannot be run" in collecting.launcher(gone)("n1", ("gpustack",), 1.0)[1]
+        launching.names(gone, 1)
+    assert "cannot be run" in launching.launcher(gone)("n1", ("gpustack",), 1.0)[1]
 
 
 @pytest.mark.parametrize("row", engines(Matrix()), ids=lambda one: one.name)
 def test_every_engine_names_its_node_and_leaves_no_blank(row: Engine) -> None:
-    words = collecting.command(row, "gpu007", 60.0, "registry/gpustack:1")
-    assert any("gpu007" in word for word in words)
-    assert not any("{node}" in word or "{limit}" in word or "{image}" in word for word in words)
+    words = ("gpustack", "snapshot")
+    asked = launching.filled(row, "gpu007", words, 60.0, "registry/gpustack:1")
+    all_words = [*asked.command, *asked.after, asked.manifest, *(word for step in asked.before for word in step)]
+    assert any("gpu007" in word for word in all_words)
+    assert any("snapshot" in word for word in all_words)
+    assert not re.search(r"\{(node|limit|image|id|words)\}", " ".join(all_words))
+
+
+def test_the_job_of_kubernetes_is_taken_by_its_schema_and_may_do_nothing() -> None:
+    row = launching.engine(engines(Matrix()), "kubernetes")
+    words = ("gpustack", "bench", 'a "quoted" word')
+    job = json.loads(launching.filled(row, "gpu007", words, 60.0, "registry/gpustack:1").manifest)
+    kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+    pod = job["spec"]["template"]["spec"]
+    assert list(breaches(pod)) == []
+    assert (pod["nodeName"], pod["containers"][0]["args"]) == ("gpu007", list(words))
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**job, "spek": {}}, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_what_is_left_behind_is_cleaned_up_whatever_happened(tmp_path: Path) -> None:
+    touch, gone = (sys.executable, "-c", "import sys; open(sys.argv[1], 'a').write('x')"), str(tmp_path / "after")
+    made = "import sys; sys.exit(sys.stdin.read() != 'made for n1')"
+    row = Engine(
+        name="x",
+        before=((sys.executable, "-c", made), (sys.executable, "-c", "import sys; sys.exit('no such image')")),
+        command=("never",),
+        after=(*touch, gone),
+        manifest="made for {node}",
+        source="",
+        checked="",
+    )
+    assert "no such image" in launching.launcher(row)("n1", ("gpustack",), 20.0)[1]
+    assert Path(gone).read_text() == "x"
 
 
 @given(st.sets(st.from_regex(r"[a-z]{1,4}-?[0-9]{1,4}(-ib)?", fullmatch=True), max_size=30))

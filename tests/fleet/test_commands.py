@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from typer.testing import CliRunner
 
 from gpustack.cli import app
 from gpustack.errors import GpustackError
+from gpustack.fleet import nodes
+from gpustack.matrix.subjects.fleet import Engine
+from tests.integrations.recorded import record
 from tools.fleet.__main__ import fleet
 
 LABELS = {f"n{number}": {"switch": f"s{number // 4}"} for number in range(8)}
@@ -46,12 +50,12 @@ def test_a_judged_fleet_is_remembered_and_gates_the_scheduler(made: Path) -> Non
     assert run("gate", "stranger", "--unknown", "--store", store) == (1, "stranger\n")
     held = json.loads(run("gate", "--format", "json", "--store", store)[1])["exclude"]
     assert planted["lost"][0] in held
-    code, said = run("since", "gpu-count-mismatch", "--store", store)
+    code, said = run("since", "gpu-missing", "--store", store)
     assert code == 0
     assert planted["lost"][0] in said
-    code, said = run("since", "gpu-cont-mismatch", "--store", store)
+    code, said = run("since", "gpu-mising", "--store", store)
     assert code == 2
-    assert "gpu-count-mismatch" in said
+    assert "gpu-missing" in said
 
 
 def test_the_json_is_of_its_schema_and_names_every_node(made: Path) -> None:
@@ -70,7 +74,7 @@ def test_what_changed_between_two_collections(made: Path, tmp_path: Path) -> Non
     code, said = run("diff", str(made), str(tmp_path))
     assert code == 0
     assert "healthy -> broken" in said
-    assert "new gpu-count-mismatch" in said
+    assert "new gpu-missing" in said
     assert well in said
 
 
@@ -87,6 +91,135 @@ def test_pairs_from_the_plan_to_the_one_who_is_slow(tmp_path: Path) -> None:
     assert code == 1
     assert "node n5: 85.7% of the median" in said
     assert "confirm n5 " in said
+
+
+SECRETS = (
+    "n1",
+    "gpu007",
+    "lemon-3.example.org",
+    "rack-north-4",
+    "GPU-12345678-1234-1234-1234-1234567890ab",
+    "1653322001234",
+)
+ECHO = """#!{python}
+import json, sys
+name, words = sys.argv[1], sys.argv[2:]
+if name == "gpu007": sys.exit("error: gpu007: cannot reach gpu007 by way of n1")
+said = json.load(open({recorded!r}))
+said["host"]["hostname"] = name
+gpu = next(one for one in said["components"] if one["id"] == "gpu")
+gpu["instances"][0]["facts"] |= {{"uuid": {uuid!r}, "serial": {serial!r}}}
+bench = {{"schema": "gpustack.bench/1", "devices": [{{"index": 0, "uuid": {uuid!r}}}], "results": []}}
+print(json.dumps(bench if "bench" in words else said))
+"""
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder with two keys, and a launcher of nodes whose names, UUIDs and serial numbers are SECRETS."""
+    path = tmp_path / "bin/clush"
+    path.parent.mkdir()
+    recorded = str(record("healthy-h200", tmp_path))
+    path.write_text(ECHO.format(python=sys.executable, recorded=recorded, uuid=SECRETS[4], serial=SECRETS[5]))
+    path.chmod(0o755)
+    row = Engine(name="ssh", command=(str(path), "{node}"), source="", checked="")
+    monkeypatch.setattr("gpustack.matrix.subjects.fleet.engines", lambda _: (row,))
+    (tmp_path / "key").write_bytes(b"k" * 32)
+    (tmp_path / "other.key").write_bytes(b"o" * 32)
+    (tmp_path / "labels").write_text(json.dumps({"n1": {"rack": "rack-north-4", "switch": "n1"}}))
+    return tmp_path
+
+
+def collected(named: Path, folder: str, *more: str) -> str:
+    nodes_of = "n1,gpu007,lemon-3.example.org"
+    words = (
+        "collect",
+        "--engine",
+        "ssh",
+        "--nodes",
+        nodes_of,
+        "--attempts",
+        "1",
+        "--bench",
+        *more,
+        str(named / folder),
+    )
+    return run(*words)[1]
+
+
+def said_in(folder: Path) -> str:
+    """Return all that the files of a folder say, and their names."""
+    return "\n".join(
+        f"{path.name}\n{nodes.text(path)}" for path in sorted(folder.iterdir()) if path.suffix != ".sqlite"
+    )
+
+
+def test_no_file_of_a_pseudonymous_collection_names_a_machine(named: Path) -> None:
+    key = str(named / "key")
+    collected(named, "plain")
+    for folder, held in (("first", key), ("second", key), ("other", str(named / "other.key"))):
+        collected(named, folder, "--pseudonyms", held)
+    plain, first, second, other = (said_in(named / one) for one in ("plain", "first", "second", "other"))
+    assert all(secret in plain for secret in (*SECRETS[:3], SECRETS[4]))  # the test would see them
+    assert [secret for secret in SECRETS if re.search(rf"\b{secret}\b", first + other)] == []
+    assert first == second  # the same machine, the same pseudonym
+    names, others = (set(re.findall(r"(?:host|GPU|serial)-\d{12}", one)) for one in (first, other))
+    assert len([one for one in names if one.startswith("host-")]) == 3
+    assert any(one.startswith("serial-") for one in names)
+    assert not names & others  # without the key, nothing
+    assert "0 answered, 2 had answered" in collected(named, "first", "--pseudonyms", key)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html", "prometheus", "junit"])
+def test_no_report_with_pseudonyms_names_a_machine(form: str, named: Path) -> None:
+    key, labels = ("--pseudonyms", str(named / "key")), ("--labels", str(named / "labels"))
+    collected(named, "plain")
+    (named / "plain/lemon-3.example.org.json.gz").write_bytes(b"damaged")
+    words = ("judge", str(named / "plain"), *labels, "--format", form, "-o", str(named / "report"))
+    run(*words)
+    if form != "prometheus":
+        assert "gpu007" in (named / "report").read_text()
+    run(*words, *key)
+    hidden = (named / "report").read_text()
+    assert [secret for secret in SECRETS if re.search(rf"\b{secret}\b", hidden)] == []
+    assert run("judge", str(named / "plain"), *key, "--format", "nodelist")[0] == 2
+
+
+def test_a_report_and_a_collection_call_a_machine_the_same(named: Path) -> None:
+    key = ("--pseudonyms", str(named / "key"))
+    collected(named, "plain")
+    collected(named, "first", *key)
+    told = run("judge", str(named / "plain"), *key, "--format", "json")[1]
+    kept = run("judge", str(named / "first"), "--format", "json")[1]
+    called = [[one["nodes"] for one in json.loads(said)["classes"]] for said in (told, kept)]
+    assert called[0] == called[1] != []
+    assert not (named / "plain/fleet.sqlite").exists()
+
+
+@pytest.mark.parametrize("file", ["nodes.sqlite", "nodes.duckdb", "nodes.parquet"])
+def test_a_packed_fleet_is_judged_as_its_folder_is(file: str, made: Path, tmp_path: Path) -> None:
+    if not file.endswith("sqlite"):
+        pytest.importorskip("duckdb")
+    assert run("pack", str(made), str(tmp_path / file))[0] == 0
+    words = ("--format", "json", "--fail-on", "never")
+    whole, packed = (json.loads(run("judge", str(one), *words)[1]) for one in (made, tmp_path / file))
+    assert all((whole["missing"], whole["drift"], [one for one in whole["figures"] if one["outliers"]]))
+    assert {**packed, "seconds": 0} == {**whole, "seconds": 0}
+    assert run("pack", str(made), str(tmp_path / file))[0] == 2
+
+
+def test_a_file_that_holds_no_recordings_is_refused_in_one_line(made: Path, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    duckdb.sql("select 1 as a").write_parquet(str(tmp_path / "a.parquet"))
+    (tmp_path / "text").write_text("PAR1 and nothing more")
+    (tmp_path / "empty").write_text("")
+    evil = "select '../../evil' as node, 'snapshot' as kind, '{}' as answer"
+    duckdb.sql(evil).write_parquet(str(tmp_path / "evil.parquet"))
+    for path in (*tmp_path.iterdir(), made / "fleet.sqlite"):
+        code, said = run("judge", str(path))
+        assert code == 2, path
+        assert len(said.splitlines()) == 1
+    assert not (tmp_path.parent / "evil.json.gz").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from gpustack.diagnose.engine import judge
-from gpustack.fleet import judging, nodes
+from gpustack.fleet import judging, nodes, runs
 from gpustack.fleet.outline import Outlines
 from gpustack.matrix import Matrix
-from gpustack.model.fleet import FleetReport, Low
+from gpustack.model.fleet import FleetReport, Low, fold
 from gpustack.model.report import Health
 from gpustack.report import renderer
 from gpustack.snapshots import read
-from tools.fleet.__main__ import GPUS, fleet
+from tools.fleet.__main__ import GPUS, HOSTS, fleet
 from tools.fleet.__main__ import main as make_fleet
 
 NODES = 150
@@ -48,8 +48,8 @@ def test_all_that_was_planted_is_found_and_nobody_else_is_blamed(
     report = whole.report
     assert report.nodes == NODES
     assert nodes_with(report, "driver-library-mismatch") == set(planted["driver"])
-    assert nodes_with(report, "gpu-count-mismatch") == set(planted["lost"])
-    assert nodes_with(report, "gpu-siblings-differ") == set(planted["vbios"])
+    assert nodes_with(report, "gpu-missing") == set(planted["lost"])
+    assert nodes_with(report, "sibling-differs") == set(planted["vbios"])
     assert {one.node for one in report.missing} == set(planted["silent"])
     sick = {name for what in ("driver", "lost", "vbios", "silent") for name in planted[what]}
     well = {name for one in report.classes if one.status is Health.HEALTHY for name in one.nodes}
@@ -79,6 +79,17 @@ def test_a_slow_card_is_a_suspect_until_it_is_measured_again(tmp_path: Path) -> 
     outliers = [one for figure in found.figures for one in figure.outliers]
     assert {f"{one.node}/{one.gpus[0]}" for one in outliers} >= set(planted["slow"])
     assert {one.verdict for one in outliers} == {Low.SUSPECT}
+    text = renderer("fleet")(found)
+    assert f"--bench --again --nodes '{fold(one.node for one in outliers)}'" in text
+
+
+def test_a_distribution_counts_every_gpu_that_was_measured(whole: judging.Whole) -> None:
+    measured = [one for one in whole.report.figures if one.gpus > GPUS]
+    assert measured
+    assert all(sum(one.bins) == one.gpus for one in measured)
+    [bf16] = [one for one in measured if one.id == "gemm.bf16" and one.gpus > NODES]
+    fullest = bf16.bins.index(max(bf16.bins)) / len(bf16.bins)
+    assert abs(bf16.least + fullest * (bf16.greatest - bf16.least) - bf16.median) < 0.02 * bf16.median
 
 
 def test_few_nodes_are_held_to_their_ceilings_alone(tmp_path: Path) -> None:
@@ -123,6 +134,7 @@ FACTS = [
     ("nvlink", "links.3.errors.replay", 5000),
     ("nvlink", "links.3.errors.replay", 5),
     ("linux-kernel", "numa_balancing", True),
+    ("linux-kernel", "uptime_s", 61.0),
 ]
 
 
@@ -143,6 +155,95 @@ def test_twins_have_one_verdict(made: tuple[Path, Planted], component: str, path
         assert found[0] == found[1]
     if found[0] != found[1]:
         assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize("up", [4_000.0, 9_000_000.0])
+def test_a_rate_counts_for_how_long_the_machine_is_up(made: tuple[Path, Planted], up: float) -> None:
+    """Of twins with many replays, the one that has been up for an hour is sick, and the one up for weeks is not."""
+    matrix, outlines = Matrix(), Outlines(Matrix())
+    base = json.loads(nodes.text(made[0] / "gpu00001.json.gz"))
+    if not any(one["id"] == "gpu" and one["instances"] for one in base["components"]):
+        base = json.loads(nodes.text(made[0] / "gpu00002.json.gz"))
+    many = changed(base, "gpu", "pcie.replays", 5_000)
+    kernel = next(one for one in many["components"] if one["id"] == "linux-kernel")
+    texts = []
+    for one in (5_000.0, up):
+        for held in (kernel, *kernel["instances"]):
+            held["facts"]["uptime_s"] = one
+        texts.append(json.dumps(many))
+    digests = [outlines.of(text)[0].judged for text in texts]
+    found = [{one.id for one in judge(read(text), matrix).findings} for text in texts]
+    assert digests[0] != digests[1] or found[0] == found[1]
+    assert ("pcie-errors" in found[1]) == (5_000 * 60 / up > 31)
+
+
+EXTRAS = [  # what makes a node unlike the others without making it sick
+    (
+        "infiniband",
+        {"card": "mlx5_0", "firmware": "28.43.1014"},
+        {"card": "mlx5_0", "firmware": "28.39.2048"},
+        "firmware",
+    ),
+    (
+        "environment",
+        {"variables": {"NCCL_IB_DISABLE": "0"}},
+        {"variables": {"NCCL_IB_DISABLE": "1"}},
+        "NCCL_IB_DISABLE",
+    ),
+    ("environment", {"nccl_conf": {"NCCL_IB_HCA": "mlx5"}}, {"nccl_conf": {"NCCL_IB_HCA": "mlx5_0"}}, "NCCL_IB_HCA"),
+]
+
+
+@pytest.mark.parametrize("extra", EXTRAS, ids=lambda one: one[3])
+def test_the_network_of_a_node_is_compared_too(
+    made: tuple[Path, Planted], tmp_path: Path, extra: tuple[str, Json, Json, str]
+) -> None:
+    component, usual, odd, fact = extra
+    sick = {name for held in made[1].values() for name in held}
+    well = [one for one in nodes.look(made[0])[0] if one.snapshot and one.name not in sick][:5]
+    for place, one in enumerate(well):
+        assert one.snapshot
+        said = json.loads(nodes.text(one.snapshot))
+        said["components"] = [held for held in said["components"] if held["id"] != component]
+        facts = odd if place == 3 else usual
+        layer = "hardware" if component == "infiniband" else "environment"
+        copy = {
+            "key": "mlx5_0/1",
+            "version": None,
+            "build": None,
+            "path": None,
+            "environment": None,
+            "status": "present",
+        }
+        part = {"id": component, "layer": layer, "vendor": "any", "status": "present", "facts": facts, "source": ""}
+        said["components"].append({**part, "version": None, "instances": [{**copy, "facts": facts}]})
+        (tmp_path / f"{one.name}.json").write_text(json.dumps(said))
+    found = [one for one in judging.judge(tmp_path).report.drift if fact in one.fact]
+    assert [one.odd[0].nodes for one in found] == [(well[3].name,)] * len(found) != []
+
+
+def test_a_finding_that_comes_back_after_a_boot_makes_a_lemon(tmp_path: Path) -> None:
+    """Four runs in three boots: clocks that tell the same boot a minute later make no boot more."""
+    well, sick = (
+        json.loads((HOSTS / f"{name}.json").read_text())["facts"] for name in ("healthy-h200", "gpu-fell-off-bus")
+    )
+    store, folder = tmp_path / "fleet.sqlite", tmp_path / "nodes"
+    folder.mkdir()
+    taken = [("01", 90_000, sick), ("02", 176_460, sick), ("03", 3_600, well), ("04", 1_800, sick)]
+    for day, up, said in taken:
+        for name, held in (("lemon", said), ("well", well)):
+            whole = json.loads(json.dumps({**held, "taken": f"2026-11-{day}T12:00:00+00:00"}))
+            kernel = next(one for one in whole["components"] if one["id"] == "linux-kernel")
+            for one in (kernel, *kernel["instances"]):
+                one["facts"]["uptime_s"] = float(up)
+            (folder / f"{name}.json").write_text(json.dumps(whole))
+        report = judging.judge(folder)
+        runs.add(store, folder, report.report, report.gathered.seen)
+    [id_] = {id_ for one in report.report.classes for id_ in one.root_causes}
+    [lemon] = runs.since(store, id_)
+    assert (lemon.node, lemon.runs, lemon.of, lemon.boots, lemon.now) == ("lemon", 3, 4, 2, True)
+    assert (lemon.first[:10], lemon.last[:10]) == ("2026-11-01", "2026-11-04")
+    assert lemon.score == 1.0  # three of four runs, half as much again after a boot
 
 
 def test_each_form_says_who_must_take_no_work(made: tuple[Path, Planted], whole: judging.Whole) -> None:
@@ -180,18 +281,18 @@ def test_the_store_knows_who_came_back_and_holds_back_the_sick(
     _, planted = made
     path = tmp_path / "fleet.sqlite"
     for _ in range(2):
-        nodes.add(path, made[0], whole.report, whole.gathered.seen)
-    lost = nodes.since(path, "gpu-count-mismatch")
+        runs.add(path, made[0], whole.report, whole.gathered.seen)
+    lost = runs.since(path, "gpu-missing")
     assert {one.node for one in lost} == set(planted["lost"])
     assert all((one.runs, one.of, one.now) == (2, 2, True) for one in lost)
-    held = {one.node: one.why for one in nodes.gate(path, ()) if one.why}
+    held = {one.node: one.why for one in runs.gate(path, ()) if one.why}
     assert set(held) == {
         *planted["driver"],
         *planted["lost"],
         *planted["silent"],
         *(name.partition("/")[0] for name in planted["slow"]),
     }
-    [stranger] = nodes.gate(path, ("login1",))
+    [stranger] = runs.gate(path, ("login1",))
     assert not stranger.known
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -10,44 +9,32 @@ import pytest
 from gpustack.errors import InputError
 from gpustack.fleet import pairs
 from gpustack.fleet.pairs import Pair
-
-
-def simulated(
-    seed: int, count: int, *, slow: int, uplinks: int, hanging: int = 0, congested: float = 0.0
-) -> tuple[set[str], set[str]]:
-    """Return who is to be found and who is found: nodes slow by 10 %, uplinks by 15 %, 1 % noise."""
-    draw = random.Random(seed)  # noqa: S311 - a simulation
-    names = [f"n{number:05d}" for number in range(count)]
-    groups = {name: f"switch{place // 32}" for place, name in enumerate(names)}
-    bad, stuck = set(draw.sample(names, slow)), set(draw.sample(names, hanging))
-    narrow = set(draw.sample(sorted(set(groups.values())), uplinks))
-
-    def value(one: str, other: str) -> float | None:
-        if {one, other} & stuck:
-            return None
-        crossing = groups[one] != groups[other] and {groups[one], groups[other]} & narrow
-        factor = (0.9 if {one, other} & bad else 1.0) * (0.85 if crossing else 1.0)
-        return 350 * draw.gauss(1, 0.01) * factor * (0.8 if draw.random() < congested else 1.0)
-
-    rounds = pairs.plan(names, 3, seed)
-    found = [Pair(one, other, value(one, other), str(at)) for at, held in enumerate(rounds) for one, other in held]
-    first = pairs.decode(found, groups)
-    found += [Pair(one, other, value(one, other), pairs.CONFIRM) for one, other in first.confirm]
-    return bad | stuck | narrow, {one.name for one in pairs.decode(found, groups).suspects}
+from tools.fleet.rates import cards, nodes_and_uplinks
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ten_thousand_nodes_with_slow_nodes_and_uplinks(seed: int) -> None:
-    wanted, found = simulated(seed, 10_000, slow=33, uplinks=5)
+    wanted, found, _ = nodes_and_uplinks(seed, 10_000, slow=33, uplinks=5)
     assert len(wanted & found) >= 0.99 * len(wanted)
     assert not found - wanted
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_hangs_and_congestion_blame_nobody_else(seed: int) -> None:
-    wanted, found = simulated(seed, 4_000, slow=20, uplinks=3, hanging=6, congested=0.02)
+    wanted, found, _ = nodes_and_uplinks(seed, 4_000, slow=20, uplinks=3, hanging=6, congested=0.02)
     assert len(wanted & found) >= 0.99 * len(wanted)
     assert not found - wanted
+
+
+def test_slow_cards_are_found_and_hardly_another_is_blamed() -> None:
+    wanted, found, every = cards(1, 500)
+    assert len(wanted & found) >= 0.98 * len(wanted)
+    assert len(found - wanted) <= 0.0005 * every
+
+
+def test_one_measurement_alone_blames_many() -> None:
+    wanted, found, every = cards(1, 500, takes=1)
+    assert len(found - wanted) > 0.0005 * every
 
 
 @pytest.mark.parametrize("count", [4, 7, 33, 100])

@@ -60,7 +60,7 @@ def test_nvml_and_cuda_speak_of_the_same_gpus() -> None:
 def test_what_a_framework_really_loads_is_read_from_its_own_memory_map(framework: str) -> None:
     found = component(gpustack("doctor", "--deep"), framework)
     if found["status"] != "present" or found["build"] == "cpu":
-        pytest.skip(f"there is no {framework} for CUDA in the Python that is looked at")
+        pytest.skip(f"there is no {framework} for CUDA in the Python that is examined")
     exercise = found["facts"]["exercise"]
     assert (exercise["ran"], exercise["ok"]) == (True, True)
     assert exercise["device"].startswith("cuda")

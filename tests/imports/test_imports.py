@@ -79,8 +79,8 @@ def test_json_of_others_is_text_like_any_other(tmp_path: Path, content: str) -> 
     [
         ("", "is empty"),
         (" \n\t", "is empty"),
-        ('{"schema": ', "begins like JSON and is none"),
-        ("{not json}", "begins like JSON and is none"),
+        ('{"schema": ', "begins like JSON but is not valid"),
+        ("{not json}", "begins like JSON but is not valid"),
         ('{"schema": "gpustack.snapshot/9"}', "holds gpustack.snapshot/9"),
         ('{"schema": "gpustack.weather/1"}', "holds gpustack.weather/1"),
     ],

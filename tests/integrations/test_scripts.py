@@ -87,7 +87,7 @@ def run(command: Iterable[str], environ: Mapping[str, str], seconds: float = 60)
 
 def action(environ: Mapping[str, str], **inputs: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
     """Run the check of the GitHub action as a runner does, and give its outputs too."""
-    described = read("github/action.yml")
+    described = read("../action.yml")
     given = {name: inputs.get(name, one["default"]) for name, one in described["inputs"].items()}
     (step,) = [one for one in described["runs"]["steps"] if one.get("id") == "check"]
     values = {
@@ -110,6 +110,25 @@ def test_the_github_action_tells_whose_fault_it_is(name: str, class_: str, code:
     assert ("::error" in done.stdout) == (code == 1)
     assert json.loads(Path(outputs["report"]).read_text("utf-8"))["class"] == class_
     assert json.loads(Path(outputs["sarif"]).read_text("utf-8"))["version"] == "2.1.0"
+    assert "gpustack" in Path(outputs["report"]).with_name("summary").read_text("utf-8"), "the summary of the step"
+
+
+@pytest.mark.packages
+@pytest.mark.timeout(300)
+def test_the_github_action_installs_what_lies_beside_it_and_that_checks(machine: Machine, tmp_path: Path) -> None:
+    described = read("../action.yml")
+    assert set(described["branding"]) == {"icon", "color"}
+    (step,) = [one for one in described["runs"]["steps"] if one.get("if") == "inputs.command == ''"]
+    shell = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+    kept = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_", "HTTP"))}
+    environ = {**machine(NO_GPU), **kept, "RUNNER_TEMP": str(tmp_path)}
+    environ.pop("PYTHONPATH")
+    done = run(shell, {**environ, "SOURCE": step["env"]["SOURCE"].replace("${{ github.action_path }}", str(REPO))})
+    assert done.returncode == 0, done.stdout + done.stderr
+    installed = str(tmp_path / "gpustack/bin/gpustack")
+    done, outputs = action(environ, command="", bench="false", gpus="0")
+    assert (done.returncode, outputs["class"]) == (0, "ok"), done.stdout + done.stderr
+    assert Path(installed).exists()
 
 
 def test_the_github_action_passes_what_it_is_given_and_nothing_else(machine: Machine, tmp_path: Path) -> None:
@@ -265,10 +284,14 @@ def test_the_service_of_systemd_writes_the_textfile(name: str, code: int, machin
 def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) -> None:
     text = (INTEGRATIONS / "docker/Dockerfile").read_text("utf-8").replace("\\\n", "")
     (command,) = re.findall(r"^RUN (.*)$", text, re.MULTILINE)
-    left_out = shutil.ignore_patterns(
-        "__pycache__", *(INTEGRATIONS / "docker/Dockerfile.dockerignore").read_text().split()
-    )
-    shutil.copytree(REPO, tmp_path / "usr/src/gpustack", ignore=left_out)
+    source = tmp_path / "usr/src/gpustack"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(source)]
+    subprocess.run(build, cwd=REPO, capture_output=True, check=True)
+    (copied,) = re.findall(r"^COPY (.*) /usr/src/gpustack/$", text, re.MULTILINE)
+    passed = (INTEGRATIONS / "docker/Dockerfile.dockerignore").read_text("utf-8").splitlines()
+    assert passed == ["*", *(f"!{one}" for one in copied.split())], "the wheel, and nothing of the checkout"
+    for name in copied.split()[1:]:
+        shutil.copy(REPO / name, source)
     (tmp_path / "usr/local/bin").mkdir(parents=True)
     (tmp_path / "opt").mkdir()
     rooted = re.sub(r"(?<![\w/.])/(opt|usr|etc)/", rf"{tmp_path}/\1/", command)
@@ -279,4 +302,5 @@ def test_what_the_image_runs_when_it_is_built_installs_gpustack(tmp_path: Path) 
     said = subprocess.run([installed, "--version"], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
     assert said.stdout.startswith("gpustack ")
     assert (tmp_path / "etc/gpustack/gpustack.toml").read_bytes() == POLICY.read_bytes()
-    assert not (tmp_path / "usr/src/gpustack").exists()
+    assert not source.exists()
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["65532:65532"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 
 from gpustack.errors import InputError, UsageError
-from gpustack.matrix import DATA_SCHEMA, Matrix
-from gpustack.matrix.bundles import back, install
+from gpustack.matrix import DATA_SCHEMA, Matrix, bundles
+from gpustack.matrix.bundles import back
 from gpustack.matrix.subjects import generated
 from tests.ask.questions import command
 from tools.matrix.__main__ import main
@@ -49,6 +50,10 @@ def packed(
     return path
 
 
+def install(path: Path, pinned: str | None, matrix: Matrix) -> tuple[str, int]:
+    return bundles.install(path.name, bundles.read(path), pinned, matrix)
+
+
 def newest() -> str:
     return generated.releases(Matrix(), "xformers")[-1].version
 
@@ -77,6 +82,8 @@ def test_a_bundle_is_used_and_left_again(place: Path) -> None:
         ({"files": {"../../xformers": "0" * 64}}, "damaged"),
         ({"files": {"torch": "0" * 64}}, "no bundle of data"),
         ({"files": []}, "damaged"),
+        ({"files": ["xformers"]}, "damaged"),
+        ({"files": "xformers"}, "damaged"),
         ({"pin": "0" * 64}, "damaged"),
         ({"row": {**ROW, "version": "1; rm -rf ~"}}, "version"),
         ({"row": {**ROW, "version": " 1.0"}}, "version"),
@@ -97,6 +104,66 @@ def test_what_is_not_a_newer_bundle_of_releases_is_refused_and_changes_nothing(
     with pytest.raises(InputError, match=says):
         install(packed(place, **changed), None, Matrix())
     assert Matrix().date == "2029-01-01"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**ROW, "version": "\x1b]0;gone\x07"},
+        {**ROW, "version": "1." * 400 + "x"},
+        {**ROW, "requires": ["torch>=" + "1." * 450 + "!"]},
+        {**ROW, "requires": ["torch" + "(" * 900]},
+        {**ROW, "requires": ["torch; " + "(" * 400 + "python_version>'3'" + ")" * 400]},
+        {**ROW, "requires": ["torch; python_version == '" + "a" * 900]},
+        {**ROW, "requires": ["torch==1.0"] * 600},
+        {**ROW, "python": ">=3" + ",>=3" * 240 + "$"},
+        {**ROW, "wheels": {"linux-x86_64": "3.10 " * 79 + "x"}},
+        {**ROW, "glibc": {"linux-x86_64": "2.$(id)"}},
+        {**ROW, "on": {"../../linux": []}},
+        {**ROW, "fix": {"commands": ["rm -rf ~"]}},
+        [[]] * 5,
+        "row",
+        None,
+    ],
+    ids=lambda one: str(one)[-40:],
+)
+def test_what_is_made_to_harm_is_refused_at_once_in_one_line(place: Path, row: Mapping[str, Any]) -> None:
+    began = time.process_time()
+    with pytest.raises(InputError) as refused:
+        install(packed(place, row=row), None, Matrix())
+    assert time.process_time() - began < 1
+    assert str(refused.value).isprintable()
+    assert not (place / "data").exists()
+
+
+@pytest.mark.parametrize("manifest", ["[" * 100_000, "{" * 100_000, "1" * 100_000, "null", '"bundle"', "{}"])
+def test_a_manifest_that_is_none_is_refused(place: Path, manifest: str) -> None:
+    with zipfile.ZipFile(place / "odd.zip", "w") as archive:
+        archive.writestr("bundle.json", manifest)
+    with pytest.raises(InputError, match=r"odd\.zip"):
+        install(place / "odd.zip", None, Matrix())
+
+
+def test_an_archive_that_unpacks_to_more_than_a_bundle_may_have_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = packed(place)
+    monkeypatch.setattr(bundles, "MOST_DATA", 100)
+    with pytest.raises(InputError, match="too long"):
+        install(whole, None, Matrix())
+    monkeypatch.setattr(bundles, "MOST_FILE", 100)
+    with pytest.raises(InputError, match="longer than a bundle"):
+        install(whole, None, Matrix())
+
+
+def test_nothing_that_a_bundle_may_hold_is_slow_to_ask(place: Path) -> None:
+    marker = " or ".join(f"python_version == '3.{one}'" for one in range(30))
+    slow = [f"torch{','.join(f'!=1.{one}.{two}' for two in range(12))}; {marker}" for one in range(500)]
+    install(packed(place, row={**ROW, "requires": slow}), None, Matrix())
+    began = time.process_time()
+    release = generated.releases(Matrix(), "xformers")[-1]
+    assert release.pin("torch", "linux-x86_64", "3.12") is not None
+    assert time.process_time() - began < 2
 
 
 def test_what_is_no_archive_or_not_there_is_refused(place: Path) -> None:

@@ -17,7 +17,7 @@ def test_every_cuda_version_stands_once_oldest_first_and_never_takes_less() -> N
     assert all(old.cuda < new.cuda for old, new in pairwise(found))
     assert all(old.gcc_max <= new.gcc_max and old.clang_max <= new.clang_max for old, new in pairwise(found))
     assert all((one.gcc_min or 0) < one.gcc_max for one in found)
-    assert all(one.msc is None or one.msc[0] < one.msc[1] for one in found)
+    assert all(one.msc_max is None or (one.msc_min or 0) < one.msc_max for one in found)
 
 
 @pytest.mark.parametrize(

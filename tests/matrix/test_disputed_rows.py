@@ -79,6 +79,9 @@ def test_cuda_12_on_windows_takes_the_higher_of_two_disputed_drivers() -> None:
     assert str(floor.windows) == "528.33"
     assert "527.41" in floor.row.source
     assert drivers.branch_of(MATRIX, 525) is not None
+    for driver, verdict in (("528.33", Compatibility.LIMITED), ("527.41", Compatibility.INCOMPATIBLE)):
+        given = Given(os="windows", driver=driver)
+        assert answering.why(["torch==2.5.1+cu121"], given, None, MATRIX).verdict is verdict
 
 
 def test_an_a10g_is_slowed_like_a_geforce_and_a_gtx_1650_has_no_tensor_cores() -> None:
@@ -92,14 +95,27 @@ def test_an_a10g_is_slowed_like_a_geforce_and_a_gtx_1650_has_no_tensor_cores() -
     assert "fp16" in turing.rates_of("Tesla T4")
 
 
-def test_tensorflow_2_16_needs_a_newer_numpy_on_python_3_12() -> None:
-    pins = {line["tensorflow"]: line for line in MATRIX.table("tensorflow")["pins"]}
-    assert pins["2.16.1"]["numpy_312"] == pins["2.17.1"]["numpy_312"] == "<2.0.0,>=1.26.0"
-    assert "numpy_312" not in pins["2.18.0"]
+@pytest.mark.parametrize(
+    ("numpy", "python", "verdict"),
+    [
+        ("1.25.2", "3.12", Compatibility.INCOMPATIBLE),
+        ("1.26.4", "3.12", Compatibility.COMPATIBLE),
+        ("1.25.2", "3.11", Compatibility.COMPATIBLE),
+        ("2.0.0", "3.11", Compatibility.INCOMPATIBLE),
+        ("1.25.2", None, Compatibility.UNKNOWN),  # it depends on the Python
+    ],
+)
+def test_tensorflow_2_16_and_2_17_need_a_newer_numpy_on_python_3_12(
+    numpy: str, python: str | None, verdict: Compatibility
+) -> None:
+    for release in ("2.16.1", "2.17.1"):
+        assert why(f"tensorflow=={release}", f"numpy=={numpy}", python=python).verdict is verdict
 
 
 def test_numpy_caps_of_cupy_are_those_that_pip_enforces() -> None:
     cupy = {line["version"]: line for line in MATRIX.table("compilers")["cupy"]}
+    assert why("cupy-cuda12x==14.2.0", "numpy==2.5.0").verdict is Compatibility.COMPATIBLE
+    assert why("cupy-cuda12x==14.2.0", "numpy==2.6.0").verdict is Compatibility.INCOMPATIBLE
     assert cupy["14.2.0"]["numpy"] == ">=2.0,<2.6"
     assert cupy["14.2.0"]["numpy_tested"] == ">=2.0,<2.5"
 

@@ -66,9 +66,3 @@ def test_a_version_that_nobody_read_is_not_guessed() -> None:
     assert frameworks.jax_of(MATRIX, "99.0") is None
     assert frameworks.jax_of(MATRIX, "0.1.0") is None
     assert frameworks.jax_build(MATRIX, "99.0", 13) is None
-
-
-def test_cudnn_9_10_0_is_known_to_go_wrong() -> None:
-    assert any(one.library == "cudnn" and one.versions.holds("9.10.0.56") for one in frameworks.jax_known(MATRIX))
-    blackwell = next(one for one in frameworks.jax_known(MATRIX) if one.library == "cublas")
-    assert blackwell.first_gpu == ComputeCapability(10, 0)

@@ -14,7 +14,7 @@ import pytest
 from gpustack import assets
 from gpustack.collect import catalogue
 from gpustack.errors import BrokenError
-from gpustack.matrix import Matrix
+from gpustack.matrix import MADE, Matrix, made_of
 from gpustack.model.report import Row
 from gpustack.model.versions import ComputeCapability, CudaVersion, DriverRelease
 
@@ -255,3 +255,13 @@ def test_a_table_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "meta.toml").unlink()
     assert matrix.table("meta") is first
     assert matrix.date == "2026-11-21"
+
+
+def test_what_was_made_of_a_table_is_read_as_long_as_the_table_is_as_it_was(tmp_path: Path) -> None:
+    table = tmp_path / "some.toml"
+    table.write_text('said = "first"\n')
+    (tmp_path / MADE).mkdir()
+    made_of(tmp_path, "some", table.read_bytes()).write_text('{"said": "made of the first"}')
+    assert Matrix(folder=tmp_path).table("some") == {"said": "made of the first"}
+    table.write_text('said = "other"\n')  # as long as before, and maybe of the same moment
+    assert Matrix(folder=tmp_path).table("some") == {"said": "other"}

@@ -14,7 +14,7 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 MATRIX = Matrix()
 
 
-@pytest.mark.parametrize("component", ["sglang", "tgi", "tensorrt-llm"])
+@pytest.mark.parametrize("component", ["sglang", "tgi", "tensorrt-llm", "triton-inference-server"])
 def test_every_release_stands_once_oldest_first(component: str) -> None:
     found = serving.releases(MATRIX, component)
     assert found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpustack.matrix import Matrix
-from gpustack.matrix.subjects import libraries, torch
+from gpustack.matrix.subjects import libraries
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.versions import ComputeCapability
 
@@ -41,10 +41,3 @@ def test_an_unknown_patch_release_is_taken_for_its_minor_and_an_unknown_minor_fo
     assert found is not None
     assert found.version == "10.16.0"
     assert libraries.tensorrt_of(MATRIX, "99.0.0") is None
-
-
-def test_torch_tensorrt_names_a_torch_that_is_there() -> None:
-    pins = libraries.torch_tensorrt(MATRIX)
-    assert pins
-    for one in pins:
-        assert any(one.torch.holds(release.version) for release in torch.releases(MATRIX)), one.torch

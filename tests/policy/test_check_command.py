@@ -94,8 +94,8 @@ def test_a_policy_is_found_from_a_folder_below_and_its_failure_names_the_line(ma
 @pytest.mark.parametrize(
     ("policy", "line"),
     [
-        ("[gpus]\ncount = 'many'", 'gpustack.toml:2: gpus.count: "many" is no range of versions'),
-        ("[gpus", "gpustack.toml:1: this is no TOML"),
+        ("[gpus]\ncount = 'many'", 'gpustack.toml:2: gpus.count: "many" is not a range of versions'),
+        ("[gpus", "gpustack.toml:1: this is not valid TOML"),
         ("[golden]\nsnapshot = 'gone.json'", "gpustack.toml:2: golden.snapshot: gone.json cannot be read"),
         ("[bench]\nbaseline = 'gone.json'", "gpustack.toml:2: bench.baseline: gone.json cannot be read"),
     ],
@@ -124,9 +124,12 @@ def test_wrong_use_is_unknown_for_those_who_read_exit_codes(wrong: tuple[str, ..
     ("arguments", "says"),
     [
         (("check", "--from", "recorded-h200.json", "--deep"), "--from does not go with --deep"),
-        (("check", "--bench", "x.json", "--no-bench"), "--bench and --no-bench contradict one another"),
+        (("check", "--bench", "x.json", "--no-bench"), "--bench and --no-bench contradict each other"),
         (("check", "--from", "gone.json"), "gone.json cannot be read"),
-        (("check", "--from", "recorded-h200.json", "--bench", "recorded-h200.json"), "is no report of gpustack bench"),
+        (
+            ("check", "--from", "recorded-h200.json", "--bench", "recorded-h200.json"),
+            "is not a report of gpustack bench",
+        ),
         (("check", "--policy", "gone.toml"), "gone.toml cannot be read"),
         (("check", "--init", "--policy", "pyproject.toml"), "--init writes a file of its own"),
         (("diff", "recorded-h200.json"), "Missing argument"),
@@ -170,7 +173,7 @@ def test_init_writes_a_policy_that_this_machine_keeps_and_never_over_one(machine
     assert len(said(done)["policy"]) > 15
     again = gpustack(*common, "--init", at=tmp_path)
     assert again.returncode == 2
-    assert "gpustack.toml is there already" in again.stderr
+    assert "gpustack.toml exists already" in again.stderr
     (tmp_path / "gpustack.toml").write_text("x")
     assert gpustack(*common, "--init", "--force", at=tmp_path).returncode == 0
     assert (tmp_path / "gpustack.toml").read_text("utf-8") == written

@@ -10,11 +10,11 @@ from datetime import date
 import pytest
 
 from gpustack.bench.comparing import read as read_bench
-from gpustack.diagnose import engine
+from gpustack.diagnose import engine, rulebook
 from gpustack.model.facts import Layer, Unseen
 from gpustack.model.policy import HealthClass
 from gpustack.model.report import Health, Report, Severity
-from gpustack.policy import FINDINGS, evaluate, read
+from gpustack.policy import BENCHES, evaluate, read
 from gpustack.policy.checking import check
 from tests.build import PYTHON, healthy, merged, pci, report, seen, torch
 from tests.build import machine as machine_of
@@ -73,8 +73,7 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
     assert (made.class_, code(made)) == (HOST, True)
     assert [one.rule for one in made.policy if one.ok is False] == ["bench.least.hbm.read"]
     assert made.why == (
-        "bench.least.hbm.read (gpustack.toml:2): 150% of the limit or more is wanted, and found was: "
-        "95.9% hbm.read on GPU 0"
+        "bench.least.hbm.read (gpustack.toml:2): 150% of the limit or more is wanted; found: 95.9% hbm.read on GPU 0"
     )
 
 
@@ -82,7 +81,7 @@ def test_a_policy_that_cannot_hold_fails_for_that_reason_alone() -> None:
 
 
 def test_every_exception_among_findings_is_a_finding_and_is_none_of_its_layer() -> None:
-    assert set(evaluate.BY_FINDING) <= set(FINDINGS)
+    assert set(evaluate.BY_FINDING) <= {*rulebook.ids(), *BENCHES}
     assert set(evaluate.BY_LAYER) == set(Layer)
     assert all(len(why) > 20 for _, why in (*evaluate.BY_LAYER.values(), *evaluate.BY_FINDING.values()))
 
@@ -234,7 +233,7 @@ def test_a_framework_that_could_not_be_looked_at_is_not_missing() -> None:
     for facts in (healthy(lost), healthy(replace(elsewhere, vendor="any"))):
         made = checked(facts, 'frameworks = ["pytorch"]')
         held = row(made, "frameworks.pytorch")
-        assert (held.ok, made.class_, held.found) == (None, UNKNOWN, "it could not be looked at: KeyError: 'x'")
+        assert (held.ok, made.class_, held.found) == (None, UNKNOWN, "it could not be examined: KeyError: 'x'")
     assert row(checked(healthy(lost), '[components]\ntorch = ">=2"'), "components.torch").ok is None
 
 

@@ -110,7 +110,7 @@ def test_a_bench_that_was_left_out_counts_only_where_nobody_chose_that(*, blind:
 def test_what_cannot_be_measured_is_known_before_it_is_tried() -> None:
     assert unmeasurable(machine("hosts/recorded-h200.json")) is None
     assert unmeasurable(machine("hosts/no-gpu.json")) == Unmeasured(why="there is no GPU")
-    assert unmeasurable(machine("hosts/amd-healthy-mi210.json")) == Unmeasured(why="only GPUs of NVIDIA are measured")
+    assert unmeasurable(machine("hosts/amd-healthy-mi210.json")) == Unmeasured(why="only NVIDIA GPUs are measured")
     broken = unmeasurable(machine("hosts/module-mismatch-update.json"))
     assert broken == Unmeasured(why="CUDA does not start here", blind=True)
 

@@ -126,15 +126,15 @@ def test_a_key_is_found_on_its_line(key: tuple[str | int, ...], says: str) -> No
         ("gpus = 3", 1, "gpus: a table is wanted, not 3"),
         ("\n[gpu]\ncount = 3", 2, "gpu: there is no such key; did you mean gpus?"),
         ("\nxyzzy = 3", 2, "xyzzy: there is no such key; known here are for, components"),
-        ('[gpus]\ncount = "many"', 2, 'gpus.count: "many" is no range of versions'),
+        ('[gpus]\ncount = "many"', 2, 'gpus.count: "many" is not a range of versions'),
         ("[gpus]\ncount = -1", 2, "gpus.count: a whole number"),
         ("[gpus]\ncount = true", 2, "gpus.count: a whole number"),
         ("[gpus]\nmemory-gib = nan", 2, "gpus.memory-gib: a number above 0"),
         ('[gpus]\nname = [""]', 2, "gpus.name: a text or a list of texts"),
-        ('[components]\npytorch = "2.6"', 2, 'components.pytorch: "2.6" is no range of versions: write ">=2.6"'),
+        ('[components]\npytorch = "2.6"', 2, 'components.pytorch: "2.6" is not a range of versions: write ">=2.6"'),
         ('[components]\npytorch = ""', 2, "components.pytorch: a text is wanted"),
-        ('[components]\nnvidia.ko = ">=570"', 2, "components.nvidia: a text is wanted; a name with a dot in it"),
-        ('frameworks = ["llama"]', 1, 'frameworks: whether "llama" works cannot be known'),
+        ('[components]\nnvidia.ko = ">=570"', 2, "components.nvidia: text is expected; a name with a dot in it"),
+        ('frameworks = ["llama"]', 1, 'frameworks: whether "llama" works cannot be checked'),
         ('for = "fun"', 1, "for: train or infer or build or any is wanted"),
         ('\n[[ignore]]\nreason = "x"\nuntil = 2027-01-01', 2, "ignore[0]: finding is missing"),
         ('[[ignore]]\nfinding = "bench-low"\nreason = "x"', 1, "ignore[0]: until is missing"),
@@ -156,18 +156,18 @@ def test_a_key_is_found_on_its_line(key: tuple[str | int, ...], says: str) -> No
         ('[bench.least]\n"hbm.reed" = 0.9', 2, 'bench.least."hbm.reed": no benchmark is called "hbm.reed"'),
         ('[bench.least]\n"hbm.reed" = 0.9', 2, 'called "hbm.reed", but hbm.read'),
         ('[bench.least]\n"hbm.*" = 85', 2, 'bench.least."hbm.*": 85 is a part of 1: 0.85 is 85 %'),
-        ('[bench.least]\n"hbm.*" = "high"', 2, 'bench.least."hbm.*": a number above 0 is wanted, not "high"'),
+        ('[bench.least]\n"hbm.*" = "high"', 2, 'bench.least."hbm.*": a number above 0 is expected, not "high"'),
         (
             '[bench.least-of-baseline]\n"*" = 0.9',
             1,
             "bench.least-of-baseline: a least part of a baseline needs the key baseline",
         ),
         ("[in-use]\nmemory-mib = 1.5", 2, "in-use.memory-mib: a whole number"),
-        ("a = 1\na = 2", 2, "this is no TOML"),
-        ("[gpus\n", 1, "this is no TOML"),
-        ('x = "\x1b[31m"', 1, "this is no TOML"),
+        ("a = 1\na = 2", 2, "this is not valid TOML"),
+        ("[gpus\n", 1, "this is not valid TOML"),
+        ('x = "\x1b[31m"', 1, "this is not valid TOML"),
         ('"\\u001b]0;x" = 1', 1, r'"\u001b]0;x": there is no such key'),
-        (f"x = {'[' * 100_000}", 1, "this is no TOML"),
+        (f"x = {'[' * 100_000}", 1, "this is not valid TOML"),
         (f"[in-use]\nmemory-mib = 0x{'f' * 9000}", 2, "not a number beyond all measure"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_drafted_policy_that_was_cut_off_is_refused_wherever_that_was(tmp_path
     assert load(path).policy.gpus
     for length in range(len(whole) - 1):  # without its last line break alone it is whole
         path.write_text(whole[:length], "utf-8")
-        with pytest.raises(InputError, match=r"demands nothing|is cut off|this is no TOML"):
+        with pytest.raises(InputError, match=r"demands nothing|is cut off|this is not valid TOML"):
             load(path)
     path.write_text(whole.replace(f"{ENDED}\n", "").replace(f"{END}\n", ""), "utf-8")
     assert load(path).policy.gpus

@@ -12,6 +12,26 @@ if TYPE_CHECKING:
 PHONE, DESK = 375, 1280  # pixels
 TOUCH = 2  # pixels that the boxes of two lines may share: letters do not fill theirs
 LEAST_VARIANCE = 100
+UNFOLDED = "document.querySelectorAll('details').forEach(one => { one.open = true; }) || 1"
+# The boxes of all words and drawings as [left, top, right, bottom, text], cut where a scrolling command cuts them.
+BOXES = """(() => {
+  const boxes = [], add = (rect, said, node) => {
+    const pre = node.closest('pre'), edge = pre ? pre.getBoundingClientRect().right : Infinity;
+    if (rect.width && rect.height) boxes.push([rect.left, rect.top, Math.min(rect.right, edge), rect.bottom, said]);
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const holder = node.parentElement;
+    if (holder.tagName === 'title' || !node.data.trim() || !holder.checkVisibility()) continue;
+    for (const rect of range.getClientRects()) add(rect, node.data.trim(), node.parentElement);
+  }
+  for (const svg of document.querySelectorAll('svg:not(:has(text))'))
+    if (svg.checkVisibility())
+    add(svg.getBoundingClientRect(), '[drawing]', svg);
+  return boxes;
+})()"""
 
 
 def overlapping(boxes: list[tuple[float, float, float, float, str]]) -> list[tuple[str, str]]:

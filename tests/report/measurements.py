@@ -185,8 +185,9 @@ def several() -> BenchReport:
     devices = tuple(replace(H200, index=gpu, uuid=f"GPU-{gpu}") for gpu in range(4))
     short = ("52% of the limit, 87% is usual at least", "also at work on this GPU: 4711 python3, 12.0 GiB")
     names = (("hbm.read", 4633.0, 4814.3), ("l2.read", 10070.0, 10140.0), ("gemm.bf16", 835.0, 1070.5))
+    units = {"gemm.bf16": "TFLOP/s"}
     results = [
-        replace(figure(name, value * (1 - gpu / 1000), limit), device=gpu)
+        replace(figure(name, value * (1 - gpu / 1000), limit, units.get(name, "GB/s")), device=gpu)
         for gpu in range(4)
         for name, value, limit in names
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gpustack.model.command import sh
 from gpustack.model.facts import Call, Component, Host, Instance, JsonValue, Layer, Status, Unseen
+from gpustack.model.fleet import Drift, Figures, FleetReport, Low, Missing, NodeClass, Odd, Outlier, Told
 from gpustack.model.report import (
     Because,
     Confidence,
@@ -468,3 +469,51 @@ ALL = {
     "no-gpu": no_gpu,
     "hostile": hostile,
 }
+
+
+def fleet() -> FleetReport:
+    """Give a fleet of six nodes in two racks: one broken, one slow, one odd and one silent."""
+    names = ("node-1", "node-2", "node-3", "node-4", "node-5")
+    old = Told(
+        id="driver-library-mismatch", key="driver-library-mismatch", severity=Severity.ERROR, title="Two releases"
+    )
+    kind = "8 x NVIDIA H200"
+    slow = Outlier(node="node-3", gpus=(2,), value=2410.0, ratio=0.52, of="median", verdict=Low.LOW, measured=2)
+    once = Outlier(node="node-4", gpus=(0,), value=4100.0, ratio=0.89, of="median", verdict=Low.SUSPECT, measured=1)
+    return FleetReport(
+        tool=TOOL,
+        taken="2026-11-23T10:00:00+00:00",
+        nodes=6,
+        status={"healthy": 4, "broken": 1, "missing": 1},
+        classes=(
+            NodeClass(status=Health.HEALTHY, kind=kind, root_causes=(), findings=(), nodes=names[1:]),
+            NodeClass(status=Health.BROKEN, kind=kind, root_causes=(old.id,), findings=(old,), nodes=names[:1]),
+        ),
+        drift=(
+            Drift(
+                kind=kind,
+                component="host",
+                fact="kernel",
+                instances=(),
+                usual="6.8.0-50-generic",
+                count=4,
+                odd=(Odd(value="6.8.0-31-generic", nodes=("node-5",)),),
+            ),
+        ),
+        figures=(
+            Figures(
+                id="hbm.read",
+                kind=kind,
+                branch="580",
+                unit="GB/s",
+                gpus=40,
+                median=4633.0,
+                mad=8.0,
+                least=2410.0,
+                greatest=4660.0,
+                outliers=(slow, once),
+            ),
+        ),
+        missing=(Missing(node="node-6", why="no snapshot was collected"),),
+        labels={name: {"rack": f"rack {number // 3}"} for number, name in enumerate((*names, "node-6"))},
+    )

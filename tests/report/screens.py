@@ -33,8 +33,8 @@ def wrong(report: Report) -> Iterator[str]:
     most = WELL if report.verdict.status in {Health.HEALTHY, Health.NO_GPU} else ONE_CAUSE
     if len(list(alike(roots))) <= 1 and height(text) > most:
         yield f"the screen takes {height(text)} rows of {most}:\n{text}"
-    flat, said = " ".join(text.split()), cause(report)
-    if " ".join(f": {said}.".split()) not in flat:
+    flat, said = "".join(text.split()), cause(report)  # a long path is broken where it has no space
+    if "".join(f": {said}.".split()) not in flat:
         yield f"the headline is not {said!r}:\n{text}"
     if roots and not said.startswith(roots[0].title.rstrip(".")):
         yield f"the headline is {said!r}, the first root cause {roots[0].title!r}"

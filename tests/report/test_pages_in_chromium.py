@@ -1,4 +1,4 @@
-"""The page in a real Chromium, as wide as a phone and as a desk: not blank, nothing cut, nothing on other words."""
+"""The pages in a real Chromium, on a phone, a desk and at 200 %: nothing blank, cut, overlapping or inaccessible."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpustack.report import report_html
-from tests.report import checks, chromium, looks, measurements, reports
+from gpustack.report import report_html, trace_html
+from tests.report import checks, chromium, looks, measurements, reports, traces
 
 if TYPE_CHECKING:
     from gpustack.report.parts import Reported
 
-PAGES: dict[str, Callable[[], Reported]] = {
+REPORTS: dict[str, Callable[[], Reported]] = {
     "healthy": reports.healthy,
     "driver-too-old": reports.driver_too_old,
     "eight": reports.eight,
@@ -24,32 +24,22 @@ PAGES: dict[str, Callable[[], Reported]] = {
     "check-passes": checks.passes,
     "bench-later": measurements.later,
     "bench-nothing": measurements.nothing,
+    "bench-four": measurements.several,
+}
+PAGES: dict[str, Callable[[], str]] = {
+    **{name: lambda made=made: report_html.render(made()) for name, made in REPORTS.items()},  # type: ignore[misc]
+    **{f"trace-{name}": lambda made=made: trace_html.render(made()) for name, made in traces.ALL.items()},  # type: ignore[misc]
+    "fleet": lambda: report_html.render_fleet(reports.fleet()),
 }
 # What axe-core finds: the rule, how bad it is, and the first place.
 FOUND = """axe.run(document, {resultTypes: ['violations']}).then(said => JSON.stringify(
   said.violations.map(one => [one.id, one.impact, one.nodes[0].html])))"""
 ZOOMED = looks.DESK // 2  # what is left of a desk's screen at 200 %
-# The boxes of all words and drawings as [left, top, right, bottom, text], cut where a scrolling command cuts them.
-BOXES = """(() => {
-  const boxes = [], add = (rect, said, node) => {
-    const pre = node.closest('pre'), edge = pre ? pre.getBoundingClientRect().right : Infinity;
-    if (rect.width && rect.height) boxes.push([rect.left, rect.top, Math.min(rect.right, edge), rect.bottom, said]);
-  };
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode());) {
-    const range = document.createRange();
-    range.selectNodeContents(node);
-    if (!node.data.trim() || !node.parentElement.checkVisibility()) continue;
-    for (const rect of range.getClientRects()) add(rect, node.data.trim(), node.parentElement);
-  }
-  for (const svg of document.querySelectorAll('svg')) add(svg.getBoundingClientRect(), '[drawing]', svg);
-  return boxes;
-})()"""
 
 
 def shown(browser: chromium.Page, folder: Path, name: str, width: int, *, dark: bool = False, media: str = "") -> None:
     path = folder / f"{name}.html"
-    path.write_text(report_html.render(PAGES[name]()), "utf-8")
+    path.write_text(PAGES[name](), "utf-8")
     browser.show(path, width, dark=dark, media=media)
 
 
@@ -61,17 +51,20 @@ def test_nothing_is_cut_or_lies_on_something_else(
     shown(browser, tmp_path, name, width)
     assert browser.ask("innerWidth") == width
     assert browser.ask("document.documentElement.scrollWidth") <= width
-    boxes = [tuple(box) for box in browser.ask(BOXES)]
+    boxes = [tuple(box) for box in browser.ask(looks.BOXES)]
     assert len(boxes) > 5
     assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
     assert looks.overlapping(boxes) == []
     assert browser.ask("performance.getEntriesByType('resource').length") == 0
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(looks.DESK, False), (looks.DESK, True), (ZOOMED, False), (ZOOMED, True)])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_keeps_people_out(browser: chromium.Page, axe: str, tmp_path: Path, name: str, *, dark: bool) -> None:
-    shown(browser, tmp_path, name, looks.DESK, dark=dark)
+def test_nothing_keeps_people_out(
+    browser: chromium.Page, axe: str, tmp_path: Path, name: str, width: int, *, dark: bool
+) -> None:
+    shown(browser, tmp_path, name, width, dark=dark)
+    browser.ask(looks.UNFOLDED)
     browser.ask(axe)
     assert browser.promised(FOUND) == []
 
@@ -131,4 +124,4 @@ def test_on_paper_commands_are_whole(browser: chromium.Page, tmp_path: Path) -> 
 def test_words_on_words_would_be_noticed(browser: chromium.Page, tmp_path: Path) -> None:
     shown(browser, tmp_path, "healthy", looks.DESK)
     browser.ask("document.querySelector('h1').style.marginBottom = '-2rem'")
-    assert looks.overlapping([tuple(box) for box in browser.ask(BOXES)]) != []
+    assert looks.overlapping([tuple(box) for box in browser.ask(looks.BOXES)]) != []

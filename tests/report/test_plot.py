@@ -66,9 +66,12 @@ def test_the_svg_is_sound_and_has_a_bar_for_each_figure_and_a_point_for_each_pro
     for one in shaped():
         assert one.id in said
     assert "804.6 of 1070 TFLOP/s (75%), ok" in said
-    assert len(elements(text, "circle")) == 3
-    assert len(elements(text, "rect")) == 1 + 2 * len(shaped())
-    wide = {float(bar.get("width", 0)) for bar in elements(text, "rect")[1:]}
+    circles, rects = ([one for one in elements(text, kind) if one.get("class") != "key"] for kind in ("circle", "rect"))
+    assert len(circles) == 3
+    assert len(rects) == 1 + 2 * len(shaped())
+    assert {"bars: share of the limit", "ok", "without rest (under sustained load)"} <= set(said)
+    assert {"TFLOP/s", "operations for each byte moved (FLOP/byte)"} <= set(said)
+    wide = {float(bar.get("width", 0)) for bar in rects[1:]}
     assert max(wide) == plot.TRACK
     assert "memory 4.814 TB/s, 4.634 reached" in said
 

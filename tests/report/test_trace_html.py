@@ -8,29 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpustack.model.difference import BatchTime, Crossover
-from gpustack.model.trace import Figure
+from gpustack.model.trace import CHECKED, LINK, Figure, Moment
 from gpustack.report import trace_charts, trace_picture
 from gpustack.report.trace_html import render
 from gpustack.trace.steps import NAMES
 from tests.report import chromium, looks, readers, traces
 
-# All words as [left, top, right, bottom, text], cut where a scrolling command cuts them.
 SCREENS, SCREEN = 5, 812  # pixels of a phone
-UNFOLDED = "document.querySelectorAll('details').forEach(one => { one.open = true; }) || 1"
-BOXES = """(() => {
-  const boxes = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode());) {
-    if (node.parentElement.tagName === 'title' || !node.data.trim()) continue;
-    const range = document.createRange(), pre = node.parentElement.closest('pre');
-    const edge = pre ? pre.getBoundingClientRect().right : Infinity;
-    range.selectNodeContents(node);
-    for (const rect of range.getClientRects())
-      if (rect.width && rect.height)
-        boxes.push([rect.left, rect.top, Math.min(rect.right, edge), rect.bottom, node.data.trim()]);
-  }
-  return boxes;
-})()"""
 OUTSIDE = """(() => {
   const found = [];
   for (const svg of document.querySelectorAll('svg')) {
@@ -91,11 +75,23 @@ def test_the_place_where_it_fails_is_marked_and_the_rest_is_faint() -> None:
     assert "busy" not in drawn
 
 
-def test_without_a_gpu_the_processor_is_told_beside_its_memory() -> None:
+def test_without_a_gpu_none_is_drawn_and_the_cpu_has_its_own_figures() -> None:
     drawn = trace_picture.picture(traces.cpu())
-    assert "5: on the CPU, 290 µs" in drawn
-    assert ">5: tensors</text>" in drawn
-    assert "multiprocessors (SMs)" not in drawn.replace("Multiprocessors (SMs)", "")
+    assert ">CPU, 16 threads</text>" in drawn
+    assert ">290 µs</text>" in drawn
+    assert "GPU" not in drawn
+    assert "multiprocessors" not in drawn.lower()
+
+
+def test_the_copy_back_is_apart_from_the_check_of_the_answer() -> None:
+    whole = traces.gpu()
+    check = Figure(name=CHECKED, value=0.608, unit="s")
+    slow = [replace(one, seconds=0.61, figures=(check,)) if one.number == 7 else one for one in whole.steps]
+    assert trace_picture.words(replace(whole, steps=tuple(slow)))["out"] == ("7: copied back", "2 ms")
+    assert "7: checked, 608 ms" in trace_picture.words(replace(whole, steps=tuple(slow)))["host"]
+    copy = Moment(track=LINK, name="copy back", begin=0.4, seconds=1.9e-4, step=7)
+    exact = replace(whole, steps=tuple(slow), timeline=(*whole.timeline, copy))
+    assert trace_picture.words(exact)["out"] == ("7: copied back", "190 µs")
 
 
 def test_the_roofline_has_every_layer_that_computes() -> None:
@@ -103,7 +99,13 @@ def test_the_roofline_has_every_layer_that_computes() -> None:
     drawn = trace_charts.roofline(trace)
     assert drawn.count("<circle") == sum(1 for one in trace.layers if one.flops)
     assert "attention.qkv: 363 TFLOP/s at 559 FLOP/byte" in drawn
-    assert "4800 GB/s and 900 TFLOP/s" in drawn
+    assert "limit: memory 4800 GB/s, arithmetic 900 TFLOP/s" in drawn
+    assert "FLOP/byte)</text>" in drawn
+    assert drawn.count('class="roof"') == 2  # the line, and its word in the legend
+    fast = replace(trace, cache_ceiling=Figure(name="l2", value=10138.0, unit="GB/s"))
+    assert "limit of the cache: 10138 GB/s" in trace_charts.roofline(fast)
+    slow = replace(trace, compute_ceiling=Figure(name="processor", value=0.158, unit="TFLOP/s"))
+    assert "arithmetic 158 GFLOP/s" in trace_charts.roofline(slow)
     assert trace_charts.roofline(replace(trace, memory_ceiling=None)) == ""
     assert trace_charts.roofline(replace(trace, layers=())) == ""
     strange = replace(trace.layers[0], flops=float("nan"), seconds=float("inf"))
@@ -131,8 +133,8 @@ def test_nothing_is_cut_or_lies_on_other_words(browser: chromium.Page, tmp_path:
         or name == "hostile"
         or browser.ask("document.documentElement.scrollHeight") <= SCREENS * SCREEN
     )
-    browser.ask(UNFOLDED)
-    boxes = [tuple(box) for box in browser.ask(BOXES)]
+    browser.ask(looks.UNFOLDED)
+    boxes = [tuple(box) for box in browser.ask(looks.BOXES)]
     assert len(boxes) > 30
     assert [said for left, _, right, _, said in boxes if left < 0 or right > width] == []
     assert looks.overlapping(boxes) == []
@@ -157,4 +159,4 @@ def test_words_on_words_and_beyond_a_box_would_be_noticed(browser: chromium.Page
     shown(browser, tmp_path, "gpu", looks.DESK)
     browser.ask("document.querySelector('.machine .wide .name').textContent = 'far too long for its box '.repeat(9)")
     assert browser.ask(BEYOND) != []
-    assert browser.ask(OUTSIDE) != [] or looks.overlapping([tuple(box) for box in browser.ask(BOXES)]) != []
+    assert browser.ask(OUTSIDE) != [] or looks.overlapping([tuple(box) for box in browser.ask(looks.BOXES)]) != []

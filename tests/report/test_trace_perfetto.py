@@ -24,7 +24,7 @@ COMPLETE = {"name": str, "cat": str, "ph": str, "ts": float, "dur": float, "pid"
 
 def read(text: str) -> list[dict[str, Any]]:
     """Read the file with nothing forgiven; give its complete events."""
-    held = json.loads(text, parse_constant=lambda one: pytest.fail(f"{one} is no JSON"))
+    held = json.loads(text, parse_constant=lambda one: pytest.fail(f"{one} is not JSON"))
     assert set(held) == OBJECT
     assert held["displayTimeUnit"] in {"ms", "ns"}
     assert all(isinstance(value, str) for value in held["otherData"].values())

@@ -67,7 +67,7 @@ def test_a_damaged_report_is_refused_by_name(
 def test_what_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="is no report of gpustack bench"):
+    with pytest.raises(InputError, match="is not a report of gpustack bench"):
         read(path)
     with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path / "gone.json")

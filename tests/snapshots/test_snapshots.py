@@ -132,13 +132,13 @@ def test_keys_that_are_not_known_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "begins like JSON and is none"),
-        ('{"schema": ', "begins like JSON and is none"),
-        ("[]", "is no JSON object"),
+        ("", "begins like JSON but is not valid"),
+        ('{"schema": ', "begins like JSON but is not valid"),
+        ("[]", "is not a JSON object"),
         ("{}", "holds JSON without a schema"),
         ('{"schema": "gpustack.snapshot/2"}', "holds gpustack.snapshot/2, where gpustack.snapshot/1 is wanted"),
         ('{"schema": "gpustack.report/1"}', "holds gpustack.report/1"),
-        ('{"schema": "gpustack.snapshot/1", "seconds": NaN}', "NaN is no JSON"),
+        ('{"schema": "gpustack.snapshot/1", "seconds": NaN}', "NaN is not JSON"),
         ('{"schema": "gpustack.snapshot/1", "host": []}', "damaged snapshot: host is no object"),
         ('{"schema": "gpustack.snapshot/1", "components": {}}', "damaged snapshot: components is no list"),
         ('{"schema": "gpustack.snapshot/1", "components": [{"id": "x"}]}', "components[0].layer is missing"),

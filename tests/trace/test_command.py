@@ -105,8 +105,8 @@ def test_without_numpy_the_command_that_brings_it_is_named(tmp_path: Path) -> No
         (("--gpu", "-1"), "-1"),
         (("--timeout", "0"), "0"),
         (("--format", "junit"), "'junit' is not one of"),
-        (("--onnx", "/nowhere.onnx"), "/nowhere.onnx is not there"),
-        (("--onnx", "/tmp"), "/tmp is not there, or no file"),  # noqa: S108 - a folder that is on every machine
+        (("--onnx", "/nowhere.onnx"), "/nowhere.onnx does not exist"),
+        (("--onnx", "/tmp"), "/tmp does not exist, or is no file"),  # noqa: S108 - a folder that is on every machine
         (("--onnx", EXAMPLE, "--framework", "torch"), "--onnx is run by onnxruntime, not by torch"),
         (("--onnx", EXAMPLE, "--size", "small"), "--onnx brings its own model: --size does not go with it"),
         (("--gpu", "1", "--framework", "torch"), "--gpu is for gpustack's own run"),

@@ -129,7 +129,7 @@ def test_without_a_gpu_the_steps_that_need_one_are_named() -> None:
 
 def test_where_too_little_was_seen_no_step_is_named() -> None:
     trace = failing.recorded(empty(Health.UNKNOWN), SUBJECT)
-    assert trace.says == "too little could be seen to name a step"
+    assert trace.says == "too little is known to name a step"
     assert {step.why for step in trace.steps} == {(failing.UNTOLD,)}
 
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from gpustack.matrix import Matrix
+from gpustack.model.bench import Device
 from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.trace import Bound, Figure, KernelLaunch, TensorLayer
 from gpustack.trace import failing
 from gpustack.trace.beside import batches, crossover, joined
-from gpustack.trace.counting import Roof, layers, place
+from gpustack.trace.counting import Roof, cache, layers, place, raised, under
 from gpustack.trace.failing import step_failed, wrong
 from gpustack.trace.models import build
 from gpustack.trace.steps import NAMES, short
@@ -111,6 +113,35 @@ def test_without_ceilings_nothing_is_said() -> None:
     memory_alone = place(layer(1e9, 1_000_000_000), Roof(gigabytes_a_second=1000.0))
     assert memory_alone.bound is Bound.MEMORY
     assert memory_alone.attainable == pytest.approx(1.0)
+
+
+def test_a_layer_that_fits_into_the_cache_is_held_against_the_cache() -> None:
+    roof = Roof(gigabytes_a_second=1000.0, tflops=100.0, cache_bytes=50e6, cache_gigabytes_a_second=4000.0)
+    near, far = (
+        replace(place(layer(0.0, moved), roof), seconds=moved / 2.43e12) for moved in (10_000_000, 100_000_000)
+    )
+    assert near.ratio == pytest.approx(2430 / 4000)  # of the memory's limit it would be 243%
+    assert far.least_seconds == pytest.approx(1e-4)
+    assert layer(0.0, 1).ratio is None
+
+
+def test_a_measured_roof_is_never_below_what_a_layer_reached() -> None:
+    fast = replace(layer(2e9, 1_000_000), seconds=1e-3)
+    low = Roof(gigabytes_a_second=3.0, tflops=0.5, cache_bytes=2e6, cache_gigabytes_a_second=0.5)
+    roof = raised(low, [fast])
+    assert (roof.tflops, roof.gigabytes_a_second, roof.cache_gigabytes_a_second) == (2.0, 3.0, 1.0)
+    assert place(fast, roof).ratio == pytest.approx(1.0)
+    assert raised(Roof(), [fast]) == Roof()
+
+
+def test_the_cache_of_a_gpu_comes_from_its_row_and_its_clock() -> None:
+    card = Device(index=0, uuid="", name="H200", compute_capability="9.0", multiprocessors=132, clock_mhz=1980.0)
+    found = cache(replace(card, l2_mib=50.0), Matrix())
+    assert found
+    assert found.value == pytest.approx(10138, rel=0.01)
+    roof = under(None, None, found, replace(card, l2_mib=50.0), 1e-6)
+    assert (roof.cache_bytes, roof.cache_gigabytes_a_second) == (50 * 2**20, found.value)
+    assert cache(None, Matrix()) is None
 
 
 def test_a_layer_tells_what_it_reached() -> None:

@@ -12,6 +12,7 @@ from gpustack.errors import NothingSeenError
 from gpustack.model.difference import BatchTime
 from gpustack.model.trace import Figure, Ground, State
 from gpustack.trace import beside, following, reference
+from gpustack.trace.counting import Roof
 from gpustack.trace.models import MODELS
 from gpustack.trace.steps import Asked, Live, Silent
 from tests.patience import in_time
@@ -212,3 +213,20 @@ def test_two_traces_have_the_same_answer() -> None:
     one, other = (following.follow(Asked(), Silent()) for _ in range(2))
     assert one.checks == other.checks
     assert [layer.name for layer in one.layers] == [layer.name for layer in other.layers]
+
+
+def test_no_layer_is_faster_than_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"index0": "32K", "index3": "33792K", "index9": "much"}
+    for name, size in sizes.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "size").write_text(size, "ascii")
+    monkeypatch.setattr(reference, "CACHES", tmp_path)
+    assert reference.cache_bytes() == 33792 << 10
+    monkeypatch.setattr(reference, "CACHES", tmp_path / "nowhere")
+    assert reference.cache_bytes() == 2 << 20
+    monkeypatch.setattr(
+        reference, "measured_roof", lambda _: Roof(gigabytes_a_second=1e-3, tflops=1e-6, cache_bytes=1e9)
+    )
+    trace = following.follow(Asked(), Silent())
+    assert trace.layers
+    assert max(one.ratio or 0.0 for one in trace.layers) == pytest.approx(1.0)

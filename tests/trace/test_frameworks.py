@@ -136,7 +136,7 @@ def test_a_framework_that_dies_costs_its_step(packages: Path) -> None:
 
 def test_a_framework_that_is_not_there_is_told_in_one_line(packages: Path) -> None:
     (packages / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")")
-    with pytest.raises(NothingSeenError, match=r"torch is not in .*; another Python is chosen by --python"):
+    with pytest.raises(NothingSeenError, match=r"torch is not in .*; choose another Python with --python"):
         follow(packages, framework="torch")
 
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_no_model_is_bad_input(packages: Path) -> None:
     )
     (packages / "no.onnx").write_text("no")
     asked = Asked(framework="onnxruntime", onnx=packages / "no.onnx", pythons=(sys.executable,))
-    with pytest.raises(InputError, match=r"no\.onnx is no model .* Protobuf parsing failed"):
+    with pytest.raises(InputError, match=r"no\.onnx is not a model .* Protobuf parsing failed"):
         frameworks.follow(asked, Silent(), judged, environ={**os.environ, "PYTHONPATH": str(packages)})
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         def __call__(self, asked: Asked = ..., **fakes: str) -> Trace: ...
 
 
-MEMORY = str(64 << 20)
+MEMORY = str(16 << 20)  # what is copied is really copied
 USUAL = Asked(precision="fp32")
 pytestmark = [
     in_time,
@@ -71,10 +71,16 @@ def surroundings(driver: Path, kernels: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def whole(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Give one trace with everything."""
+def made(run: Run, driver: Path, products: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path, str]:
+    """Give one trace with everything, and where its driver and its library lay: the worker's that made it."""
     asked = Asked(precision="fp32", batches=(1, 16), timeout=150.0)
-    return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: run(asked))
+    return sharing.worked_out(tmp_path_factory, "the whole trace", lambda: (run(asked), driver, products))
+
+
+@pytest.fixture(scope="session")
+def whole(made: tuple[Trace, Path, str]) -> Trace:
+    """Give one trace with everything."""
+    return made[0]
 
 
 def figure(step: Step, name: str) -> float:
@@ -152,7 +158,8 @@ def test_launching_overlap_and_other_batches_are_compared(whole: Trace) -> None:
         assert batch.cpu_seconds is None
 
 
-def test_the_libraries_that_were_loaded_are_told_with_their_paths(whole: Trace, driver: Path, products: str) -> None:
+def test_the_libraries_that_were_loaded_are_told_with_their_paths(made: tuple[Trace, Path, str]) -> None:
+    whole, driver, products = made
     told = {one.name: one for one in whole.steps[2].libraries}
     assert told["libcuda"].file == str(driver / "libcuda.so.1")
     assert (told["libcublasLt"].file, told["libcublasLt"].version) == (products, "13.0.2")

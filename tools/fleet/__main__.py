@@ -2,7 +2,8 @@
 
 Each node is the recorded host with two H200, its GPUs copied to eight, with noise as it was measured (temperature,
 power, clocks; figures with a coefficient of variation of 0.8 %, now and then of 3 %). Planted are broken drivers, lost
-GPUs, drift of kernel and VBIOS, slow cards (5 to 15 %) and silent nodes; ``planted.json`` says what is where.
+GPUs, drift of kernel and VBIOS, slow cards (5 to 15 %) and silent nodes; ``planted`` says what is where, and ``labels``
+in which rack.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def fleet(folder: Path, count: int, seed: int, *, benches: int = 2) -> dict[str,
     (folder / "missing.json").write_text(json.dumps(dict.fromkeys(sorted(silent), "no answer within 60 s")))
     planted["slow"] = [f"{name}/{gpu}" for name, gpu in slow.items()]
     (folder / "planted").write_text(json.dumps(planted, indent=1))
+    places = {name: {"rack": f"rack{at // 16:04d}", "switch": f"leaf{at // 32:03d}"} for at, name in enumerate(names)}
+    (folder / "labels").write_text(json.dumps(places))
     return planted
 
 
@@ -105,6 +108,9 @@ def _node(eight: Json, name: str, what: set[str], draw: random.Random) -> Json:
     node = copy.deepcopy(eight)
     parts = {one["id"]: one for one in node["components"]}
     node["host"]["hostname"] = name
+    up = draw.randint(3_000, 9_000_000) + draw.randint(0, 99) / 100
+    for one in (parts["linux-kernel"], *parts["linux-kernel"]["instances"]):
+        one["facts"]["uptime_s"] = up
     for gpu in parts["gpu"]["instances"]:
         facts = gpu["facts"]
         heat = draw.randint(27, 38)

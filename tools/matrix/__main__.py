@@ -1,9 +1,10 @@
 """Write generated tables, ``python -m tools.matrix [TABLE...]``, or say what they cover, ``… coverage``.
 
-``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… spot [NAME...]``
+``… code NAME==VERSION...`` lists the GPU code in wheels; of each only the libraries are fetched. ``… compilers
+NAME==VERSION...`` holds the rows of host compilers against the headers in wheels of nvcc. ``… spot [NAME...]``
 draws claims from the index at random and says to which of them the matrix answers wrongly. ``… bundle FILE`` packs the
 tables for ``gpustack matrix update --from FILE`` and prints the SHA-256 that a release states; ``… page FILE`` writes
-every table as one HTML page.
+every table as one HTML page; ``… pci FILE`` makes the table of PCI devices of a file pci.ids.
 
 A table is named after its distribution. Without a name those that are there are made again; ``all`` makes every table
 of ``distributions.toml``. The index is the one that pip is set to use. ``--most`` bounds how much METADATA is read:
@@ -19,15 +20,21 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpustack.matrix import DATA_SCHEMA, MANIFEST, Matrix
+from gpustack.matrix.subjects import toolkits
 from gpustack.model.matrix_answer import Compatibility
-from tools.matrix import coverage, fatbin, index, page, releases, spot
+from tools.matrix import coverage, fatbin, headers, index, page, pci, releases, spot
 
 DATE = re.compile(r'^date = "([-\d]+)"', re.MULTILINE)
+if TYPE_CHECKING:
+    from pip._internal.models.link import Link
+
+CHECKED = re.compile(r"^checked = .*$", re.MULTILINE)
 GENERATED = Path(__file__).resolve().parents[2] / "compat-matrix" / "generated"
 
 
@@ -35,7 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what was asked for; return 1 where a source did not answer or the coverage is too low."""
     parser = argparse.ArgumentParser(prog="python -m tools.matrix", description=__doc__)
     parser.add_argument(
-        "tables", metavar="TABLE", nargs="*", help="a distribution, all, coverage, code, spot, bundle or page"
+        "tables",
+        metavar="TABLE",
+        nargs="*",
+        help="a distribution, all, coverage, code, compilers, spot, bundle, page or pci",
     )
     parser.add_argument("--folder", type=Path, default=GENERATED, help="where the tables are")
     parser.add_argument("--distributions", type=Path, default=Path(__file__).with_name("distributions.toml"))
@@ -49,19 +59,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=30, help="how many questions spot draws of each distribution")
     parser.add_argument("--record", type=Path, help="where spot keeps its claims for the tests")
     given = parser.parse_args(arguments)
-    if given.tables[:1] in (["bundle"], ["page"]) and len(given.tables) != len(("bundle", "FILE")):
-        parser.error(f"say which file: {given.tables[0]} FILE")
-    if given.tables[:1] == ["bundle"]:
-        return _bundle(Path(given.tables[1]), given.folder, given.date)
-    if given.tables[:1] == ["page"]:
-        Path(given.tables[1]).write_text(page.page(given.folder.parent), "utf-8")
-        return 0
+    of_file = FILES.get(given.tables[0]) if given.tables else None
+    if of_file:
+        if len(given.tables) != len(("bundle", "FILE")):
+            parser.error(f"say which file: {given.tables[0]} FILE")
+        return of_file(Path(given.tables[1]), given)
     known = releases.distributions(given.distributions)
     with index.opened(given.cache, given.most) as source:
         if given.tables == ["coverage"]:
-            return coverage.main(known, given.folder, source)
-        if given.tables[:1] == ["code"]:
-            return max(_code(one, source) for one in given.tables[1:])
+            return coverage.main(known, releases.elsewhere(given.distributions), given.folder, source)
+        if given.tables[:1] in (["code"], ["compilers"]):
+            look = _code if given.tables[0] == "code" else _compilers
+            return max([look(one, source) for one in given.tables[1:]], default=2)
         there = [one for one in known if (given.folder / f"{one}.toml").exists()]
         if given.tables[:1] == ["spot"]:
             return _spot([known[one] for one in given.tables[1:] or there], source, given)
@@ -112,12 +121,12 @@ def _spot(wanted: Sequence[releases.Distribution], source: index.Index, given: a
     return int(bool(said["wrong"]))
 
 
-def _bundle(file: Path, folder: Path, date: str) -> int:
+def _bundle(file: Path, given: argparse.Namespace) -> int:
     """Pack the tables, each time to the same bytes."""
-    tables = {path.stem: coverage.table(path) for path in sorted(folder.glob("*.toml"))}
+    tables = {path.stem: coverage.table(path) for path in sorted(given.folder.glob("*.toml"))}
     members = {name: json.dumps(table).encode() for name, table in tables.items()}
     pins = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
-    manifest = json.dumps({"schema": DATA_SCHEMA, "date": date, "files": pins}).encode()
+    manifest = json.dumps({"schema": DATA_SCHEMA, "date": given.date, "files": pins}).encode()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {
             MANIFEST: manifest,
@@ -128,19 +137,59 @@ def _bundle(file: Path, folder: Path, date: str) -> int:
     return 0
 
 
-def _code(asked: str, source: index.Index) -> int:
-    """Print the GPU code in the wheel of a release for Linux x86-64: how often each target is in its libraries."""
+def _page(file: Path, given: argparse.Namespace) -> int:
+    """Write every table as one page."""
+    file.write_text(page.page(given.folder.parent), "utf-8")
+    return 0
+
+
+def _pci(file: Path, given: argparse.Namespace) -> int:
+    """Make the table of PCI devices; its day changes only with its rows."""
+    path = given.folder / "measured" / "pci.toml"
+    try:
+        text = pci.table(file.read_text("utf-8"), given.date)
+    except (OSError, ValueError) as error:
+        print(f"{file}: {error}", file=sys.stderr)
+        return 1
+    if not path.exists() or CHECKED.sub("", path.read_text("utf-8")) != CHECKED.sub("", text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return 0
+
+
+FILES: Mapping[str, Callable[[Path, argparse.Namespace], int]] = {"bundle": _bundle, "page": _page, "pci": _pci}
+
+
+def _wheel(asked: str, source: index.Index) -> Link | None:
+    """Return the wheel of a release for Linux x86-64; None, which is said, where the index has none."""
     name, _, version = asked.partition("==")
     wheels = [one for one in source.files(name) if releases.is_linux_wheel(one.filename, version)]
     if not wheels:
         print(f"{asked}: the index has no wheel of it for Linux x86-64", file=sys.stderr)
+    return wheels[-1] if wheels else None
+
+
+def _code(asked: str, source: index.Index) -> int:
+    """Print the GPU code in the wheel of a release for Linux x86-64: how often each target is in its libraries."""
+    if (wheel := _wheel(asked, source)) is None:
         return 1
-    with source.opened(wheels[-1], index.LARGE) as archive:
+    with source.opened(wheel, index.LARGE) as archive:
         found = fatbin.listed(archive)
-    print(
-        f"{wheels[-1].filename}: {', '.join(f'{target} {count}' for target, count in found.items()) or 'no GPU code'}"
-    )
+    print(f"{wheel.filename}: {', '.join(f'{target} {count}' for target, count in found.items()) or 'no GPU code'}")
     return 0
+
+
+def _compilers(asked: str, source: index.Index) -> int:
+    """Print the host compilers that the header in a wheel of nvcc takes; return 1 where the row says otherwise."""
+    if (wheel := _wheel(asked, source)) is None:
+        return 1
+    with source.opened(wheel) as archive:
+        found = headers.listed(archive)
+    row = toolkits.compilers_of(Matrix(), asked.partition("==")[2])
+    said = list(headers.differing(found, row)) if row else ["no row is about it"]
+    bounds = ", ".join(f"{name} {value}" for name, value in found.items())
+    print("; ".join((f"{wheel.filename}: {bounds}", *said)))
+    return int(bool(said))
 
 
 if __name__ == "__main__":

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 LEAST = 0.99  # of the releases that the index has
 
 
-def main(known: Mapping[str, Distribution], folder: Path, index: Index) -> int:
-    """Print one line for each distribution; return 1 where a table has less than it should."""
+def main(known: Mapping[str, Distribution], elsewhere: Mapping[str, str], folder: Path, index: Index) -> int:
+    """Print a line for each distribution, each gap with its reason; return 1 where a table has less than it should."""
     worst, read = 1.0, 0
     for name, one in known.items():
         path = folder / f"{name}.toml"
         if not path.exists():
-            print(f"{name:30} not read: no table was made of it")
+            print(f"{name:30} not read: {one.unread or 'no table was made of it'}")
             continue
         found = rows(path)
         try:
@@ -41,9 +41,12 @@ def main(known: Mapping[str, Distribution], folder: Path, index: Index) -> int:
         share = 1 - len(missing) / len(there) if there else 1.0
         worst, read = min(worst, share), read + 1
         blank = len(unread(found))
-        more = f"; METADATA of {blank} not read" if blank else ""
+        why = f": {one.metadata}" if one.metadata else ""
+        more = f"; METADATA of {blank} not read{why}" if blank else ""
         more += f"; missing: {' '.join(missing)}" if missing else ""
         print(f"{name:30} {len(found):4} rows of {len(there):4} releases, {share:6.1%}, up to {_newest(found)}{more}")
+    for name, why in elsewhere.items():
+        print(f"{name:30} not on the index: {why}")
     print(f"{read} of {len(known)} distributions have a table; the least covered has {worst:.1%}")
     return int(worst < LEAST)
 

@@ -72,6 +72,8 @@ class Distribution:
     name: str
     component: str
     since: str
+    unread: str = ""
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +88,13 @@ class Wheel:
 def distributions(path: Path) -> Mapping[str, Distribution]:
     """Return the distributions that the matrix knows, by name."""
     held = tomllib.loads(path.read_text("utf-8"))
-    usual = held["since"]
-    return {
-        one["name"]: Distribution(
-            name=one["name"], component=one.get("component", one["name"]), since=one.get("since", usual)
-        )
-        for one in held["distributions"]
-    }
+    usual = {key: held[key] for key in ("since", "unread", "metadata") if key in held}
+    return {one["name"]: Distribution(**{"component": one["name"], **usual, **one}) for one in held["distributions"]}
+
+
+def elsewhere(path: Path) -> Mapping[str, str]:
+    """Return why there are no releases on an index of what people look for there, by name."""
+    return {one["name"]: one["why"] for one in tomllib.loads(path.read_text("utf-8")).get("elsewhere", ())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +126,14 @@ def table(
     one: Distribution, known: Iterable[str], index: Index, date: str, before: Iterable[Mapping[str, object]] = ()
 ) -> str:
     """Return the file of a distribution, newest METADATA read first; raises NotReadError where the index lacks it."""
-    files = index.files(one.name)
-    releases = found(one, files)
+    releases = found(one, index.files(one.name))
     if not releases:
         raise NotReadError(f"the index has no release of {one.name} since {one.since}")
     rows = {str(row["version"]): row for row in before}
     reader = Reader(index=index, names=frozenset({*known, *ALSO}), before=rows, date=date)
-    lines = [_line(version, releases[version], reader) for version in sorted(releases, reverse=True)][::-1]
+    lines = [f"  {{ {_line(version, held, reader)} }},\n" for version, held in sorted(releases.items(), reverse=True)][
+        ::-1
+    ]
     head = {
         "schema": 1,
         "subjects": [one.component],
@@ -140,9 +143,8 @@ def table(
         "source": f"package index: files of {one.name}, METADATA of its wheels",
         "checked": date,
     }
-    about = ABOUT.format(name=one.name)
     written = "".join(f"{key} = {_value(value)}\n" for key, value in head.items())
-    return f"{about}{written}\nreleases = [\n{''.join(f'  {{ {line} }},{chr(10)}' for line in lines)}]\n"
+    return f"{ABOUT.format(name=one.name)}{written}\nreleases = [\n{''.join(lines)}]\n"
 
 
 def listed(one: Distribution, index: Index) -> tuple[str, ...]:
@@ -205,8 +207,7 @@ def _wheel(file: Link) -> Wheel:
     glibc: dict[str, str] = {}
     for tag in parse_wheel_filename(file.filename)[3]:
         name = next((name for pattern, name in PLATFORMS if pattern.fullmatch(tag.platform)), None)
-        python = _python(tag)
-        if name and python:
+        if name and (python := _python(tag)):
             pythons[name].add(python)
             oldest = _oldest(tag.platform)
             if oldest:

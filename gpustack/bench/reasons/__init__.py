@@ -27,11 +27,11 @@ ELSEWHERE = Advice(
     "The process is in another container or virtual machine: look on the host.", (sh("nvidia-smi pmon -c 1"),)
 )
 CHECK = Advice(
-    "Note it, and load the whole memory; a card that goes on making errors is to be replaced.",
+    "Note it, and test the whole memory; replace a card that keeps making errors.",
     (sh("nvidia-smi -q -d ECC,ROW_REMAPPER"), sh("gpustack stress --seconds 600")),
 )
 RESET = Advice(
-    "Reset the GPU when nobody works on it, or restart the machine; then the row is replaced.",
+    "Reset the GPU when nobody uses it, or restart the machine; then the row is remapped.",
     (sh("nvidia-smi -q -d ROW_REMAPPER"), sh("sudo nvidia-smi --gpu-reset")),
 )
 BEYOND = 1.02  # of the limit: above that what the card reports of itself is doubtful
@@ -48,7 +48,9 @@ def shared(case: Case) -> Reason | None:
     if not seen.processes:
         if not busy or (used is not None and used < AT_WORK):
             return None
-        return Reason(f"the GPU was {before:.0f} % busy before we began, and nobody is seen", Weight.FAULT, ELSEWHERE)
+        return Reason(
+            f"the GPU was {before:.0f} % busy before we began, and no process is visible", Weight.FAULT, ELSEWHERE
+        )
     rest = len(seen.processes) - MOST_NAMED
     names = ", ".join(seen.processes[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     if used is None or used >= AT_WORK or busy:
@@ -93,7 +95,7 @@ def remapped(case: Case) -> Reason | None:
     """A row of the memory is to be replaced at the next reset."""
     if case.kind != "hbm" or not case.telemetry.remap_pending:
         return None
-    return Reason("a faulty row of the memory waits for a reset to be replaced", Weight.NOTE, RESET)
+    return Reason("a faulty memory row is waiting for a reset to be remapped", Weight.NOTE, RESET)
 
 
 def beyond(case: Case) -> Reason | None:
@@ -103,7 +105,7 @@ def beyond(case: Case) -> Reason | None:
     what = {"pcie": "its link (a virtual machine may show another)", "hbm": "its memory clock and bus"}
     what.update(dict.fromkeys(("p2p", "nccl"), "its links to other GPUs"))
     told = what.get(case.kind, "its clock and multiprocessors")
-    text = f"{case.ratio:.0%} of the limit: what the card reports of {told} is doubtful, so this judges nothing"
+    text = f"{case.ratio:.0%} of the limit: what the card reports of {told} is doubtful, so it is not judged"
     return Reason(text, Weight.DOUBT)
 
 
@@ -116,7 +118,7 @@ def ungated(case: Case) -> Reason | None:
     """The gate gave up, so that what the host takes to enqueue is in the figure: of note where that is bad."""
     if case.method.get("gate") != "gave up" or not (case.low or not case.figures.steady):
         return None
-    text = "measured without the gate, since the host was too slow to enqueue behind it: its part may be in the figure"
+    text = "measured without the gate, since the host was too slow to enqueue behind it: its share may be in the figure"
     return Reason(text, Weight.NOTE, QUIET)
 
 
@@ -192,7 +194,7 @@ def explain(case: Case, telemetry: Telemetry) -> tuple[str, ...]:
 def _wavering(case: Case) -> str:
     figures = case.figures
     if not figures.enough:
-        return "not steady: too few samples in the time that there was"
+        return "not steady: too few samples in the time available"
     if abs(figures.drift) > DRIFT:
         return f"not steady: drifting, by {figures.drift:+.1%} from the first third of the samples to the last"
     low, high = figures.interval

@@ -11,11 +11,11 @@ from gpustack.model.command import NUMBER, sh
 FAR = 0.9  # of the near processor's figure: below that the far one makes a difference
 BETWEEN_GPUS = frozenset({"p2p", "nccl", "nvlink"})
 SEAT = Advice(
-    "Reseat the card, and look after riser, cable and slot; then after the slot's setting in the firmware.",
+    "Reseat the card; check riser, cable and slot, then the slot's setting in the firmware.",
     (sh("sudo lspci -vv | grep -E 'LnkCap|LnkSta'"), sh("nvidia-smi -q | grep -A 12 'GPU Link Info'")),
 )
 REPEATS = Advice(
-    "Reseat the card, and look after riser and cable.",
+    "Reseat the card, and check riser and cable.",
     (sh("nvidia-smi -q | grep Replay"), sh("sudo dmesg | grep -i aer")),
 )
 BIGGER = Advice(
@@ -26,11 +26,11 @@ NEAR = Advice(
     "Keep the process on the GPU's own NUMA node.", (sh("nvidia-smi topo -m"), sh("numactl --cpunodebind=N COMMAND"))
 )
 PEERS = Advice(
-    "Products without NVLink may lack it; else see whether IOMMU or ACS of the bridges forbid it.",
+    "Products without NVLink may not offer it; otherwise check whether the IOMMU or the bridges' ACS forbids it.",
     (sh("nvidia-smi topo -p2p r"), sh("sudo lspci -vv | grep ACSCtl")),
 )
 FABRIC = Advice(
-    "See which link is down; on machines with NVSwitch see whether the fabric manager runs.",
+    "See which link is down; on machines with NVSwitch, check that the fabric manager runs.",
     (sh("nvidia-smi nvlink -s"), sh("nvidia-smi nvlink -e"), sh("systemctl status nvidia-fabricmanager")),
 )
 LOADED = 0.97  # of the power limit: above that the power was the limit
@@ -38,11 +38,11 @@ LOWERED = 0.99  # of the card's own power limit: below that somebody has lowered
 P2 = 2
 POWER_CAP, APPLICATION, HARDWARE, THERMAL, BRAKE = 0x4, 0x2, 0x8, 0x60, 0x80
 COOL = Advice(
-    "Look after its fans, airflow and neighbours; the card lowers its clock to stay within its temperature.",
+    "Check its fans, airflow and neighbours; the card lowers its clock to stay within its temperature limit.",
     (sh("nvidia-smi -q -d TEMPERATURE,PERFORMANCE"),),
 )
 BOARD = Advice(
-    "Look after the power supply and the cables of the card, and at the log of the machine's management controller.",
+    "Check the power supply, the card's cables, and the log of the machine's management controller (BMC).",
     (sh("nvidia-smi -q -d PERFORMANCE,POWER"),),
 )
 RELEASE = Advice(
@@ -152,7 +152,7 @@ def nvlinks(case: Case) -> Reason | None:
 
 
 def refused(case: Case) -> Reason | None:
-    """The driver lets two GPUs not reach each other's memory, so that all goes through the host's."""
+    """The driver does not let two GPUs access each other's memory, so that all goes through the host's."""
     why = case.method.get("refused")
     if case.kind not in BETWEEN_GPUS or not isinstance(why, str):
         return None
@@ -176,7 +176,7 @@ def power(case: Case) -> Reason | None:
     if not own or not limit or limit >= LOWERED * own:
         return Reason(f"power-bound: {case.at_clock}{watts}", Weight.EXPLAINS)
     advice = Advice(
-        f"The power limit was lowered to {limit:.0f} W; where that is not meant, give the card its own back.",
+        f"The power limit was lowered to {limit:.0f} W; if that is not intended, restore the card's default.",
         (sh("nvidia-smi -q -d POWER"), sh("sudo nvidia-smi -pl {watts}", watts=NUMBER(round(own)))),
     )
     return Reason(f"power-bound: {case.at_clock}{watts} (the card's own limit is {own:.0f} W)", Weight.EXPLAINS, advice)

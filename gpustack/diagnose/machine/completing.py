@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import intel
 from gpustack.diagnose.machine.frameworks import platform
 from gpustack.diagnose.machine.inventory import driver_release
-from gpustack.diagnose.machine.values import flag, number, text, texts
+from gpustack.diagnose.machine.values import flag, number, table, text, texts
 from gpustack.diagnose.rules.cuda_start import winner
-from gpustack.matrix.subjects import gpus, torch
+from gpustack.matrix.subjects import amd_intel, frameworks, gpus, torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, Instance, JsonValue
 
 
+FABRIC = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4, "access_timeout": 6}  # bits of nvml.h
+SLOWED = {
+    0x08: "hw_slowdown",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+}
 BY_NAME = "its name"
 BY_PLATFORM = "what a plain install takes on this platform"
 BY_RELEASE = "the matrix row of this build"
@@ -31,8 +38,10 @@ def complete(facts: Facts, matrix: Matrix) -> Facts:
     """Return the facts with what follows from them and the matrix."""
     makers: Mapping[str, Callable[[Instance, Facts, Matrix], Instance]] = {
         "gpu": _gpu,
+        "amd-gpu": _amd,
         "intel-gpu": intel.completed,
         "libcuda": _libcuda,
+        "onnxruntime": _onnxruntime,
         "pytorch": _pytorch,
     }
     components = tuple(
@@ -49,11 +58,34 @@ def _each(
 
 
 def _gpu(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
+    copy = _masks(copy)
     name = text(copy.facts, "name")
     if not name or text(copy.facts, "cc"):
         return copy
     capability = gpus.capability_of(matrix, name)
     return _with(copy, cc=str(capability), cc_from=BY_NAME) if capability else copy
+
+
+def _amd(copy: Instance, _facts: Facts, matrix: Matrix) -> Instance:
+    name = text(copy.facts, "name")
+    if not name or text(copy.facts, "gfx"):
+        return copy
+    target = amd_intel.gfx_of(matrix, name)
+    return _with(copy, gfx=target.gfx, gfx_from=BY_NAME) if target else copy
+
+
+def _masks(copy: Instance) -> Instance:
+    """Return a GPU with what the masks of its fabric and clocks say is wrong, where they alone say it."""
+    held, throttle = table(copy.facts, "fabric"), table(copy.facts, "throttle")
+    health, clocks = number(held, "health_mask") or 0, number(throttle, "mask") or 0
+    wrong = {matter: True for matter, shift in FABRIC.items() if health >> shift & 3 == 1}
+    slow = tuple(name for bit, name in SLOWED.items() if clocks & bit and name not in texts(throttle, "reasons"))
+    more: dict[str, JsonValue] = {}
+    if wrong:
+        more["fabric"] = {**held, "health": {**table(held, "health"), **wrong}}
+    if slow:
+        more["throttle"] = {**throttle, "reasons": (*texts(throttle, "reasons"), *slow)}
+    return replace(copy, facts={**copy.facts, **more}) if more else copy
 
 
 def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
@@ -72,6 +104,14 @@ def _libcuda(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
         return copy
     packed = row.cuda.major * 1000 + row.cuda.minor * 10
     return _with(copy, driver_cuda=packed, driver_cuda_from="the branch of the compat libcuda")
+
+
+def _onnxruntime(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:
+    """Return an onnxruntime-gpu that a text names with the CUDA that its release was built for."""
+    if facts.taken or text(copy.facts, "accelerator") != "cuda" or text(copy.facts, "cuda"):
+        return copy
+    known = frameworks.onnxruntime_of(matrix, copy.version or "")
+    return _with(copy, cuda=str(known.cuda), cuda_from=BY_RELEASE) if known and known.cuda else copy
 
 
 def _pytorch(copy: Instance, facts: Facts, matrix: Matrix) -> Instance:

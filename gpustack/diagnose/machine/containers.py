@@ -37,7 +37,7 @@ ENGINES = {
     "nvidia.com/gpu": "kubernetes",
 }
 # What starts a container that only shows that the GPU gets in, on the machine that runs containers.
-SHOWN = "The command starts a container that only shows that this works on the machine."
+SHOWN = "The command starts a test container, which shows whether this works on the machine."
 AMD = "{engine} run --rm --device /dev/kfd --device /dev/dri --group-add video rocm/rocm-terminal rocminfo"
 COMMANDS = {
     "docker": sh("docker run --rm --gpus all ubuntu nvidia-smi"),
@@ -48,6 +48,14 @@ COMMANDS = {
         '"resources":{"limits":{"nvidia.com/gpu":1}}}]}}\''
     ),
     "apptainer": sh("apptainer exec --nv docker://ubuntu nvidia-smi"),
+    "lxc": sh(
+        "lxc launch ubuntu:24.04 gpu-test --ephemeral -c nvidia.runtime=true"
+        " && lxc config device add gpu-test gpu gpu && lxc exec gpu-test -- nvidia-smi && lxc stop gpu-test"
+    ),
+    "systemd-nspawn": sh(
+        "sudo systemd-nspawn --directory=/ --volatile=yes --bind=/dev/nvidiactl --bind=/dev/nvidia0"
+        " --bind=/dev/nvidia-uvm nvidia-smi"
+    ),
 }
 
 
@@ -60,6 +68,11 @@ WAYS = {
     "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}} in the pod's container, on a cluster with NVIDIA's device "
     "plugin",
     "apptainer": "apptainer exec --nv",
+    "lxc": "lxc config device add, type gpu, and nvidia.runtime=true on the machine (Incus: the same with incus; "
+    "Proxmox: the device nodes of /dev/nvidia* as dev0, dev1 and so on of the container, and the driver's libraries, "
+    "of the machine's release and without its kernel module, installed in it)",
+    "systemd-nspawn": "systemd-nspawn --bind of each of /dev/nvidia*, and the driver's libraries, of the machine's "
+    "release and without its kernel module, installed in it",
     "": "the option of its runtime: docker run --gpus all, podman run --device nvidia.com/gpu=all, apptainer exec --nv",
 }
 

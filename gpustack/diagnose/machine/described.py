@@ -130,11 +130,6 @@ def is_open(facts: Facts) -> bool:
     return flavour == "open" or (flavour is None and heard(facts, "open-module-named"))
 
 
-def xids_named(facts: Facts, *codes: int) -> tuple[Message, ...]:
-    """Return the messages that tell one of these Xids in words, without the kernel's own line."""
-    return tuple(one for one in said(facts, "xid-named") if whole(one.values.get("code")) in codes)
-
-
 def whole(said_: str | None, base: int = 10) -> int:
     """Return a number that a message has, 0 where it is none."""
     try:

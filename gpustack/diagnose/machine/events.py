@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.messages import because_said, said
-from gpustack.diagnose.machine.values import at, items, number, text, told
+from gpustack.diagnose.machine.values import at, copies, items, number, text, told
 from gpustack.model.report import Because
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def faults_of_programs(facts: Facts) -> Iterator[Event]:
 def chains(facts: Facts) -> list[Chain]:
     """Return the events of this start of the machine, in their order, each with those that follow from it."""
     found: list[Chain] = []
-    for one in _this_start(items(told(facts, "kernel-log"), "xids")):
+    for one in _this_start(_logged(facts)):
         pci, code = text(one, "pci"), number(one, "code")
         if pci is None or code is None or code == SUMMARY:
             continue
@@ -137,9 +137,16 @@ def chains(facts: Facts) -> list[Chain]:
     return found
 
 
+def _logged(facts: Facts) -> tuple[JsonValue, ...]:
+    """Return the Xids of the kernel's log; where it has none, or was not read, those that each GPU has of it."""
+    return items(told(facts, "kernel-log"), "xids") or tuple(
+        one for copy in copies(facts, "gpu") for one in items(copy.facts, "xids")
+    )
+
+
 def asked_for(facts: Facts, pci: str) -> str | None:
     """Return the recovery that the driver asked for last in the log (Xid 154), or None where it asked for none."""
-    said = _this_start(items(told(facts, "kernel-log"), "xids"))
+    said = _this_start(_logged(facts))
     last = [text(one, "text") or "" for one in said if (text(one, "pci"), number(one, "code")) == (pci, SUMMARY)]
     match = ASKED.search(last[-1]) if last else None
     return match[1] if match and match[1].lower() != "none" else None

@@ -188,8 +188,8 @@ def newer_cudnn(least: str, facts: Facts) -> Fix:
     major = numbers(least)[0]
     wheel = requirement(f"nvidia-cudnn-cu{cuda}", f">={least},<{major + 1}")
     return Fix(
-        text=f"Install cuDNN {least} or newer of major {major}, for the same CUDA, and take older ones off the path of "
-        "the loader; or install a release of the framework that was built with this one.",
+        text=f"Install cuDNN {least} or newer of major {major}, for the same CUDA, and take older ones off the "
+        "loader's path; or install a release of the framework that was built with this one.",
         commands=(sh("python -m pip install --upgrade {wheel}", wheel=wheel),)
         if major >= FIRST_WHEEL
         else (step("install cuDNN {least} for the CUDA of the program", least=VERSION(least)),),

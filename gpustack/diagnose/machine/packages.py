@@ -151,7 +151,7 @@ def install(facts: Facts, matrix: Matrix, major: int | None, *sonames: str) -> F
     return Fix(
         text=f"Install the {which} libraries, as a toolkit beside what is there or as wheels, and let the loader find "
         "them (ldconfig, or LD_LIBRARY_PATH to their folder). The CUDA version in nvidia-smi is what the driver can "
-        "run; it brings none of these libraries.",
+        "run; the driver brings none of these libraries.",
         commands=(*system[:-1], *either(*system[-1:], *pip)) or (TOOLKIT,),
         needs_root=any("sudo " in one for one in system),
         verify=sh("ldconfig -p | grep {library}", library=LIBRARY(library if LIBRARY.holds(library) else "libcudart")),

@@ -94,7 +94,7 @@ class Program:
 
 OPENCV = Program(
     name="OpenCV",
-    text="Its wheels have no CUDA, whatever they are called: build it from source.",
+    text="Its wheels have no CUDA support, whatever their name: build it from source.",
     commands=(step("in the source of opencv with opencv_contrib: `cmake -D WITH_CUDA=ON -D OPENCV_DNN_CUDA=ON`"),),
     verify=sh('python -c "import cv2; print(cv2.cuda.getCudaEnabledDeviceCount())"'),
 )
@@ -136,18 +136,18 @@ PROGRAMS = {
     ),
     "mxnet": Program(
         name="MXNet",
-        text="The distribution mxnet is for the CPU alone: install the one named after the CUDA (mxnet-cu112).",
+        text="The distribution mxnet is CPU-only: install the one named after the CUDA version (mxnet-cu112).",
         commands=(sh("python -m pip uninstall -y mxnet && python -m pip install mxnet-cu112"),),
         verify=sh('python -c "import mxnet; print(mxnet.context.num_gpus())"'),
     ),
     "dgl": Program(
         name="DGL",
-        text="On the package index DGL is for the CPU alone: its page gives the command for your torch and CUDA.",
-        commands=(step("take the command of its page (https://www.dgl.ai/pages/start.html)"),),
+        text="On the package index DGL is CPU-only: its page gives the command for your torch and CUDA.",
+        commands=(step("use the command on its page (https://www.dgl.ai/pages/start.html)"),),
     ),
     "lightgbm": Program(
         name="LightGBM",
-        text="Its wheel has OpenCL (device_type=gpu), and no CUDA (device_type=cuda): build it for that.",
+        text="Its wheel has OpenCL (device_type=gpu) but no CUDA (device_type=cuda): build it with CUDA.",
         commands=(
             sh(
                 "python -m pip install --force-reinstall --no-deps --no-binary lightgbm"
@@ -157,8 +157,8 @@ PROGRAMS = {
     ),
     "sherpa-onnx": Program(
         name="sherpa-onnx",
-        text="On the package index sherpa-onnx is for the CPU alone: its page gives the wheel with CUDA.",
-        commands=(step("take the command of its page (https://k2-fsa.github.io/sherpa/onnx/python/install.html)"),),
+        text="On the package index sherpa-onnx is CPU-only: its page gives the wheel with CUDA.",
+        commands=(step("use the command on its page (https://k2-fsa.github.io/sherpa/onnx/python/install.html)"),),
     ),
     "opencv": OPENCV,
     "dnn module": OPENCV,
@@ -168,7 +168,9 @@ PROGRAMS = {
 
 def called(program: str) -> Program:
     """Return the program that a message calls so; of an unknown one only that it must be rebuilt."""
-    unknown = Program(name=program or "The program", commands=(step("build it from source, as its own page says"),))
+    unknown = Program(
+        name=program or "The program", commands=(step("build it from source, as its own page describes"),)
+    )
     return PROGRAMS.get(program.lower(), unknown)
 
 

@@ -194,7 +194,8 @@ def fix(wheel: Extension | None, own: str, major: int, facts: Facts, matrix: Mat
         commands.append(torch_command)
     return Fix(
         text=f"Take the build of {name} for CUDA {own.partition('.')[0]} (its wheels with +cu in the name)"
-        f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must be of one major.",
+        f", or the torch for CUDA {major}{f' ({tags[-1].tag})' if tags else ''}: both must have the same major "
+        "version.",
         commands=either(*commands) or (ASK,),
         verify=shows(name) if wheel else None,
     )

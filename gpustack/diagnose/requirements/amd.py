@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine import amd
 from gpustack.diagnose.machine.inventory import builds, from_text
 from gpustack.diagnose.machine.values import copies, flag, number, text, told
-from gpustack.diagnose.requirements.edges import edge, release
+from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.matrix.subjects import amd_intel
 from gpustack.matrix.subjects.ranges import numbers
@@ -25,8 +25,8 @@ GOOD = frozenset({"supported", "release-ready"})
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return the contracts of a machine that was looked at; what a text tells is drawn with the frameworks."""
-    if from_text(facts):
+    """Return the contracts of a machine that was probed, or asked about; a text's are drawn with the frameworks."""
+    if from_text(facts) and not any(map(asked, copies(facts, "rocm"))):
         return
     for gpu in amd.gpus(facts):
         if gpu.driver == "amdgpu" and not (gpu.integrated and not gpu.kfd):
@@ -35,7 +35,7 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             found = "listed by KFD" if gpu.kfd else "not listed by KFD"
             yield edge("amd-gpu", amd.MODULE, "compute", Fit(kept=kept, needs=f"{gpu.title} in KFD", found=found))
     for copy in copies(facts, "rocm"):
-        if release(copy) and not flag(copy.facts, "placeholder"):
+        if (release(copy) or asked(copy)) and not flag(copy.facts, "placeholder"):
             yield from _targets(copy, facts, matrix)
             yield from _driver(copy, facts, matrix)
     yield from _hip(facts)
@@ -44,7 +44,8 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _targets(copy: Instance, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Return how a ROCm goes with each target here, by what its makers state; what no row states may work."""
     rows = amd_intel.support_of(matrix, copy.version or "")
-    for gfx in dict.fromkeys(gpu.gfx for gpu in amd.computing(facts) if gpu.gfx):
+    named = (text(one.facts, "gfx") for one in copies(facts, "amd-gpu") if asked(one))
+    for gfx in dict.fromkeys(one for one in (*(gpu.gfx for gpu in amd.computing(facts)), *named) if one):
         stated = next((row for row in rows if gfx in row.gfx), None)
         kept = Kept.UNKNOWN if stated is None else Kept.OK if stated.level in GOOD else Kept.LIMITED
         found = f"{gfx}: {stated.level}" if stated else f"{gfx}: no statement known"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes, installing
 from gpustack.diagnose.change_sets import change_set
 from gpustack.diagnose.machine.inventory import from_text, gpus
-from gpustack.diagnose.machine.values import because, version
+from gpustack.diagnose.machine.values import because, table, told, version
 from gpustack.diagnose.requirements.of_versions import OTHER, PAIRS, SPOKEN, Pair
 from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.matrix.subjects.ranges import numbers
@@ -28,7 +29,8 @@ def pair(contract: Contract) -> Pair:
     """Return what a requirement is reported as when it is broken."""
     if contract.kind == "cuda" and contract.from_ == "cuda-toolkit":
         return replace(PAIRS["cuda"], building=True, severity=Severity.WARNING)
-    return PAIRS.get(f"{contract.kind} {contract.to}") or PAIRS.get(contract.kind) or OTHER
+    named = (f"{contract.kind} {contract.to}", f"{contract.from_} {contract.kind}", contract.kind)
+    return next((PAIRS[name] for name in named if name in PAIRS), OTHER)
 
 
 def saying(contract: Contract, findings: Iterable[Finding]) -> Finding | None:
@@ -114,7 +116,7 @@ def findings(
 
 def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matrix: Matrix) -> Finding:
     first, how = group[0], pair(group[0])
-    words = [f"{_name(one, facts, matrix)} needs {one.needs}; found {one.found}" for one in group]
+    words = [_title(one, _name(one, facts, matrix), facts) for one in group]
     light = from_text(facts) and all(map(_near, group))  # nobody saw whether it hurts
     commands = _commands(first, how, facts, matrix)
     return Finding(
@@ -138,6 +140,18 @@ def _finding(group: Sequence[Contract], instance: str | None, facts: Facts, matr
     )
 
 
+def _title(contract: Contract, name: str, facts: Facts) -> str:
+    """Return what is wrong, in plain words: the thing, what it requires, and what is here."""
+    wanted, found = contract.needs, contract.found
+    code = re.fullmatch(r"code for ((?:sm_|gfx)\w+)", wanted)
+    if code:
+        here = [one.name for one in gpus(facts) if one.capability and one.capability.sm == code[1]]
+        return f"{name} has no code for the {here[0] if here else 'GPU'} ({code[1]}): it has {found}"
+    if wanted.startswith("no "):
+        return f"{name} does not work with {found}"
+    return f"{name} requires {wanted}; this machine has {found}"
+
+
 def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tuple[Command, ...]:
     if how.driver:
         return fixes.driver(facts, matrix)
@@ -154,7 +168,9 @@ def _commands(contract: Contract, how: Pair, facts: Facts, matrix: Matrix) -> tu
 def _name(contract: Contract, facts: Facts, matrix: Matrix) -> str:
     """Return the name and version of what needs something; of GPUs those that the row is about."""
     if contract.from_ != "gpu":
-        return f"{contract.from_} {version(facts, contract.from_) or ''}".strip()
+        several = table(told(facts, "onnxruntime"), "distributions") if contract.from_ == "onnxruntime" else {}
+        called = next((name for name in several if name.endswith("-gpu")), contract.from_)
+        return f"{called} {version(facts, contract.from_) or ''}".strip()
     names: dict[str, bool] = {}
     for gpu in gpus(facts):
         arch = matrix.arch(gpu.capability) if gpu.capability else None

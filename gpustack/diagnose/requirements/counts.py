@@ -29,7 +29,9 @@ UUID = re.compile(r"GPU-[0-9A-Za-z-]*")
 UNREAD = re.compile(r"(?!NVMLError_NotSupported).")
 DATA_CENTRE = frozenset({"datacenter"})
 NAMES = {"bus": "the PCI bus", "module": "the kernel module", "nvml": "NVML", "cuda": "CUDA", "failed": "the log"}
+NAMES["nodes"] = "the device nodes that can be opened"
 ENDS = {"bus": "pci-display", "module": "nvidia.ko", "nvml": "nvml", "cuda": "libcuda", "failed": "kernel-log"}
+ENDS["nodes"] = "nvidia.ko"
 
 
 def far(machine: Machine) -> Iterator[Outcome]:
@@ -91,6 +93,9 @@ def _listed(name: str, facts: Facts) -> frozenset[str] | None:
     if name == "module":
         known = items(told(facts, "nvidia.ko"), "gpus")
         return frozenset(pci for one in known if (pci := text(one, "pci"))) or None
+    if name == "nodes":
+        minors = {gpu.mark: number(gpu.copy.facts, "minor") for gpu in gpus(facts)}
+        return frozenset(pci for pci, minor in minors.items() if minor is None or _given(minor, facts)) or None
     if name == "failed":
         lines = texts(told(facts, "kernel-log"), "nvrm")
         return frozenset(found[1].lower() for line in lines if (found := STARTS.search(line)))
@@ -107,7 +112,8 @@ def _in_cuda(facts: Facts) -> frozenset[str] | None:
     """Return what CUDA lists, where it starts."""
     libcuda = told(facts, "libcuda")
     devices = items(libcuda, "devices")
-    if number(libcuda, "cu_init") != 0 or not devices or not all(text(one, "pci") for one in devices):
+    asked = number(libcuda, "cu_init") == 0 and isinstance(at(libcuda, "devices"), tuple)
+    if not asked or text(libcuda, "error") or not all(text(one, "pci") for one in devices):
         return None
     return frozenset(pci for one in devices if (pci := text(one, "pci")))
 
@@ -139,6 +145,8 @@ def _outcome(row: Count, pci: str, lists: dict[str, frozenset[str] | None], mach
 
 def _hidden(row: Count, pci: str, facts: Facts) -> str | None:
     """Return what may hide a GPU from a list on purpose, or None where nothing does."""
+    if row.among == "nodes":
+        return None  # who lists a GPU has opened it
     if row.among == "cuda":
         return _hidden_from_cuda(pci, facts)
     if row.among == "bus":

@@ -36,6 +36,10 @@ DISTRIBUTIONS = {
     "transformer-engine": "transformer-engine",
     "torchvision": "torchvision",
     "torchaudio": "torchaudio",
+    "torch-tensorrt": "torch-tensorrt",
+    "intel-extension-for-pytorch": "intel-extension-for-pytorch",
+    "megatron-core": "megatron-lm",
+    "deepspeed": "deepspeed",
 }
 
 
@@ -69,7 +73,7 @@ def extension_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 def _installed(facts: Facts) -> Iterator[Copy]:
     """Return the extensions, as components of their own or in a list of distributions, each once in a Python."""
     found: dict[tuple[str, str | None], Copy] = {}
-    for component in dict.fromkeys((*DISTRIBUTIONS.values(), "tgi")):
+    for component in dict.fromkeys((*DISTRIBUTIONS.values(), "tgi", "triton-inference-server")):
         for one in copies(facts, component):
             copy = Copy(component=component, version=one.version or "", environment=one.environment, asked=asked(one))
             found.setdefault((component, one.environment), copy)
@@ -113,14 +117,21 @@ def _xformers(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
         yield known.torch, known.row, Kept.BROKEN
 
 
+def _pinned(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
+    known = training.torch_pin_of(matrix, copy.component, copy.version)
+    if known and known.torch.text:
+        yield known.torch, known.row, Kept.BROKEN
+
+
 def _bitsandbytes(copy: Copy, _build: Build, matrix: Matrix) -> Iterator[Pin]:
     listed = generated.release_of(matrix, "bitsandbytes", copy.version)
     if listed and (span := listed.pin("torch")):
         yield span, listed.requiring("torch", span), Kept.BROKEN
         return
     known = training.bitsandbytes_of(matrix, copy.version)
-    if known and known.torch.text:
-        yield known.torch, known.row, Kept.BROKEN
+    stated = training.bitsandbytes_torch(matrix, copy.version)
+    if known and stated:
+        yield *stated, Kept.BROKEN if known.torch.text else Kept.UNKNOWN
 
 
 def _binary(copy: Copy, build: Build, matrix: Matrix) -> Iterator[Fit]:
@@ -169,7 +180,8 @@ PINS: Mapping[str, Callable[[Copy, Build, Matrix], Iterator[Pin]]] = {
     "flash-attention": _flash,
     "torchvision": _torchvision,
     "torchaudio": _torchaudio,
-    "transformer-engine": _nothing,
+    **dict.fromkeys(("torch-tensorrt", "intel-extension-for-pytorch", "megatron-lm"), _pinned),
+    **dict.fromkeys(("transformer-engine", "deepspeed", "triton-inference-server"), _nothing),
 }
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import DRIVER, capabilities, driver_cuda, driver_release, on_windows
 from gpustack.diagnose.machine.values import version
 from gpustack.matrix.subjects import drivers, toolkits
-from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.report import Kept
 from gpustack.model.versions import DriverRelease
 
@@ -130,17 +129,6 @@ def usable_tags(torch: str, facts: Facts, matrix: Matrix, *kept: Kept) -> tuple[
     native = [build.tag for build, how in fitting if how is Kept.OK and how in kept]
     limited = [build.tag for build, how in fitting if how is Kept.LIMITED and how in kept]
     return (*reversed(native), *limited)
-
-
-def newest_torch(facts: Facts, matrix: Matrix, python: str | None) -> tuple[str, str] | None:
-    """Give minor release and tag of the newest PyTorch for these GPUs and this Python, native on the driver if any."""
-    releases = sorted(matrix.torch_releases.values(), key=lambda one: numbers(one.torch), reverse=True)
-    for kept in (Kept.OK, Kept.LIMITED):
-        for release in releases:
-            tags = usable_tags(release.torch, facts, matrix, kept)
-            if tags and (python is None or python in release.pythons):
-                return release.torch, tags[0]
-    return None
 
 
 def _has_code(archs: tuple[CodeArch, ...], gpu: ComputeCapability) -> bool:

@@ -89,6 +89,22 @@ def _gpus(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
             yield edge(build.component, "gpu", "accelerator", fit_, where)
     if build.component == "pytorch":
         yield from _amd(build, facts, matrix)
+        yield from _intel(build, facts, matrix)
+
+
+def _intel(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return how a PyTorch goes with an Intel GPU that somebody asks about: a build for XPU is what runs on it."""
+    if build.accelerator is None or not any(map(asked, copies(facts, "intel-gpu"))):
+        return
+    known = amd_intel.xpu_build_of(matrix, build.copy.version or "")
+    kept = Kept.BROKEN if build.accelerator != "xpu" else Kept.OK if known else Kept.UNKNOWN
+    fit = Fit(
+        kept=kept,
+        needs="a build for XPU, which is Intel's",
+        found=f"a build for {build.accelerator}",
+        row=known.row if known else None,
+    )
+    yield edge("pytorch", "intel-gpu", "accelerator", fit, build.copy.environment)
 
 
 def _amd(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Contract]:

@@ -86,22 +86,15 @@ def driver_draw(facts: Facts, _matrix: Matrix) -> Iterator[Contract]:
     if loaded is None:
         return
     driver = told(facts, "nvidia-driver")
-    works = number(told(facts, "nvml"), "code") == 0
-    for module in MODULES:
-        release = DriverRelease.parse(text(told(facts, module), "version_loaded"))
+    parts = [(module, text(told(facts, module), "version_loaded")) for module in MODULES]
+    if not facts.host.wsl:
+        parts += [("libcuda", text(driver, "libcuda")), ("libnvidia-ml", text(driver, "libnvidia_ml"))]
+    otherwise = Kept.LIMITED if number(told(facts, "nvml"), "code") == 0 else Kept.BROKEN
+    for part, said in parts:
+        release = DriverRelease.parse(said)
         if release:
-            same = _same(release, loaded)
-            lighter = works and same.kept is Kept.BROKEN
-            yield edge(module, "nvidia.ko", "release", replace(same, kept=Kept.LIMITED) if lighter else same)
-    for library, name in (("libcuda", "libcuda"), ("libnvidia-ml", "libnvidia_ml")):
-        release = DriverRelease.parse(text(driver, name))
-        if release and not facts.host.wsl:
-            same = _same(release, loaded)
-            yield edge(library, "nvidia.ko", "release", replace(same, kept=Kept.OK) if works else same)
-
-
-def _same(needs: DriverRelease, found: DriverRelease) -> Fit:
-    return Fit(kept=Kept.OK if needs == found else Kept.BROKEN, needs=str(needs), found=str(found))
+            kept = Kept.OK if release == loaded else otherwise
+            yield edge(part, "nvidia.ko", "release", Fit(kept=kept, needs=str(release), found=str(loaded)))
 
 
 class Kind(NamedTuple):
@@ -123,8 +116,8 @@ def gpu_draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     branch = _branch(release, facts, matrix)
     flavour = text(told(facts, "nvidia.ko"), "flavour")
     kinds = tuple(_kinds(facts, matrix))
-    if branch and flavour == "open" and not kinds:  # otherwise the GPUs decide
-        yield _offered(branch, matrix)
+    if branch and flavour == "open" and (not kinds or any(map(asked, copies(facts, "nvidia.ko")))):
+        yield _offered(branch, matrix)  # what is loaded is there
     for arch in dict.fromkeys(kind.arch for kind in kinds):
         drawn = list(_branches([kind for kind in kinds if kind.arch == arch], branch, matrix)) if branch else []
         rule = matrix.flavour(arch)

@@ -227,7 +227,7 @@ def _compile(copy: Instance, torch: Build | None) -> Iterator[Contract]:
     compiler = "c" if gpu else "cxx"
     path, named = text(copy.facts, compiler, "path"), text(copy.facts, compiler, "name")
     needs = "a C compiler (CC, gcc or clang)" if gpu else "a C++ compiler (CXX or g++)"
-    found = f"{named} at {path}" if path else f"{named}, which is not there" if named else "none"
+    found = f"{named} at {path}" if path else f"{named}, which does not exist" if named else "none"
     yield edge(COMPILE, "gcc", "compiler", _fit(needs, found, well=bool(path)), copy.environment)
     headers = flag(copy.facts, "headers", "exists")
     if headers is not None:

@@ -43,19 +43,35 @@ RECORDS: Mapping[str, Record] = {
         explained_by=("gpu-fell-off-bus", "gsp-timeout", "gpu-ecc-error", "gpu-recovery-needed"),
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Read what the kernel says of it, stop the programs on it and reset it. If it still does not answer, "
-        "switch the machine off and on; if that does not help, have the board replaced.",
+        remedy="Read what the kernel says about it, stop the programs on it and reset it. If it still does not "
+        "respond, power-cycle the machine; if that does not help, have the board replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
         needs_root=True,
-        doc="""A GPU does not answer the driver, or some of its sensors do not.
+        doc="""A GPU does not answer the driver.
 
-        nvidia-smi shows ERR! or Unknown Error for what cannot be read. The GPU's firmware has stopped, its link is
+        nvidia-smi shows Unknown Error for it, or does not list it. The GPU's firmware has stopped, its link is
         failing, or the board is: programs on it hang or fail, and its health is not known.
 
         Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
     ),
-    "gpu-siblings-differ": Record(
+    "gpu-sensor-error": Record(
+        explained_by=("gpu-not-answering", "gpu-fell-off-bus", "gsp-timeout", "gpu-recovery-needed"),
+        layer=Layer.HARDWARE,
+        component="gpu",
+        remedy="Read what the kernel says about it, stop the programs on it and reset it. If a sensor still gives no "
+        "value, switch the machine off and on; if that does not help, have the board replaced.",
+        commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
+        verify=_all,
+        needs_root=True,
+        doc="""A sensor of a GPU gives no value, or one that cannot be.
+
+        nvidia-smi shows ERR! or Unknown Error in its place. Without its temperature or power nobody can tell whether
+        the GPU is well, and the driver cannot protect it. Often it is the first sign of a GPU that stops responding.
+
+        Read the kernel's log for Xids, reset the GPU, then switch the machine off and on. If it stays, replace it.""",
+    ),
+    "sibling-differs": Record(
         explained_by=("gpu-not-answering",),
         layer=Layer.HARDWARE,
         component="gpu",
@@ -90,7 +106,7 @@ RECORDS: Mapping[str, Record] = {
         commands=lambda gpu: (sh("sudo nvidia-smi -e 1 -i {gpu}", gpu=GPU(gpu)), *_reset(gpu)),
         verify=_memory,
         needs_root=True,
-        doc="""ECC is switched off on a GPU of a data centre.
+        doc="""ECC is switched off on a data-centre GPU.
 
         Errors of its memory then change results, and nobody notices: no counter rises and no row is replaced. On
         GPUs with HBM it costs no memory and hardly any speed.
@@ -114,7 +130,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-clocks-low": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="If nobody lowered them on purpose, set the clocks back.",
+        remedy="If that was not intended, reset the clocks.",
         commands=lambda gpu: (
             sh("sudo nvidia-smi -rac -i {gpu}", gpu=GPU(gpu)),
             sh("sudo nvidia-smi -rgc -i {gpu}", gpu=GPU(gpu)),
@@ -126,7 +142,7 @@ RECORDS: Mapping[str, Record] = {
         Somebody has set application clocks or locked the clocks (nvidia-smi -ac, -lgc, -lmc), or a tool that saves
         power has: work takes longer, and other GPUs wait for this one.
 
-        If it was not done on purpose, set them back (nvidia-smi -rac and -rgc).""",
+        If that was not intended, reset them (nvidia-smi -rac and -rgc).""",
     ),
     "ecc-corrected-high": Record(
         layer=Layer.HARDWARE,
@@ -145,7 +161,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-memory-hot": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Cool it: fans, air flow, dust, the room; in a server, the fan profile.",
+        remedy="Cool it: check fans, airflow, dust and the room; in a server, the fan profile.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
         doc="""The memory of a GPU is too hot.
@@ -153,8 +169,8 @@ RECORDS: Mapping[str, Record] = {
         HBM has a limit of its own, which it can reach while the GPU itself is cool. Near it the memory is refreshed
         more often and slows down; above it errors follow.
 
-        Look at fans, air flow and dust, and in a server at the fan profile. Neighbouring GPUs show whether one cooler
-        is badly seated.""",
+        Check fans, airflow and dust, and in a server the fan profile. Neighbouring GPUs show whether one cooler is
+        badly seated.""",
     ),
     "gpu-memory-held": Record(
         explained_by=("gpu-process-stuck", "mig-enabled-no-instance"),
@@ -166,18 +182,17 @@ RECORDS: Mapping[str, Record] = {
         verify=lambda _gpu: sh("nvidia-smi --query-gpu=pci.bus_id,memory.used --format=csv"),
         needs_root=True,
         confidence=Confidence.LIKELY,
-        doc="""Memory of a GPU is in use, and no process is seen on it.
+        doc="""Memory of a GPU is in use, but no process is visible on it.
 
         A program that starts now has less memory than the GPU has, and may run out of it. The memory belongs to a
         process of another container, to one that has ended and left a child, or it was lost when a process crashed.
 
-        Look for who has the GPU's device node open, and end it. If nobody has, reset the GPU.""",
+        Find the process that has the GPU's device node open, and end it. If there is none, reset the GPU.""",
     ),
     "gpu-power-limited": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="If nobody lowered it on purpose, set the default limit again (WATTS is the default that nvidia-smi "
-        "shows).",
+        remedy="If that was not intended, restore the default limit (WATTS is the default that nvidia-smi shows).",
         commands=lambda gpu: (
             sh("nvidia-smi -q -d POWER -i {gpu}", gpu=GPU(gpu)),
             step("set it with `sudo nvidia-smi -pl WATTS -i {gpu}`", gpu=GPU(gpu)),
@@ -189,8 +204,7 @@ RECORDS: Mapping[str, Record] = {
         Under load the GPU lowers its clocks to stay below the limit, so it is slower than its siblings and than its
         datasheet says. Somebody has set the limit (nvidia-smi -pl), or the server's management has.
 
-        If it was not done on purpose, set the default limit again. It is also the default after a restart of the
-        driver.""",
+        If that was not intended, restore the default limit. It is also the default after a restart of the driver.""",
     ),
     "gpu-xid": Record(
         explained_by=(*LOST, "gpu-ecc-error", "nvlink-error", "host-hardware-fault"),
@@ -205,7 +219,7 @@ RECORDS: Mapping[str, Record] = {
 
         NVIDIA's catalogue says for each Xid what to do: nothing, restart the program, reset the GPU, restart the
         machine, check cables and power, or update. An Xid that asks for a reset leaves the GPU unusable or its results
-        in doubt until then; one that a program can cause weighs nothing unless it comes back.
+        in doubt until then; one that a program can cause does not count unless it comes back.
 
         Read the log around it: the first Xid is the cause, those after it are its consequences. Then do what the
         catalogue asks for.""",
@@ -228,7 +242,7 @@ RECORDS: Mapping[str, Record] = {
         explained_by=("gpu-fell-off-bus", "bios-bar-setting"),
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch the machine off, seat the card, its riser and its cables again, and try another slot. If the "
+        remedy="Switch the machine off, reseat the card, its riser and its cables, and try another slot. If the "
         "errors come back, have the card or the board replaced.",
         commands=_link,
         verify=_all,
@@ -238,7 +252,7 @@ RECORDS: Mapping[str, Record] = {
         Corrected errors and replays cost time: each packet is sent again. Uncorrected and fatal errors lose data, crash
         programs, or take the GPU off the bus. The cause is the seating of the card, a riser, a cable, or the slot.
 
-        Seat the card and its riser again, try another slot, and update the firmware of the machine.""",
+        Reseat the card and its riser, try another slot, and update the machine's firmware.""",
     ),
     # Findings that rules yield too; their texts are there.
     "bios-bar-setting": Record(
@@ -273,14 +287,14 @@ RECORDS: Mapping[str, Record] = {
     "gpu-overheat": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
+        remedy="Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
     ),
     "gpu-hw-slowdown": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Look at the power supplies, their cables and the load on them, and at the server's event log.",
+        remedy="Check the power supplies, their cables and the load on them, and the server's event log.",
         commands=lambda gpu: (_speed(gpu),),
         verify=_speed,
         doc="""A GPU is slowed down by its hardware: a power brake signal or a power fault.
@@ -291,8 +305,8 @@ RECORDS: Mapping[str, Record] = {
     "pcie-link-degraded": Record(
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch the machine off, seat the card, its riser and cables again, in a slot with all lanes, and look "
-        "at the slot's setting in the firmware (generation: automatic or the card's), and at newer firmware.",
+        remedy="Switch the machine off and reseat the card, its riser and cables in a slot with all lanes; check "
+        "the slot's setting in the firmware (generation: automatic or the card's) and look for newer firmware.",
         commands=_link,
         verify=_all,
         needs_root=True,

@@ -27,12 +27,12 @@ def _doctor(_gpu: str | None) -> Command:
 
 
 RECORDS: Mapping[str, Record] = {
-    "gpu-count-mismatch": Record(
+    "gpu-missing": Record(
         explained_by=(*NO_GPU_FOR_NVML, "gpu-recovery-needed", "gpu-not-answering"),
         layer=Layer.DRIVER,
         component="nvml",
-        remedy="Read why the driver could not start it. Switch the machine off and on; if it is still missing, seat "
-        "the card again or have it replaced.",
+        remedy="Read why the driver could not start it. Switch the machine off and on; if it is still missing, "
+        "reseat the card or have it replaced.",
         commands=lambda _gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), sh("lspci -d 10de:"), sh("nvidia-smi -L")),
         verify=_listed,
         needs_root=True,
@@ -46,7 +46,7 @@ RECORDS: Mapping[str, Record] = {
         exclusion, or because a virtual machine has them. Read the kernel's log, then switch the machine off and on.""",
     ),
     "nvlink-inactive": Record(
-        explained_by=(*LOST, "nvlink-error", "fabric-not-ready", *FABRIC, "driver-library-mismatch"),
+        explained_by=(*LOST, "nvlink-error", "fabric-state", *FABRIC, "driver-library-mismatch"),
         layer=Layer.HARDWARE,
         component="nvlink",
         remedy="Check that the fabric manager runs and read its log, then reset all GPUs together or restart the "
@@ -86,13 +86,13 @@ RECORDS: Mapping[str, Record] = {
     "nvlink-error": Record(
         layer=Layer.HARDWARE,
         component="nvlink",
-        remedy="Watch whether the counts rise. Reset the GPUs on that link; if it comes back, seat the board or bridge "
-        "again, and have the part replaced.",
+        remedy="Watch whether the counts rise. Reset the GPUs on that link; if it comes back, reseat the board or "
+        "bridge, or have the part replaced.",
         commands=lambda gpu: (sh("nvidia-smi nvlink --errorcounters -i {gpu}", gpu=GPU(gpu)),),
         verify=_links,
         confidence=Confidence.LIKELY,
     ),
-    "fabric-not-ready": Record(
+    "fabric-state": Record(
         explained_by=(*FABRIC, "driver-library-mismatch", "gpu-fell-off-bus"),
         layer=Layer.DRIVER,
         component="gpu",
@@ -221,6 +221,22 @@ RECORDS: Mapping[str, Record] = {
         verify=_doctor,
         needs_root=True,
     ),
+    "kernel-fault": Record(
+        explained_by=("host-hardware-fault",),
+        layer=Layer.KERNEL,
+        component="linux-kernel",
+        remedy="Read the kernel's log around the fault, then restart the machine: parts of the kernel may be stuck.",
+        commands=lambda _gpu: (sh("sudo dmesg | grep -iE -A 20 'bug:|oops|soft lockup|bad page'"), sh("sudo reboot")),
+        verify=lambda _gpu: sh("cat /proc/sys/kernel/tainted"),
+        needs_root=True,
+        needs_reboot=True,
+        doc="""The kernel has met a fault of its own since it started: an oops, a soft lockup or a damaged page.
+
+        A driver or the kernel failed, or memory is bad. The kernel goes on, but locks that the failed part held stay
+        taken: processes hang in state D, a GPU stops answering, and the driver cannot be unloaded.
+
+        Read the log around the fault for the module that it names, restart, and update that driver or the kernel.""",
+    ),
     "persistence-mode-off": Record(
         layer=Layer.DRIVER,
         component="nvidia-driver",
@@ -262,7 +278,7 @@ RECORDS: Mapping[str, Record] = {
     "clocksource-slow": Record(
         layer=Layer.KERNEL,
         component="linux-kernel",
-        remedy="Find out in the kernel's log why the TSC was given up, update the machine's firmware, and restart.",
+        remedy="Find out from the kernel's log why the TSC was abandoned, update the machine's firmware, and restart.",
         commands=lambda _gpu: (
             sh("sudo dmesg | grep -iE 'clocksource|tsc'"),
             sh("cat /sys/devices/system/clocksource/clocksource0/available_clocksource"),
@@ -280,10 +296,10 @@ RECORDS: Mapping[str, Record] = {
     "debug-variable-set": Record(
         layer=Layer.ENVIRONMENT,
         component="environment",
-        remedy="If it is not there on purpose, take it out of the environment and out of the files that set it.",
+        remedy="If it is not intended, remove it from the environment and from the files that set it.",
         commands=lambda _gpu: (sh("env | grep -E '^(CUDA|NCCL)_'"), sh("grep -nE '(CUDA|NCCL)_' ~/.bashrc ~/.profile")),
         verify=lambda _gpu: sh("env | grep -E '^(CUDA|NCCL)_'"),
-        doc="""A variable is set that makes CUDA or NCCL slower, or that loads a tool into every program.
+        doc="""A variable is set that makes CUDA or NCCL slower, or loads a tool into every program.
 
         Such variables are set to look for a fault and then forgotten. CUDA_LAUNCH_BLOCKING waits for each kernel,
         NCCL_P2P_DISABLE and NCCL_IB_DISABLE take the fast paths away, and CUDA_INJECTION64_PATH loads a profiler.

@@ -23,7 +23,7 @@ Each GPU architecture is supported from one driver branch on: Ada Lovelace from 
 loads and leaves the GPU out, or does not load at all, whatever is installed above it.
 
 Install a driver of that branch or a newer one, and restart.""",
-    OTHERWISE: """Something installed needs another version of something else than the one that is here.
+    OTHERWISE: """Something installed requires another version of something else than the one that is installed.
 
 The compatibility matrix states what it needs, with its source. It may fail to load, fail at its first use, or leave the
 GPU unused.
@@ -36,8 +36,8 @@ Install a version that fits: gpustack matrix plan shows which ones work together
 class Pair:
     """What a broken requirement of one kind is: its finding, and the findings of rules that say the same.
 
-    ``whole``: it is about the machine, so that there is one finding whatever breaks it. ``building``: it hurts only who
-    compiles. ``driver``: a newer driver fixes it. Without ``commands`` it is asked which versions work together.
+    whole: it is about the machine, so that there is one finding whatever breaks it. building: it hurts only who
+    compiles. driver: a newer driver fixes it. Without commands it is asked which versions work together.
     """
 
     finding: str
@@ -55,9 +55,12 @@ class Pair:
 NEWER_DRIVER = "Install a newer driver, or a build for an older CUDA."
 SAME_RELEASE = "Bring the kernel module and the driver's libraries to one release, then restart."
 OTHER_BUILD = "Install a build that has code for this GPU."
-FITTING = "Install versions that fit each other: gpustack matrix plan shows which ones do on this machine."
+OTHER_CUDA = "Install the CUDA that it was built for beside this one, or a release that was built for this CUDA."
+FITTING = "Install versions that work together: gpustack matrix plan shows which ones do on this machine."
 BUILD = sh("sudo dkms autoinstall")
-OTHER_LIBRARY = "Let the framework load the library that it was built with: reinstall it, and take others off the path."
+OTHER_LIBRARY = (
+    "Let the framework load the library that it was built with: reinstall it, and take other copies off the path."
+)
 MODULE_OUT = ("dkms-headers-missing", "dkms-build-failed", "nvidia-module-not-loaded", "module-built-for-other-kernel")
 CODE = (
     *("arch-by-ptx-only", "ptx-newer-than-driver", "gpu-feature-unsupported", "toolkit-too-old-for-arch"),
@@ -85,7 +88,7 @@ PAIRS: Mapping[str, Pair] = {
     "branch": Pair(
         finding="driver-too-old-for-gpu",
         layer=Layer.DRIVER,
-        remedy="Install a driver of a branch that knows this GPU.",
+        remedy="Install a driver of a branch that supports this GPU.",
         said_by=("legacy-gpu-needs-older-branch", "gsp-firmware-regression"),
         component=DRIVER,
         whole=True,
@@ -95,7 +98,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="open-module-unsupported-gpu",
         commands=lambda _facts: (sh("modinfo -F license nvidia"),),
         layer=Layer.KERNEL_MODULE,
-        remedy="Install the kernel module of the other kind: NVIDIA packages both.",
+        remedy="Install the other flavour of the kernel module: NVIDIA packages both.",
         said_by=("closed-module-unsupported-gpu",),
         component="nvidia.ko",
         whole=True,
@@ -130,7 +133,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="dkms-build-failed",
         commands=lambda _facts: (sh("dkms status"), sh("uname -r")),
         layer=Layer.KERNEL_MODULE,
-        remedy="Install a driver that builds on this kernel, or start an older kernel.",
+        remedy="Install a driver that builds on this kernel, or boot an older kernel.",
         said_by=(*MODULE_OUT, "driver-library-mismatch"),
         component="nvidia.ko",
         whole=True,
@@ -147,6 +150,13 @@ PAIRS: Mapping[str, Pair] = {
     "accelerator amd-gpu": Pair(
         finding="cpu-only-build", layer=Layer.FRAMEWORK, remedy="Install the build for ROCm.", said_by=ROCM
     ),
+    "accelerator intel-gpu": Pair(
+        finding="cpu-only-build", layer=Layer.FRAMEWORK, remedy="Install the build for XPU.", said_by=CODE
+    ),
+    "toolkit": Pair(
+        finding="cuda-runtime-missing", layer=Layer.RUNTIME, remedy=OTHER_CUDA, said_by=("cuda-major-mixed",)
+    ),
+    "tensorflow toolkit": Pair(finding="tf-cannot-dlopen", layer=Layer.FRAMEWORK, remedy=OTHER_CUDA),
     "architecture level-zero": Pair(
         finding="intel-level-zero-missing",
         commands=lambda _facts: (sh("sudo dmesg | grep -iE 'xe|i915'"),),
@@ -160,7 +170,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="gpu-unsupported-by-kfd",
         commands=lambda _facts: (sh("sudo dmesg | grep -iE 'amdgpu|kfd'"),),
         layer=Layer.HARDWARE,
-        remedy="Start a kernel whose amdgpu supports this GPU, and read what the driver logs.",
+        remedy="Boot a kernel whose amdgpu supports this GPU, and read what the driver logs.",
         said_by=("amdgpu-not-loaded",),
         component="amdgpu.ko",
         whole=True,
@@ -210,7 +220,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="toolkit-too-old-for-arch",
         commands=lambda _facts: (sh("nvcc --list-gpu-arch"),),
         layer=Layer.COMPILER,
-        remedy="Compile with a toolkit that knows this GPU.",
+        remedy="Compile with a toolkit that supports this GPU.",
         said_by=("arch-dropped-by-toolkit",),
         severity=Severity.WARNING,
         building=True,
@@ -219,7 +229,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="host-compiler-too-new",
         commands=lambda _facts: (sh("nvcc --version"), sh("gcc --version")),
         layer=Layer.COMPILER,
-        remedy="Let nvcc use a compiler that it accepts (-ccbin), or take a newer toolkit.",
+        remedy="Let nvcc use a compiler that it accepts (-ccbin), or use a newer toolkit.",
         severity=Severity.WARNING,
         building=True,
     ),

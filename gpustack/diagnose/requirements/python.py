@@ -68,7 +68,8 @@ PACKAGES: Mapping[str, str] = {
     "torchaudio": "torchaudio",
 }
 ON_ARM = "linux-aarch64"
-COMPILED = frozenset({"flash-attention"})  # pip compiles it where no wheel is ready
+FROM_SOURCE = frozenset({"flash-attention", "vllm", "xformers"})  # nvcc compiles them where the index has no wheel
+UNFIT: Mapping[str, Kept] = {"flash-attention": Kept.LIMITED}  # pip compiles it where no wheel fits
 
 
 def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
@@ -86,14 +87,38 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                 yield from _glibc(held, python, matrix)
 
 
+def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
+    """Return the distributions whose wheels a copy of a component is; none where no row can speak of it."""
+    if component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu":
+        return ("onnxruntime",)
+    name = PACKAGES.get(component) or (component if generated.has(matrix, component) else None)
+    plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
+    return tuple(filter(None, (name, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
+
+
 def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
     """Return the wheels of a release that were listed: of each distribution that it takes, by processor."""
-    name = PACKAGES.get(component) or (component if generated.has(matrix, component) else None)
-    if name is None or (component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu"):
-        return ()
-    plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
-    names = (name, *([f"jax-cuda{plugin[1]}-plugin"] if plugin else []))
-    return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in names)
+    return tuple(wheel_tags.tags_of(matrix, name, copy.version or "") for name in packages(component, copy, matrix))
+
+
+def machines_of(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
+    """Return the processors that a release has wheels for, where a row says so.
+
+    A wheel for any platform that has compiled code for one says nothing of the others.
+    """
+    if component == "pytorch":
+        known = torch.release_of(matrix, copy.version or "")
+        offered = (one.partition("-") for one in (known.wheels if known else ()))
+        return tuple(name for system, _, name in offered if system == "linux"), known.row if known else None
+    listed = tagged(component, copy, matrix)
+    if not listed or not all(listed):
+        return (), None
+    held = [wheel_tags.inside(matrix, name, copy.version or "") for name in packages(component, copy, matrix)]
+    if any(one and machine not in one.machines for one in held):
+        return (), None
+    machines = [tuple(name for one in wheels for name in one.machines if name != "windows") for wheels in listed]
+    row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
+    return tuple(name for name in machines[0] if all(name in held for held in machines)), row
 
 
 def free_threaded(python: Instance) -> bool:
@@ -106,10 +131,15 @@ def _python(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contr
     if not python.version:
         return
     version, t = python.version.removesuffix("t"), "t" if free_threaded(python) else ""
-    source = tuple(_from_source(held, version, matrix))
-    for fits, needs, row in sorted(source or _fits(held, version, t, matrix), key=lambda one: one[0])[:1]:
-        without = Kept.LIMITED if held.component in COMPILED and not source else Kept.BROKEN
-        kept = Kept.OK if fits else without if asked(held.copy) else Kept.UNKNOWN
+    listed = _listed(held, matrix)
+    archive = listed if listed and not listed.wheels and listed.python.text and asked(held.copy) else None
+    fits, needs, row = min(_fits(held, version, t, matrix), key=lambda one: one[0], default=(None, "", None))
+    kept = Kept.OK if fits else UNFIT.get(held.component, Kept.BROKEN) if asked(held.copy) else Kept.UNKNOWN
+    if archive and (fits is None or not archive.python.holds(version)):
+        needs, row = f"Python {archive.python} (pip builds it from a source archive)", archive.row
+        built = Kept.LIMITED if held.component in FROM_SOURCE else Kept.OK
+        kept = built if archive.python.holds(version) else Kept.BROKEN
+    if row:
         fit = Fit(kept=kept, needs=needs, found=f"Python {version}{t}", row=row)
         yield edge(held.component, "python", "python", fit, held.copy.environment)
 
@@ -134,11 +164,9 @@ def _fits(held: Installed, version: str, t: str, matrix: Matrix) -> Iterator[tup
             yield any(one.takes(name) for one in here), said, here[0].row
 
 
-def _from_source(held: Installed, version: str, matrix: Matrix) -> Iterator[tuple[bool, str, Row]]:
-    """Give whether a Python is in the range of a release that the index has as a source archive alone."""
-    known = generated.release_of(matrix, PACKAGES.get(held.component, held.component), held.copy.version or "")
-    if known and not known.wheels and known.python.text and asked(held.copy):
-        yield known.python.holds(version), f"Python {known.python} (pip builds it from a source archive)", known.row
+def _listed(held: Installed, matrix: Matrix) -> generated.Release | None:
+    name = next(iter(packages(held.component, held.copy, matrix)), None)
+    return generated.release_of(matrix, name, held.copy.version or "") if name else None
 
 
 def _glibc(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contract]:
@@ -147,7 +175,7 @@ def _glibc(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contra
     if held.wheels and held.system != ON_ARM:
         needed, row = held.wheels.glibc, held.wheels.row
     if not needed and asked(held.copy):
-        known = generated.release_of(matrix, PACKAGES.get(held.component, held.component), held.copy.version or "")
+        known = _listed(held, matrix)
         needed, row = (known.glibc.get(held.system), known.row) if known else (None, None)
     if glibc and needed and numbers(glibc):
         kept = Kept.OK if numbers(glibc) >= numbers(needed) else Kept.BROKEN
@@ -165,7 +193,8 @@ def _torch(copy: Instance, matrix: Matrix) -> Wheels | None:
 
 
 def _onnxruntime(copy: Instance, matrix: Matrix) -> Wheels | None:
-    known = frameworks.onnxruntime_of(matrix, copy.version or "")
+    on_cpu = text(copy.facts, "accelerator") == "cpu"
+    known = None if on_cpu else frameworks.onnxruntime_of(matrix, copy.version or "")
     return Wheels(pythons=known.pythons, glibc=known.glibc, row=known.row) if known else None
 
 

@@ -11,8 +11,9 @@ from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
-from gpustack.diagnose.requirements.python import COMPILED, ON_ARM, tagged
+from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, packages
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
+from gpustack.matrix.subjects.gpus import jetpacks_for
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
@@ -47,7 +48,9 @@ def draw(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
         if any(asked(copy) for copy in one.instances):
             yield from _maker(one, here, facts, matrix)
     yield from _platforms(facts, matrix)
+    yield from _jetson(facts, matrix)
     yield from _required(facts, matrix)
+    yield from _numpy(facts, matrix)
     toolkit = version(facts, TOOLKIT)
     if toolkit and numbers(toolkit) and any(asked(copy) for copy in copies(facts, TOOLKIT)):
         yield from _libraries(toolkit, facts, matrix)
@@ -64,27 +67,36 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     machine = system.removeprefix("linux-")
     for one in facts.components:
         for copy in one.instances if any(map(asked, one.instances)) else ():
-            machines, row = _machines(one.id, copy, machine, matrix)
+            machines, row = machines_of(one.id, copy, machine, matrix)
             if row:
-                kept = Kept.OK if machine in machines else Kept.LIMITED if one.id in COMPILED else Kept.BROKEN
+                kept = Kept.OK if machine in machines else UNFIT.get(one.id, Kept.BROKEN)
                 fit = Fit(kept=kept, needs=f"Linux on {' or '.join(machines)}", found=machine, row=row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
+def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return from which JetPack on a Jetson runs the builds for servers on ARM, which the index and PyTorch serve."""
+    for gpu, build in product(gpus(facts), builds(facts)):
+        known = jetpacks_for(matrix, gpu.capability) if gpu.capability and build.accelerator == "cuda" else ()
+        first = next((one for one in known if one.servers), None)
+        if first and asked(build.copy):
+            needs = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else a build for its own JetPack"
+            fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=first.row)
+            yield edge(build.component, "gpu", "platform", fit, build.copy.environment)
+
+
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return whether the index has a wheel for Windows of what is asked about; one for any platform says nothing."""
+    """Return whether the index has wheels for Windows of what is asked about; one for any platform says nothing."""
     for one in facts.components:
         for copy in one.instances if any(map(asked, one.instances)) else ():
-            name = generated.DISTRIBUTIONS.get(one.id, (one.id,))[0]
-            known = generated.release_of(matrix, name, copy.version or "")
-            if known and known.wheels and generated.EVERY not in known.wheels:
-                kept = Kept.OK if "windows" in known.wheels else Kept.BROKEN
-                fit = Fit(
-                    kept=kept,
-                    needs=f"a platform with a wheel: {', '.join(known.wheels)}",
-                    found="Windows",
-                    row=known.row,
-                )
+            names = packages(one.id, copy, matrix)
+            known = [generated.release_of(matrix, name, copy.version or "") for name in names]
+            listed = [held for held in known if held and held.wheels and generated.EVERY not in held.wheels]
+            without = next((held for held in listed if "windows" not in held.wheels), None)
+            held = without or (listed[0] if listed and len(listed) == len(names) else None)
+            if held:
+                kept, needs = Kept.BROKEN if without else Kept.OK, f"a platform with a wheel: {', '.join(held.wheels)}"
+                fit = Fit(kept=kept, needs=needs, found="Windows", row=held.row)
                 yield edge(one.id, "machine", "platform", fit, copy.environment)
 
 
@@ -114,18 +126,16 @@ def _required(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
                     yield edge(one.id, beside.id, kind, fit, copy.environment)
 
 
-def _machines(component: str, copy: Instance, machine: str, matrix: Matrix) -> tuple[tuple[str, ...], Row | None]:
-    """Return the processors that a release has wheels for, where a row says so."""
-    if component == "pytorch":
-        known = torch.release_of(matrix, copy.version or "")
-        offered = (one.partition("-") for one in (known.wheels if known else ()))
-        return tuple(name for system, _, name in offered if system == "linux"), known.row if known else None
-    listed = tagged(component, copy, matrix)
-    if not listed or not all(listed):
-        return (), None
-    machines = [tuple(name for one in wheels for name in one.machines if name != "windows") for wheels in listed]
-    row = next((one.row for one in listed[-1] if machine in one.machines), listed[-1][0].row)
-    return tuple(name for name in machines[0] if all(name in held for held in machines)), row
+def _numpy(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Return what a TensorFlow requires of the NumPy beside it, where its METADATA was read by hand alone."""
+    for copy, other in product(copies(facts, "tensorflow"), copies(facts, "numpy")):
+        listed = generated.release_of(matrix, "tensorflow", copy.version or "")
+        known = frameworks.tensorflow_pins(matrix, copy.version or "") if asked(copy) else None
+        span = known.on(version(facts, "python")) if known and not (listed and listed.requires) else None
+        if span and known and other.version:
+            kept = Kept.OK if span.holds(other.version) else Kept.BROKEN
+            fit = Fit(kept=kept, needs=f"numpy {span}", found=f"numpy {other.version}", row=known.row)
+            yield edge("tensorflow", "numpy", "requirement", fit, copy.environment)
 
 
 def _makers_here(facts: Facts) -> Iterator[str]:
@@ -217,7 +227,8 @@ def _frameworks(toolkit: str, facts: Facts, matrix: Matrix) -> Iterator[Contract
         if component == "jax":
             yield from _local(toolkit, wanted, copy, matrix)
             continue
-        kept = Kept.OK if wanted == major else OTHERWISE.get(component, Kept.UNKNOWN)
+        alone = component == "tensorflow" and numbers(copy.version)[:2] < BRINGS_CUDA
+        kept = Kept.OK if wanted == major else Kept.BROKEN if alone else OTHERWISE.get(component, Kept.UNKNOWN)
         needs = "nvcc" if component == "pytorch" else "libraries"
         why = " to compile extensions" if component == "pytorch" else ""
         fit = Fit(kept=kept, needs=f"{needs} of CUDA {wanted}{why}", found=f"CUDA {toolkit}", row=row)
@@ -253,6 +264,7 @@ def _local(toolkit: str, major: int, copy: Instance, matrix: Matrix) -> Iterator
         yield edge("jax", TOOLKIT, "toolkit", replace(fit, found=f"CUDA {toolkit}{fit.found}"), copy.environment)
 
 
+BRINGS_CUDA = 2, 14  # the first TensorFlow with the extra and-cuda; wheels before it take the machine's libraries
 # What a toolkit of another CUDA major is; for others no row says whether their wheels brought their own.
 OTHERWISE: Mapping[str, Kept] = {"pytorch": Kept.LIMITED, "onnxruntime": Kept.BROKEN}
 

@@ -1,4 +1,4 @@
-"""Every record of the findings that rows of requirements yield, by the id of the finding."""
+"""Every record of the findings that rows of requirements yield, by the id of the finding; plugins add theirs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.requirements import of_gpus, of_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpustack.diagnose.requirements.records import Record
 
-RECORDS: Mapping[str, Record] = {**of_gpus.RECORDS, **of_machine.RECORDS}
+RECORDS: dict[str, Record] = {**of_gpus.RECORDS, **of_machine.RECORDS}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.inventory import from_text, gpus, ours, unasked
-from gpustack.diagnose.machine.values import at, copies, flag, number, table, text, told
+from gpustack.diagnose.machine.values import at, copies, everything, flag, items, number, table, text, told
 from gpustack.matrix.subjects import gpus as products
 from gpustack.model.facts import Status
 
@@ -104,15 +104,18 @@ def _gpus(machine: Machine, component: str) -> Iterator[Subject]:
 
 def _links(machine: Machine, component: str) -> Iterator[Subject]:
     """Yield the NVLinks of each GPU."""
-    known = {(one.held.get("uuid"), one.held.get("index")): one for one in machine.subjects("gpu")}
+    named = {(one.held.get("uuid"), one.held.get("index")): one for one in machine.subjects("gpu")}
     source = _source(machine, component)
     for copy in copies(machine.facts, component):
         index = number(copy.facts, "index")
-        fits = (one for (uuid, number_), one in known.items() if uuid == copy.key or number_ == index is not None)
+        fits = (one for (uuid, number_), one in named.items() if uuid == copy.key or number_ == index is not None)
         gpu = next(fits, None)
         mark = gpu.mark if gpu else copy.key
         product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
-        yield Subject(component=component, held=copy.facts, mark=mark, product=product, gpu=of_gpu, source=source)
+        links = items(copy.facts, "links")
+        known = sum(flag(link, "active") is not None for link in links) if links else None
+        held = {**copy.facts, "answering": known}
+        yield Subject(component=component, held=held, mark=mark, product=product, gpu=of_gpu, source=source)
 
 
 def _slots(machine: Machine, component: str) -> Iterator[Subject]:
@@ -120,9 +123,11 @@ def _slots(machine: Machine, component: str) -> Iterator[Subject]:
     known = {one.mark: one for one in machine.subjects("gpu")}
     source = _source(machine, component)
     for copy in ours(machine.facts):
-        gpu = known.get(copy.key)
-        product, of_gpu = (gpu.product, gpu.held) if gpu else (None, NOTHING)
-        yield Subject(component=component, held=copy.facts, mark=copy.key, product=product, gpu=of_gpu, source=source)
+        gpu = known.get(copy.key) or Subject(component="gpu", held=NOTHING)
+        product, kind = gpu.product, gpu.kind
+        yield Subject(
+            component=component, held=copy.facts, mark=copy.key, product=product, gpu=gpu.held, source=source, kind=kind
+        )
 
 
 def _ports(machine: Machine, component: str) -> Iterator[Subject]:
@@ -169,7 +174,7 @@ def _whole(machine: Machine, component: str) -> Iterator[Subject]:
     seen = machine.component(component)
     if seen is not None and seen.status in {Status.PRESENT, Status.FAILED}:
         copy = next(iter(copies(machine.facts, component)), None)
-        yield Subject(component=component, held=copy.facts if copy else seen.facts, source=seen.source)
+        yield Subject(component=component, held=everything(copy or seen), source=seen.source)
 
 
 def _source(machine: Machine, component: str) -> str:

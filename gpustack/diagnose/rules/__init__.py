@@ -73,13 +73,13 @@ NO_CUDA = (
     "cuda-visible-devices-invalid",
     "gpu-recovery-needed",
     "gpu-not-answering",
-    "fabric-not-ready",
+    "fabric-state",
     "gpu-not-listed",
     "libcuda-missing",
     "fabric-manager-version-mismatch",
     "wsl-libcuda-shadowed",
 )
-LOST = ("gpu-fell-off-bus", "gsp-timeout", "gpu-not-answering", "gpu-count-mismatch")
+LOST = ("gpu-fell-off-bus", "gsp-timeout", "gpu-not-answering", "gpu-missing")
 FABRIC = ("fabric-manager-version-mismatch", "fabric-manager-not-running")
 WRONG_LIBRARIES = ("nvjitlink-clash", "nccl-version-clash", "wheel-files-overwritten", "cuda-lib-shadowed")
 # What programs name themselves when they fail.

@@ -28,8 +28,8 @@ def gpu_passed_through(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An NVIDIA GPU is held for a virtual machine.
 
     Its PCI device is bound to vfio-pci or another driver that keeps it for guests, so this machine's own programs
-    cannot use it. That is how passing a GPU through works, and no fault. To use it here, unbind it for NVIDIA's driver
-    to take.
+    cannot use it. That is how GPU passthrough works, and is not a fault. To use the GPU here, unbind it so that
+    NVIDIA's driver can take it.
     """
     for copy in on_bus(facts, "nvidia"):
         if (driver := text(copy.facts, "driver")) in PASSED_ON:
@@ -47,9 +47,9 @@ MAKERS = {"amd": "AMD", "intel": "Intel"}
 def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """There is a GPU whose stack gpustack has not examined.
 
-    The bus shows a GPU of AMD or Intel, and nothing was learnt of its kernel driver, libraries and frameworks: these
-    facts are of a version that did not look at them, the look failed, or a text tells of the bus alone. So nothing can
-    be said of them, well or ill.
+    The bus shows an AMD or Intel GPU, and nothing is known about its kernel driver, libraries and frameworks: the facts
+    come from a version that did not examine them, the probe failed, or a text only mentions the bus. So neither health
+    nor a fault can be reported.
     """
     for copy in on_bus(facts, *MAKERS):
         vendor = text(copy.facts, "vendor") or "amd"
@@ -79,8 +79,8 @@ def gpu_stack_not_examined(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes.
 
-    CUDA and NVML open /dev/nvidiactl, /dev/nvidia0 … and /dev/nvidia-uvm for reading and writing. Their modes here do
-    not let this user. Widen the modes where the driver sets them (NVreg_DeviceFileMode), or put the user into the group
+    CUDA and NVML open /dev/nvidiactl, /dev/nvidia0 … and /dev/nvidia-uvm for reading and writing. Their permissions
+    here exclude this user. Widen them where the driver sets them (NVreg_DeviceFileMode), or add the user to the group
     that owns them and log in again.
     """
     paths = [path for path, by_mode in refused(facts) if by_mode]
@@ -96,8 +96,8 @@ def device_nodes_not_accessible(facts: Facts, _matrix: Matrix) -> Iterator[Findi
             "users may use the GPU, open the nodes until the next start.",
             commands=(
                 sh("ls -l {named}", named=named),
-                step("where that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
-                step("or until the next start: `sudo chmod 0666 {named}`", named=named),
+                step("if that is a group for GPUs and not root: `sudo usermod -aG GROUP $USER`"),
+                step("or until the next boot: `sudo chmod 0666 {named}`", named=named),
             ),
             needs_root=True,
             verify=sh("nvidia-smi"),
@@ -120,9 +120,9 @@ USUAL = ("render", "video")
 def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """This user may not open the GPU's device nodes /dev/kfd or /dev/dri/render*.
 
-    AMD's and Intel's compute stacks open these nodes for reading and writing. They belong to root and a group, mostly
-    render, with older systems video. Put the user into the group that owns them and log in again. A container needs the
-    number of that group as it is on the machine, since the name may mean another number inside.
+    AMD's and Intel's compute stacks open these nodes for reading and writing. They belong to root and a group, usually
+    render (video on older systems). Add the user to the group that owns them and log in again. A container needs the
+    numeric id of that group on the host, since the name may map to another number inside.
     """
     yield from _seen(facts)
     yield from _seen_of_intel(facts)
@@ -139,8 +139,7 @@ def user_not_in_render_group(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         title=f"{nodes} belongs to group {strange} here, not to render: users of the group render may not open it"
         if strange
         else f"This user may not open {nodes}: it must be in group {groups}, which owns the GPU's nodes",
-        detail="A container numbers its groups by itself: the number of the machine's group render is another group in "
-        "it, or none."
+        detail="A container numbers its groups itself: the host's render group id is another group in it, or none."
         if strange
         else "The kernel's driver is loaded; what is refused is opening its nodes for reading and writing.",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
@@ -187,7 +186,7 @@ def _closed(
     return user_not_in_render_group.finding(
         severity=Severity.INFO if nvidia_here(facts) else Severity.ERROR if grave else Severity.WARNING,
         title=f"This user may not open {' and '.join(paths)}: group {' and '.join(owners)} owns the GPU's nodes",
-        detail=f"The account is in {' and '.join(again)} by now, and this login is older than that." if again else "",
+        detail=f"The account is in {' and '.join(again)} now, but this login session is older." if again else "",
         because=held,
         fix=replace(
             fix,
@@ -269,7 +268,7 @@ def _fix(facts: Facts) -> Fix:
             verify=sh("rocminfo"),
         )
     return Fix(
-        text="Put the user into the groups, then log out and in again.",
+        text="Add the user to the groups, then log out and in again.",
         commands=(sh("sudo usermod -aG render,video $USER"), sh("ls -l /dev/kfd /dev/dri")),
         needs_root=True,
         verify=sh("id -nG"),

@@ -44,12 +44,12 @@ KFD_FAILS = ("rocm-tool-fails", "no-hip-device", "kfd-not-opened")
 
 @rule("gpu-unsupported-by-kfd", Layer.HARDWARE, "amdgpu.ko", Severity.ERROR)
 def gpu_unsupported_by_kfd(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The kernel does not take this AMD GPU in for computing.
+    """The kernel does not support computing on this AMD GPU.
 
     ROCm reaches a GPU through KFD, a part of the kernel's amdgpu driver. KFD knows no GPU older than Hawaii (GCN 2) and
     leaves out some later ones (Topaz), and older chips need PCI Express atomics from the slot and the processor. Such a
-    GPU shows pictures and cannot compute with ROCm: use another GPU, another slot for atomics, or a newer kernel where
-    the GPU is newer than the kernel.
+    GPU can drive a display but cannot compute with ROCm: use another GPU, a slot that supports atomics, or a newer
+    kernel if the GPU is newer than the kernel.
     """
     yield from _kfd_seen(facts)
     refused = said(facts, "kfd-not-supported", "kfd-pcie-atomics")
@@ -131,10 +131,11 @@ def _kfd_seen(facts: Facts) -> Iterator[Finding]:
                 because_of(facts, "amd-gpu", gpu.copy, "device_id"),
             ),
             fix=fixes.advice(
-                "Take a kernel that is built with CONFIG_HSA_AMD: every large distribution's is."
+                "Use a kernel that is built with CONFIG_HSA_AMD, as those of all major distributions are."
                 if whole_kernel
                 else "Read why in the kernel's log: chips older than GCN 2 are not supported at all, a newer one needs "
-                "a newer kernel, and some need PCIe atomics of the slot. OpenCL of Mesa or Vulkan may compute on it.",
+                "a newer kernel, and some need PCIe atomics from the slot. Mesa's OpenCL or Vulkan may still "
+                "compute on it.",
                 sh("sudo dmesg | grep -i kfd"),
                 sh("uname -r"),
                 verify=sh("rocminfo | grep gfx"),
@@ -150,7 +151,7 @@ def _kfd_fix(refused: tuple[Message, ...], facts: Facts, *, atomics: bool) -> Fi
     elif new:
         words = f"Install a newer kernel than {kernel(facts) or 'this one'}, whose KFD knows this GPU."
     else:
-        words = "No setting changes that: use a GPU that ROCm supports, or compute by OpenCL of Mesa or by Vulkan."
+        words = "No setting changes that: use a GPU that ROCm supports, or compute with Mesa's OpenCL or with Vulkan."
     return fixes.advice(words, sh("dmesg | grep -i kfd"), sh("uname -r"), verify=sh("rocminfo | grep gfx"))
 
 
@@ -159,8 +160,8 @@ def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An AMD GPU is on the bus, and the kernel's driver amdgpu does not drive it.
 
     Without it there is no /dev/kfd, and ROCm sees no GPU. The module is kept out by a configuration file or the
-    kernel's command line (nomodeset, blacklist), it is not there for the running kernel, or it gave up on the GPU,
-    mostly for firmware files that are missing: the kernel's log says which.
+    kernel's command line (nomodeset, blacklist), it is not built for the running kernel, or it gave up on the GPU,
+    usually because firmware files are missing: the kernel's log says which.
     """
     module = told(facts, amd.MODULE)
     others = nvidia_here(facts) or bool(amd.computing(facts))
@@ -183,7 +184,7 @@ def amdgpu_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 *(Because(component="kernel-log", fact="amdgpu", value=line, source="kernel log") for line in log[-3:]),
             ),
             fix=fixes.advice(
-                "Take out what keeps it away, and read in the kernel's log why it gave up; missing firmware is in "
+                "Remove what blocks it, and read in the kernel's log why it gave up; missing firmware is in "
                 "the package linux-firmware (firmware-amd-graphics on Debian).",
                 sh("sudo modprobe amdgpu"),
                 sh("sudo dmesg | grep -iE 'amdgpu|firmware'"),
@@ -208,10 +209,10 @@ FAMILIES = {"gfx103": "10.3.0", "gfx110": "11.0.0", "gfx115": "11.0.0"}
 def rocm_gfx_unsupported(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A ROCm build has no code for this AMD GPU.
 
-    Code for AMD's GPUs is made for each target (gfx1030, gfx1100 …) and runs on that alone; builds carry those that AMD
-    supports. Other GPUs get "hipErrorNoBinaryForGpu", "HIP error: invalid device function" or "Cannot read
-    TensileLibrary.dat … for GPU arch". Take a build that has the target; where a near relative is supported, the
-    variable HSA_OVERRIDE_GFX_VERSION makes ROCm take the GPU for it, which AMD does not support and which often works.
+    Code for AMD GPUs is built for each target (gfx1030, gfx1100 …) and runs only on it; builds include the targets that
+    AMD supports. Other GPUs get "hipErrorNoBinaryForGpu", "HIP error: invalid device function" or "Cannot read
+    TensileLibrary.dat … for GPU arch". Use a build that has the target. If a close relative is supported, the variable
+    HSA_OVERRIDE_GFX_VERSION makes ROCm treat the GPU as that one, which AMD does not support but which often works.
     """
     if amd.gpus(facts):
         yield from _gfx_seen(facts, matrix)
@@ -375,7 +376,7 @@ def _gfx_fix(gfx: str | None, matrix: Matrix) -> Fix:
     having = [one for one in amd_intel.torch_builds(matrix) if gfx in one.archs]
     newest = f" The newest of PyTorch that has it: {having[-1].torch} for ROCm {having[-1].rocm}." if having else ""
     outcome = f" ({row.outcome})" if row else ""
-    override = f" Or let ROCm take it for its nearest relative with {OVERRIDE}={value}{outcome}." if value else ""
+    override = f" Or let ROCm treat it as its closest relative with {OVERRIDE}={value}{outcome}." if value else ""
     return fixes.advice(
         f"Install a build with code for {gfx or 'this target'}, or build it for that.{newest}{override}",
         *(

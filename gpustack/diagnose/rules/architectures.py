@@ -72,7 +72,7 @@ COMPLAINTS = (*NAMED, *BARE, *OTHERS)
 class Complaint:
     """One GPU without code: its name and compute capability, as far as programs or the facts tell.
 
-    ``build`` is the one whose code was read, ``without`` all that it has no code for, ``others`` whether some have.
+    build is the one whose code was read, without all that it has no code for, others whether some have.
     """
 
     name: str | None
@@ -202,7 +202,7 @@ def _details(facts: Facts, matrix: Matrix, cc: ComputeCapability | None, build: 
     yield f"It was built with CUDA {cuda}." if cuda and heard(facts, INVALID) else ""
     yield from _toolkit(matrix.arch(cc) if cc else None, cuda)
     if _has_code(facts, cc):
-        yield "PyTorch's own build has code for this GPU: what was compiled beside it has not."
+        yield "PyTorch's own build has code for this GPU; what was compiled separately does not."
     if floor and cc and cc < floor.capability:
         yield f"Wheels of this vLLM run from compute capability {floor.capability} on."
     yield "It is a Jetson: generic wheels are made for other GPUs." if embedded(facts) else ""
@@ -264,12 +264,12 @@ def _wheel(facts: Facts, matrix: Matrix, cc: ComputeCapability | None) -> tuple[
 def arch_not_in_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A build has no code for this GPU.
 
-    Machine code runs on its own architecture generation alone, and a build carries code for some of them: a GPU that is
+    Machine code runs only on its own architecture generation, and a build includes code for some of them: a GPU that is
     newer than the build, or one that the build has dropped, gets "no kernel image is available" (error 209) or "not
-    compatible with the current PyTorch installation". Take a build that lists the GPU's architecture.
+    compatible with the current PyTorch installation". Install a build that lists the GPU's architecture.
     """
     complained = (_complaints(facts) or _of_older_cuda(facts, matrix)) and not _runs_all_the_same(facts)
-    for one in [_spoken(facts)] if complained else list(_seen(facts)):
+    for one in [_spoken(facts)] if complained else list(_seen(facts, matrix)):
         cc, build = ComputeCapability.parse(one.digits), one.build
         known = matrix.arch(cc) if cc else None
         what = build.name if build else _what(facts, cc)
@@ -299,13 +299,14 @@ def _spoken(facts: Facts) -> Complaint:
     return replace(gpu, because=grounds_)
 
 
-def _seen(facts: Facts) -> Iterator[Complaint]:
+def _seen(facts: Facts, matrix: Matrix) -> Iterator[Complaint]:
     """Yield each build whose code was read and that has none for a GPU that is here."""
     here = capabilities(facts)
     for build in builds(facts):
         guessed = text(build.copy.facts, "build_from") is not None
         if from_text(facts) and (heard(facts, "ran-on-gpu") or build.accelerator != "cuda" or guessed):
-            continue  # it was seen at work, or nobody knows what it is
+            yield from () if heard(facts, "ran-on-gpu") else _in_no_build(build, facts, matrix)
+            continue  # it was seen at work, or nobody knows which build it is
         without = [gpu for gpu in here if not any(arch.runs_on(gpu) for arch in build.archs)]
         if not build.archs or not without or any(by_ptx(build, gpu) for gpu in without):
             continue
@@ -329,10 +330,29 @@ def _seen(facts: Facts) -> Iterator[Complaint]:
         )
 
 
+def _in_no_build(build: Build, facts: Facts, matrix: Matrix) -> Iterator[Complaint]:
+    """Yield a PyTorch of which a text says the release alone, where none of its CUDA builds has code for the GPU."""
+    release = build.copy.version or ""
+    offered = [one for one in wheels.builds_of(matrix, release) if one.cuda]
+    here = [(gpu, gpu.capability) for gpu in gpus(facts) if gpu.capability]
+    known = bool(offered) and all(one.archs for one in offered) and build.accelerator in {None, "cuda"}
+    archs = [arch for one in offered for arch in one.archs]
+    if (
+        build.component != "pytorch"
+        or not known
+        or not here
+        or any(arch.runs_on(cc) for _, cc in here for arch in archs)
+    ):
+        return
+    gpu, cc = here[0]
+    grounds_ = (because_of(facts, "pytorch", build.copy, "version"), because_of(facts, "gpu", gpu.copy, "name"))
+    yield Complaint(name=gpu.name, digits=str(cc), sure=False, because=grounds_)
+
+
 def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts, matrix: Matrix) -> Fix:
     """Return how to get code for the GPUs; where there is code for some, how to use those alone."""
     wheel = fixes.torch_wheel(build, facts, matrix)
-    text_ = wheel[0] if wheel else "No build of PyTorch's own that we know has code for it: build it from source."
+    text_ = wheel[0] if wheel else "No official PyTorch build that we know has code for it: build it from source."
     commands = wheel[1] if wheel else (sh(ARCH_LIST, arch=ARCH(without[0])),)
     devices = items(told(facts, "libcuda"), "devices")
     usable = (one for one in devices if ComputeCapability.parse(text(one, "cc")) not in {None, *without})
@@ -345,11 +365,11 @@ def _build_fix(build: Build, without: Sequence[ComputeCapability], facts: Facts,
 
 @rule("arch-by-ptx-only", Layer.FRAMEWORK, "pytorch", Severity.WARNING, explained_by=("arch-not-in-build",))
 def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A build reaches this GPU only by PTX, which the driver must compile at the first start.
+    """A build supports this GPU only through PTX, which the driver must compile at the first start.
 
     It works, but the first start takes minutes while the driver compiles every kernel, and the result is slower than
-    code made for the GPU. The driver keeps what it compiled (in ~/.nv/ComputeCache) until build or driver changes. Take
-    a build with machine code for this GPU where there is one.
+    code made for the GPU. The driver keeps what it compiled (in ~/.nv/ComputeCache) until build or driver changes.
+    Install a build with machine code for this GPU if there is one.
     """
     for build in builds(facts):
         gpus = [gpu for gpu in capabilities(facts) if by_ptx(build, gpu)]
@@ -363,7 +383,9 @@ def arch_by_ptx_only(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             because=(because_of(facts, build.component, build.copy, "archs"),),
             row=arch_fit(build, gpus[0], facts, matrix).row,
             fix=fixes.advice(
-                wheel[0] if wheel else "Give the driver room to keep what it compiles, and the first start its time.",
+                wheel[0]
+                if wheel
+                else "Give the driver room to cache what it compiles, and allow time for the first start.",
                 *(wheel[1] if wheel else (sh("export CUDA_CACHE_MAXSIZE=4294967296"),)),
                 verify=fixes.verify(build),
             ),

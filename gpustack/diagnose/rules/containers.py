@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     explained_by=("container-toolkit-missing", "docker-snap"),
 )
 def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The machine has a GPU and its driver, and this container was started without them.
+    """The machine has a GPU and its driver, but this container was started without them.
 
-    The bus and the kernel's modules show through into the container, but the device nodes are not there: nobody asked
-    the container runtime for GPUs. Start the container with --gpus all (podman: --device nvidia.com/gpu=all;
+    The bus and the kernel's modules show through into the container, but the device nodes are missing: the container
+    runtime was not asked for GPUs. Start the container with --gpus all (podman: --device nvidia.com/gpu=all;
     Kubernetes: a request for nvidia.com/gpu), on a machine with the NVIDIA container toolkit. AMD's GPUs need no
     toolkit: give the container /dev/kfd and /dev/dri, and the group that owns them.
     """
@@ -57,8 +57,8 @@ def container_no_gpus_flag(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"This container was started without a GPU{how}"
         if in_text
         else "This container was started without the GPU that its machine has",
-        detail="The driver's programs and libraries (nvidia-smi, libcuda) come into a container from the machine, and "
-        f"only when a GPU is asked for.{f' The machine has {driver}.' if driver else ''}" * in_text,
+        detail="The driver's programs and libraries (nvidia-smi, libcuda) are mounted into a container from the host, "
+        f"and only if a GPU is requested.{f' The machine has {driver}.' if driver else ''}" * in_text,
         confidence=Confidence.LIKELY
         if in_text and asked is not False and not heard(facts, "ngc-no-gpu")
         else Confidence.CERTAIN,
@@ -135,17 +135,18 @@ def container_cgroup_lost_devices(facts: Facts, _matrix: Matrix) -> Iterator[Fin
     yield container_cgroup_lost_devices.finding(
         title=f"The container's cgroup has lost the GPU's device nodes{nvml}"
         if in_text
-        else f"The container's device rules refuse {', '.join(lost)}, whose modes allow it",
+        else f"The container's device rules refuse {', '.join(lost)}, although its permissions allow it",
         detail="The container worked until systemd rewrote its device rules (systemctl daemon-reload, or an update "
-        "that does the same): nodes that systemd does not know are refused since. The machine itself is well."
+        "that does the same): nodes that systemd does not know are refused since then. The machine itself is fine."
         * in_text,
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY if inside else Confidence.POSSIBLE,
         because=grounds(facts, UNKNOWN, LOST, RELOAD, "cgroup-devices", "node-not-permitted", "host-smi-works")
         if in_text
         else (because(facts, "nvidia.ko", "nodes"), because(facts, "nvml", "error")),
         fix=Fix(
-            text="Start the container again, with its devices by CDI: --device nvidia.com/gpu=all in place of --gpus. "
-            f"{containers.SHOWN} What keeps it from coming back as well: name each node (--device /dev/nvidia0 and so "
+            text="Restart the container, with its devices passed by CDI: --device nvidia.com/gpu=all in place of "
+            "--gpus. "
+            f"{containers.SHOWN} These also prevent it: name each node (--device /dev/nvidia0 and so "
             "on), or make the links in /dev/char (nvidia-ctk system create-dev-char-symlinks --create-all), or let "
             "Docker use the cgroupfs driver.",
             commands=(sh("docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi"),),
@@ -180,9 +181,9 @@ SNAP_FAILS = (
 def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Docker comes from a snap, which cannot see the driver of the machine.
 
-    A snap runs in a world of its own: the libraries of the machine's driver and its own configuration of Docker
-    (/etc/docker) are not in it, so the NVIDIA container toolkit finds no libnvidia-ml.so.1, or Docker knows no GPU at
-    all. Remove the snap and install Docker from Docker's own packages, then the toolkit.
+    A snap is confined: it sees neither the libraries of the host's driver nor Docker's configuration in /etc/docker, so
+    the NVIDIA container toolkit finds no libnvidia-ml.so.1, or Docker knows no GPU at all. Remove the snap and install
+    Docker from Docker's own packages, then the toolkit.
     """
     named = heard(facts, "docker-snap") and (heard(facts, *SNAP_FAILS) or _no_driver_library(facts))
     if not named and not _unseen_driver(facts):
@@ -193,7 +194,8 @@ def docker_snap(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         else "Docker does not see the driver (libnvidia-ml.so.1) that works on the machine, as when Docker is a snap",
         detail="The container toolkit looks for the driver's libraries where the snap cannot see them."
         if named
-        else "Whether Docker is a snap, snap list docker says. Docker Desktop and rootless Docker can do the same.",
+        else "Check with `snap list docker` whether Docker is a snap. Docker Desktop and rootless Docker can cause "
+        "the same.",
         confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
         because=grounds(facts, "docker-snap", *SNAP_FAILS, "host-smi-works"),
         fix=_snap_fix(named=named),
@@ -204,12 +206,12 @@ def _snap_fix(*, named: bool) -> Fix:
     """Give how the snap is taken away, which takes all that Docker holds with it; only a look where it may be none."""
     if not named:
         return fixes.advice(
-            "See whether Docker is a snap; if so, put Docker's own packages in its place.",
+            "Check whether Docker is a snap; if so, replace it with Docker's own packages.",
             sh("snap list docker"),
             verify=RUNS,
         )
     return fixes.advice(
-        "Save what is needed: with the snap go its images, containers and volumes. Then remove it, and install"
+        "Save what you need: removing the snap deletes its images, containers and volumes. Then remove it, and install"
         " Docker from Docker's own packages and nvidia-container-toolkit.",
         sh("sudo snap save docker"),
         step("when images and volumes are saved or not needed: `sudo snap remove docker`"),
@@ -237,7 +239,7 @@ WHAT = {
     "unknown-runtime": "it knows no runtime called nvidia",
     "cdi-unresolvable": "it has no description (CDI) of the GPUs",
     "runtime-not-found": "a program of the toolkit is not there",
-    "toolkit-missing-said": "it is said not to be there",
+    "toolkit-missing-said": "it is reported missing",
 }
 
 
@@ -250,7 +252,7 @@ WHAT = {
     explained_by=("docker-snap",),
 )
 def container_toolkit_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The container engine knows nothing of GPUs: the NVIDIA container toolkit is not installed or not configured.
+    """The container engine cannot pass GPUs on: the NVIDIA container toolkit is not installed or not configured.
 
     Docker, Podman and containerd pass a GPU on only with the help of the NVIDIA container toolkit. Without it they do
     not know a runtime called nvidia, a device driver with the capability gpu, or the names of CDI devices. Install
@@ -307,11 +309,11 @@ ENVIRONMENT, TOLD, REQUIRES_FAILS = "cuda-requirement-env", "image-requires-said
     explained_by=("forward-compat-804", "compat-libs-803"),
 )
 def container_requires_newer_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The image asks for a driver of a newer CUDA than the machine has.
+    """The image requires a driver for a newer CUDA version than the machine's driver supports.
 
     NVIDIA's images name what they need in NVIDIA_REQUIRE_CUDA, such as cuda>=12.8. The container toolkit compares that
     with the CUDA version of the machine's driver (nvidia-smi shows it) and does not start the container. The driver
-    belongs to the machine, not to the image. Bring it up to date there, or take an image for an older CUDA.
+    belongs to the machine, not to the image. Update it there, or use an image for an older CUDA version.
     """
     own = image_requirements.refused(facts, matrix)
     said_so = heard(facts, *REQUIRES_SAID)
@@ -367,8 +369,8 @@ def _requires_fix(needs: str, facts: Facts, matrix: Matrix) -> Fix:
     highest = naming.cuda_of_driver(facts, matrix)
     older = f"an image for CUDA {highest} or older" if highest else "an image for an older CUDA"
     return fixes.advice(
-        f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major an "
-        "older driver often does: NVIDIA_DISABLE_REQUIRE=1 starts the container all the same.",
+        f"On the machine itself, install {needs}. Or take {older}. Within a CUDA major version an older driver "
+        "often works: NVIDIA_DISABLE_REQUIRE=1 starts the container anyway.",
         *fixes.driver(facts, matrix),
         root=True,
         reboot=True,
@@ -391,9 +393,9 @@ SEVERAL = 2
 def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The shared memory of this container (/dev/shm) is too small for several GPUs.
 
-    Docker gives a container 64 MB of it unless told otherwise. NCCL passes data between the processes of several GPUs
-    through it, and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus
-    error. Start the container with more of it, or with that of the machine.
+    Docker gives a container 64 MB of it by default. NCCL passes data between the processes of several GPUs through it,
+    and PyTorch's data loaders give batches through it: both die with "No space left on device" or a bus error. Start
+    the container with more of it, or with the host's.
     """
     held, many = number(told(facts, "limits"), "shm_bytes"), len(gpus(facts))
     in_text = heard(facts, *SHM_WORDS_SAID) or (held is not None and held <= SMALL and heard(facts, *MAYBE))
@@ -407,7 +409,7 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         if in_text
         else f"Shared memory in this container (/dev/shm) has {(held or 0) // SHM_MIB} MiB, too little for {who}",
         detail=(f"It has {held // SHM_MIB} MiB. " if held else "")
-        + "A container gets 64 MiB of it unless told otherwise; each GPU's process wants some, and so do data loaders.",
+        + "A container gets 64 MiB of it by default; each GPU's process needs some, and so do data loaders.",
         confidence=Confidence.CERTAIN
         if heard(facts, "shm-full")
         else Confidence.LIKELY
@@ -417,7 +419,7 @@ def container_shm_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
         if in_text
         else (because(facts, "limits", "shm_bytes"),),
         fix=Fix(
-            text="Start the container with more shared memory (docker run --shm-size=8g), or with that of the machine "
+            text="Start the container with more shared memory (docker run --shm-size=8g), or with the host's "
             f"(--ipc=host); in Kubernetes mount an emptyDir of medium Memory on /dev/shm. {containers.SHOWN}",
             commands=(sh("docker run --rm --shm-size=8g ubuntu df -h /dev/shm"),),
             verify=sh("df -h /dev/shm"),
@@ -430,7 +432,7 @@ GIB = 1 << 30
 
 @rule("memlock-too-small", Layer.ENVIRONMENT, "limits", Severity.INFO)
 def memlock_too_small(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Programs here may lock little memory, and RDMA network cards need it locked.
+    """The locked-memory limit is low, and RDMA network cards need locked memory.
 
     InfiniBand and RoCE cards read and write memory directly, so NCCL locks what they use. With a small limit it fails
     once a second machine takes part (ibv_reg_mr: Cannot allocate memory). On one machine it does not matter. Raise the

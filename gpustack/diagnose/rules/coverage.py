@@ -19,21 +19,35 @@ from gpustack.diagnose.machine.inventory import (
     builds,
     capabilities,
     driver_release,
+    driver_works,
     from_text,
     gpus,
     nvidia_here,
     on_bus,
+    ours,
     starts,
     unasked,
     user_release,
 )
-from gpustack.diagnose.machine.values import because, because_of, copies, items, status, table, text, told, version
+from gpustack.diagnose.machine.values import (
+    at,
+    because,
+    because_of,
+    copies,
+    items,
+    number,
+    status,
+    table,
+    text,
+    told,
+    version,
+)
 from gpustack.diagnose.machine.views import each, inside
 from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import PATH, VARIABLE, Command, requirement, sh, step
-from gpustack.model.facts import Layer, Status, once
+from gpustack.model.facts import Component, Layer, Status, once
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -41,7 +55,7 @@ if TYPE_CHECKING:
 
     from gpustack.matrix import Matrix
     from gpustack.matrix.subjects.known_bad import KnownBad
-    from gpustack.model.facts import Component, Facts, JsonValue
+    from gpustack.model.facts import Facts, Instance, JsonValue
 
 
 OTHER = ("i386", "i486", "i586", "i686", "x86_32")  # words in the names of files for 32-bit programs
@@ -65,19 +79,20 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
             severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
             layer=Layer.RUNTIME,
             component=component,
-            title=f"{where} registers the {NAMES[component]} driver {library}, which is not there",
-            detail="The loader passes over it: the devices of that driver are missing from every list."
+            title=f"{where} registers the {NAMES[component]} driver {library}, which does not exist",
+            detail="The loader skips it: the devices of that driver are missing from every list."
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
             fix=fixes.advice(
-                "Reinstall the package of that driver, or remove it; a file of no package can be put aside.",
+                "Reinstall the package of that driver, or remove it; a file that belongs to no package can be moved "
+                "away.",
                 sh("dpkg -S {file} || rpm -qf {file}", file=PATH(where)),
-                step("where no package has it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
+                step("if no package owns it: `sudo mv {file} {off}`", file=PATH(where), off=PATH(f"{where}.off")),
                 verify=verify,
             )
             if file
             else fixes.advice(
-                "Take the library out of the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
+                "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
             ),
         )
 
@@ -98,22 +113,22 @@ def _for_32_bits(icd: JsonValue) -> bool:
 
 @rule("opencl-icd-broken", Layer.RUNTIME, "opencl", Severity.INFO)
 def opencl_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver is registered for OpenCL whose library is not there.
+    """A driver is registered for OpenCL, but its library is missing.
 
     Each file of /etc/OpenCL/vendors names the library of one driver, and the loader shows the devices of all that it
-    can load. What is not there is passed over in silence: clinfo lists fewer platforms, or none (error -1001). Mostly a
-    driver was removed and its file stayed, or a container was given the file without the library.
+    can load. A missing one is skipped silently: clinfo lists fewer platforms, or none (error -1001). Usually a driver
+    was removed and its file stayed, or a container was given the file without the library.
     """
     yield from broken(facts, "opencl", "opencl-icd-broken", sh("clinfo -l"))
 
 
 @rule("vulkan-icd-broken", Layer.RUNTIME, "vulkan", Severity.INFO)
 def vulkan_icd_broken(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver is registered for Vulkan whose library is not there.
+    """A driver is registered for Vulkan, but its library is missing.
 
     Each manifest in the loader's folders (vulkan/icd.d), or named by VK_DRIVER_FILES, names the library of one driver.
-    The loader passes over what it cannot load, and says so only when it is asked to (VK_LOADER_DEBUG=all). Mostly a
-    driver was removed and its manifest stayed, or a container was given the manifest without the library.
+    The loader skips what it cannot load, and says so only if asked to (VK_LOADER_DEBUG=all). Usually a driver was
+    removed and its manifest stayed, or a container was given the manifest without the library.
     """
     yield from broken(facts, "vulkan", "vulkan-icd-broken", sh("vulkaninfo --summary"))
 
@@ -131,11 +146,11 @@ DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
 
 @rule("known-bad-combination", Layer.LIBRARY, "pytorch", Severity.WARNING)
 def known_bad_combination(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A combination of versions that is known to go wrong: wrong results, a crash, a hang, or much time or memory lost.
+    """A combination of versions with a known problem: wrong results, a crash, a hang, or much time or memory lost.
 
-    Its makers, or people who measured it, have said so; the row names the source. Where it goes wrong only under a
-    condition that no version shows, this is a remark: see whether the condition is yours. Otherwise change one of the
-    versions as advised; wrong results are the worst of these, since nothing else tells of them.
+    Its developers, or people who measured it, reported it; the row names the source. If it occurs only under a
+    condition that no version shows, this is a note: check whether the condition applies to you. Otherwise change one of
+    the versions as advised; wrong results are the worst of these, since nothing else reveals them.
     """
     chosen, *others = each(facts)
     found = tuple(_found(chosen, matrix))
@@ -228,8 +243,7 @@ def _source(name: str, facts: Facts) -> str:
 
 
 FIX = Fix(
-    text="Bring gpustack up to date, from where this one was installed; `gpustack matrix update` shows what the matrix "
-    "lacks.",
+    text="Update gpustack from where this one was installed; `gpustack matrix update` shows what the matrix lacks.",
     verify=sh("gpustack --version"),
 )
 
@@ -239,8 +253,7 @@ def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Something here is newer than the compatibility matrix knows.
 
     What the matrix does not know is never called fine and never called broken: the rules that need its rows stay
-    silent. Bring gpustack up to date, or let ``gpustack matrix update`` show what the package index has that the matrix
-    lacks.
+    silent. Update gpustack, or let gpustack matrix update show what the package index has that the matrix lacks.
     """
     yield from _drivers(facts, matrix)
     yield from _torch(facts, matrix)
@@ -280,10 +293,10 @@ OLD_DAYS = 270  # PyTorch and the CUDA toolkit bring a minor release every two t
 
 @rule("matrix-old", Layer.ENVIRONMENT, "gpustack", Severity.INFO)
 def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The compatibility matrix is old beside the machine that it judges.
+    """The compatibility matrix is older than the machine that it judges.
 
     Releases of the last months are missing from it, so more and more of the machine is neither called fine nor called
-    broken. Bring gpustack up to date.
+    broken. Update gpustack.
     """
     age = _days(matrix.date, facts.taken)
     if age is not None and age > OLD_DAYS:
@@ -315,6 +328,7 @@ DIED = re.compile(
     r"|cannot read file data|cannot open shared object file: Too many|ELF load command)"
 )
 UNTOLD = "no reason was given"
+ANSWERED = {"nvml": "code", "libcuda": "cu_init"}  # and the fact that each has as soon as it was asked
 
 
 @rule(
@@ -325,17 +339,17 @@ UNTOLD = "no reason was given"
     explained_by=("gpu-fell-off-bus", "gsp-timeout"),
 )
 def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Something that a verdict rests on could not be looked at.
+    """Something that a verdict depends on could not be examined.
 
-    The probe crashed, was ended because its time was up, or could not run. A driver that does not answer is mostly
-    stuck in the kernel: look at the kernel's log, and at processes in state D. A probe that failed by itself met a file
-    that it cannot read, or is at fault: report it. What was not seen is neither well nor ill, so the verdict is
-    unknown.
+    The probe crashed, was stopped because its time was up, or could not run. A driver that does not respond is usually
+    stuck in the kernel: read the kernel's log, and look for processes in state D. A probe that failed on its own met a
+    file that it cannot read, or has a bug: report it. What was not examined counts neither as healthy nor as faulty, so
+    the verdict is unknown.
     """
     wanted = ALWAYS + (WITH_NVIDIA if nvidia_here(facts) or any_gpu(facts) is None else ())
     if nvidia_here(facts) and status(facts, "nvml") is not Status.FAILED:  # else the list of GPUs fails with NVML
-        several = gpus(facts)[1:] and status(facts, "gpu") is Status.PRESENT  # else the links fail with the GPUs
-        wanted += ("gpu", "nvlink") if several else ("gpu",)
+        linked = gpus(facts)[1:] and status(facts, "gpu") is Status.PRESENT  # else the links fail with the GPUs
+        wanted += ("gpu", "nvlink") if linked else ("gpu",)
     wanted += ("nvidia-uvm.ko",) if nvidia_here(facts) and starts(facts) is None else ()
     wanted += tuple(one.id for one in facts.components if one.id in WITH_NVIDIA and DIED.match(one.reason or ""))
     for seen in facts.components:
@@ -346,8 +360,45 @@ def component_not_seen(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     for copy in gpu.instances if gpu else ():
         if gpu and copy.status is Status.FAILED and unasked(copy):
             yield _unseen_finding(gpu, f"gpu {copy.key}", text(copy.facts, "error") or UNTOLD)
+    if nvidia_here(facts) and not from_text(facts) and not facts.host.wsl:
+        yield from _silent(facts)
     if any_gpu(facts) and not from_text(facts):
         yield from _above(facts)
+
+
+def _silent(facts: Facts) -> Iterator[Finding]:
+    """Return what a machine with an NVIDIA GPU must answer and did not: its libraries, each GPU, and its NVLinks."""
+    if not ours(facts) and not gpus(facts) and not driver_works(facts):
+        return
+    for name, fact in ANSWERED.items():
+        seen, answers = facts.find(name), copies(facts, name)
+        told_ = any(copy.status is Status.FAILED or at(copy.facts, fact) is not None for copy in answers)
+        if name == "libcuda" and starts(facts):  # by a framework that ran
+            continue
+        if seen is None or (seen.status is Status.PRESENT and not told_):
+            yield _no_answer(facts, name, name, fact)
+    counted = number(told(facts, "nvml"), "gpu_count")
+    if counted and status(facts, "gpu") in {None, Status.ABSENT, Status.NOT_APPLICABLE}:
+        yield _no_answer(facts, "gpu", f"each of the {counted} GPUs that NVML counts", "name")
+    linked = {name for copy in copies(facts, "nvlink") if items(copy.facts, "links") for name in _names(copy)}
+    failed = status(facts, "nvlink") in {Status.FAILED, Status.UNKNOWN}  # which is said of all of them at once
+    for gpu in gpus(facts):
+        if gpu.copy.status is Status.PRESENT and text(gpu.copy.facts, "name") is None:
+            yield _no_answer(facts, "gpu", f"the GPU at {gpu.mark}", "name")
+        if gpus(facts)[1:] and not failed and number(gpu.copy.facts, "nvlinks") and not linked & set(_names(gpu.copy)):
+            yield _no_answer(facts, "nvlink", f"the NVLinks of the GPU at {gpu.mark}", "links")
+
+
+def _names(copy: Instance) -> tuple[JsonValue, ...]:
+    """Return what a GPU is called in the lists of GPUs and of NVLinks: its UUID, or its number."""
+    known = (copy.key, text(copy.facts, "uuid"), number(copy.facts, "index"))
+    return tuple(name for name in known if name is not None)
+
+
+def _no_answer(facts: Facts, component: str, name: str, fact: str) -> Finding:
+    known = facts.find(component)
+    seen = known or Component(id=component, layer=Layer.DRIVER, vendor="nvidia", status=Status.UNKNOWN)
+    return _unseen_finding(seen, name, f"these facts have no {component} {fact}")
 
 
 def _above(facts: Facts) -> Iterator[Finding]:
@@ -388,7 +439,7 @@ def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
         instance=name,
         layer=seen.layer,
         component=seen.id,
-        title=f"{name} could not be looked at: {why}",
+        title=f"{name} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
         fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
     )
@@ -402,7 +453,7 @@ def _explained(seen: Component) -> bool:
 
 def _stuck() -> Fix:
     return fixes.advice(
-        "Look at what the kernel says, and at processes that wait in it.",
+        "Read what the kernel says, and look for processes that wait in it.",
         sh("sudo dmesg | grep -iE 'nvrm|xid|hung task'"),
         sh("ps -eo pid,stat,wchan:30,comm | awk '$2 ~ /D/'"),
         verify=sh("gpustack doctor"),
@@ -411,7 +462,8 @@ def _stuck() -> Fix:
 
 def _at_fault() -> Fix:
     return fixes.advice(
-        "Its probe met what it cannot read. If it is damaged, install it again; else report this with a snapshot.",
+        "Its probe found something that it cannot read. If that is damaged, reinstall it; otherwise report this "
+        "with a snapshot.",
         sh("gpustack snapshot"),
         verify=sh("gpustack doctor"),
     )

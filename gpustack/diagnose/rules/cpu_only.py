@@ -75,7 +75,7 @@ INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
         sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
     ),
     "onnxruntime": (
-        "Install onnxruntime-gpu in the place of onnxruntime.",
+        "Install onnxruntime-gpu instead of onnxruntime.",
         ("onnxruntime",),
         "onnxruntime-gpu",
         sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"'),
@@ -143,7 +143,7 @@ def _paddle(facts: Facts, matrix: Matrix) -> Fix:
     tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
     index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
     return fixes.advice(
-        "Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA.",
+        "Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA version.",
         sh("python -m pip uninstall -y paddlepaddle"),
         index,
         verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
@@ -206,7 +206,7 @@ def _torch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             f"PyTorch {torch_version(facts) or 'here'}",
             (*map(because_said, complaints[:3]), *because_torch(facts)),
             _torch_fix(facts, matrix, what),
-            detail=f"PyTorch says itself that it was not compiled with {what}; GPU and driver are not at fault.",
+            detail=f"PyTorch itself reports that it was not compiled with {what}; GPU and driver are not at fault.",
         )
 
 
@@ -251,7 +251,7 @@ def _other_maker(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         fixes.any_torch(build, facts, matrix, "rocm" if maker == "amd" else "xpu"),
         kind="CUDA",
         gpu=f"the {name}",
-        detail="Only a build for CUDA looks for NVIDIA's driver. On a GPU of another maker it computes on the CPU.",
+        detail="Only a build for CUDA looks for NVIDIA's driver. On another vendor's GPU it computes on the CPU.",
         confidence=Confidence.LIKELY,
     )
 
@@ -263,8 +263,8 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
             "The PyTorch of nixpkgs here",
             grounds(facts, "nix-torch", "cuda-available-false", most=3),
             NIX,
-            detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is the "
-            "wheel of PyTorch itself, which has it.",
+            detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is "
+            "PyTorch's own wheel, which has it.",
             confidence=Confidence.LIKELY,
         )
 
@@ -312,9 +312,9 @@ BUILD_KINDS = {"rocm": "ROCm", "xpu": "XPU", "cuda": "CUDA"}
     explained_by=("ort-cpu-and-gpu-installed",),
 )
 def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A framework is installed as a build for the CPU alone, or for another maker's GPUs, beside a GPU.
+    """A framework is installed as a CPU-only build, or for another vendor's GPUs, on a machine with a GPU.
 
-    It works, and never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this
+    It works, but never uses the GPU. pip takes a CPU build where the index it was sent to has no other for this
     platform (Windows, most ARM machines), or where a requirement names one; onnxruntime is the CPU build by its name,
     onnxruntime-gpu the other. "Torch not compiled with CUDA enabled" says the same. Install the build for the driver's
     CUDA; on a Jetson, NVIDIA's build for its JetPack.
@@ -410,9 +410,9 @@ def _why(build: Build, facts: Facts) -> str:
         return "The package index serves builds without CUDA for this platform, and no other build is named."
     asked = text(build.copy.facts, "asked_cuda")
     if asked and build.accelerator == "cpu":
-        return f"A build with CUDA {asked} was asked for, and the installer took one without CUDA."
+        return f"A build with CUDA {asked} was asked for, but the installer chose one without CUDA."
     if _says_so(build):
-        return f"{build.component} says so itself; GPU and driver are not at fault."
+        return f"{build.component} reports it itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
         return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
@@ -431,7 +431,7 @@ def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
         known = build.component in INSTALLED
         return _for_gpu(build.component, facts, matrix) if known else fixes.any_torch(build, facts, matrix)
     return Fix(
-        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: bring it up to date first.",
+        text=wheel[0] if wheel else "No build for the GPU that we know fits this driver: update the driver first.",
         commands=wheel[1] if wheel else fixes.driver(facts, matrix),
         needs_root=not wheel,
         needs_reboot=not wheel,

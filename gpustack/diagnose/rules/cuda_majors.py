@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 ORT_FAILED = ("ort-requires", "ort-provider-create-failed", "ort-provider-failed")
 DEFAULT_BEFORE = 11  # onnxruntime-gpu of the package index was for this major, long after machines had the next
-ALONE = "A library of another major cannot take its place, whatever the driver."
+ALONE = "A library of another major version cannot take its place, whatever the driver."
 PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_providers())"')
 
 
@@ -60,12 +60,12 @@ PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_p
     explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "libcuda-so-symlink-missing"),
 )
 def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A program wants the libraries of one CUDA major, and the machine has those of another.
+    """A program needs the libraries of one CUDA major version, and the machine has those of another.
 
     The names of CUDA's libraries carry a number that belongs to a major: libcublasLt.so.11 is of CUDA 11, and CUDA 12
-    has libcublasLt.so.12 only. No newer toolkit serves a program that was built for an older major, whatever the
-    driver. Take the build of the program for the CUDA that is here, or install the libraries of its own major beside
-    it: both may lie on one machine.
+    has libcublasLt.so.12 only. A newer toolkit does not serve a program that was built for an older major version,
+    whatever the driver. Install the program's build for the CUDA version that is here, or install the libraries of its
+    own major version as well: both can coexist on one machine.
     """
     wanted, signs = clashing(facts, matrix), cuda_here(facts, matrix)
     if not wanted:
@@ -121,7 +121,7 @@ def _taken_instead(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         dropped = [what for what in listed if what.endswith(f"-cu{major}")] or [f"nvidia-cuda-runtime-cu{major}"]
         yield cuda_major_mixed.finding(
             component="cuda-runtime",
-            title=f"{found} of CUDA {major} is loaded in the place of {own} of CUDA {proper[0]}",
+            title=f"{found} of CUDA {major} is loaded instead of {own} of CUDA {proper[0]}",
             detail=f"{': '.join(['Both are here', *([', '.join(listed)] if listed else [])])}. {ALONE}",
             confidence=Confidence.CERTAIN if listed else Confidence.LIKELY,
             because=(because_said(one), *(here.because for here in wheels[:4])),
@@ -164,12 +164,12 @@ def _build_for(cuda: int, facts: Facts, matrix: Matrix) -> str:
 
 @rule("ort-cudnn-major-mismatch", Layer.LIBRARY, CUDNN, Severity.ERROR, in_one_python=True, from_messages=True)
 def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """onnxruntime-gpu wants another major of cuDNN than the one that is installed.
+    """onnxruntime-gpu needs a different cuDNN major version than the one that is installed.
 
-    ONNX Runtime's CUDA provider is linked to one major of cuDNN by name (libcudnn.so.8 or libcudnn.so.9) and brings
-    none itself; where that name is not found it goes on without the GPU. A cuDNN of another major cannot take its
-    place. Install cuDNN of the right major for the same CUDA, or the onnxruntime-gpu that was built for the one that is
-    here.
+    ONNX Runtime's CUDA provider is linked to one major version of cuDNN by name (libcudnn.so.8 or libcudnn.so.9) and
+    brings none itself; if that name is not found, it continues without the GPU. Another major version cannot take its
+    place. Install the right major version of cuDNN for the same CUDA version, or the onnxruntime-gpu that was built for
+    the one that is here.
     """
     release, here = frameworks.onnxruntime_of(matrix, onnxruntime_version(facts) or "0"), cudnn_here(facts)
     named = next((one for one in missing(facts, matrix) if one.library == CUDNN and one.asker == ONNXRUNTIME), None)
@@ -184,7 +184,7 @@ def ort_cudnn_major_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     found = f"cuDNN {others[0][0]} is installed" if others else "no cuDNN of that major is found"
     yield ort_cudnn_major_mismatch.finding(
         title=f"{name} wants cuDNN {wanted} (libcudnn.so.{wanted}), and {found}",
-        detail="The CUDA provider cannot be loaded, and ONNX Runtime goes on without the GPU.",
+        detail="The CUDA provider cannot be loaded, and ONNX Runtime continues without the GPU.",
         confidence=Confidence.CERTAIN if others else Confidence.POSSIBLE,
         because=(
             *((because_said(named.message),) if named else grounds(facts, *ORT_FAILED, most=2)),
@@ -240,12 +240,12 @@ def _ort_fix(wanted: int, held: int | None, facts: Facts, matrix: Matrix) -> Fix
     explained_by=("cuda-major-mismatch-wheel", "bnb-binary-missing-for-cuda", "oneapi-env-not-sourced"),
 )
 def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A program finds no CUDA runtime of the major that it was built for.
+    """A program finds no CUDA runtime of the major version that it was built for.
 
-    The driver brings libcuda and nothing else: libcudart, cuBLAS, cuFFT and their kin come with a toolkit or with
-    wheels, and the CUDA version that nvidia-smi shows is only the newest that the driver can run. Here a program did
-    not find such a library ("libcudart.so.12: cannot open shared object file"). Install the libraries of that major, or
-    where they are installed show the loader their folder.
+    The driver brings only libcuda: libcudart, cuBLAS, cuFFT and the others come with a toolkit or with wheels, and the
+    CUDA version that nvidia-smi shows is only the newest that the driver can run. Here a program did not find such a
+    library ("libcudart.so.12: cannot open shared object file"). Install the libraries of that major version or, if they
+    are installed, add their folder to the loader's search path.
     """
     wanted = [one for one in missing(facts, matrix) if one.library != CUDNN and one.asker != TENSORFLOW]
     if not wanted or clashing(facts, matrix):
@@ -259,7 +259,7 @@ def cuda_runtime_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"{first.soname} is not found: no {f'CUDA {major}' if major else 'CUDA'} runtime is {where}",
         detail=f"Not found: {', '.join(one.soname for one in wanted)}."
         + (f" CUDA {driver} is what the driver can run, and brings no such library." if driver else "")
-        + (f" {installed[0].what} is here, and the loader does not look there." if installed else ""),
+        + (f" {installed[0].what} is installed, but the loader does not look there." if installed else ""),
         confidence=Confidence.CERTAIN if not installed else Confidence.LIKELY,
         because=(
             *(because_said(one.message) for one in wanted[:3]),
@@ -288,7 +288,7 @@ ONE_NAME_A_MAJOR = 11
     explained_by=("tf-no-native-windows-gpu", "container-no-gpus-flag"),
 )
 def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """TensorFlow cannot open a library of CUDA or cuDNN that it was built for, and leaves the GPU alone.
+    """TensorFlow cannot open a CUDA or cuDNN library that it was built for, and does not use the GPU.
 
     TensorFlow opens CUDA's libraries by name when it starts, and each release looks for the names of one CUDA and one
     cuDNN ("Could not load dynamic library 'libcudnn.so.7'"). Where another version is installed, or none, it skips the
@@ -312,7 +312,7 @@ def tf_cannot_dlopen(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title = f"{name} cannot open {', '.join(map(_spelled, wanted)) or 'a library of CUDA'} and {ends}"
     else:
         title = f"{name} looks for the libraries of {_built(release, wanted)}"
-        needs = f"{needs} Libraries of another version have other names, so it leaves the GPU alone."
+        needs = f"{needs} Libraries of another version have other names, so it does not use the GPU."
     yield tf_cannot_dlopen.finding(
         component=wanted[0].library if wanted else TENSORFLOW,
         title=title + (f"; {' and '.join(what for what, _ in here)} is here" if here else ""),
@@ -417,7 +417,7 @@ def _tf_fix(release: TensorflowRelease | None, wanted: Sequence[Missing], facts:
     return fixes.advice(
         f"Install {_built(release, wanted) or 'the CUDA and cuDNN that this TensorFlow names'}, beside what is there, "
         "and let the loader find them (LD_LIBRARY_PATH, on Windows PATH); or install a TensorFlow that is built for "
-        "the CUDA that is here.",
+        "the CUDA version that is here.",
         sh("ldconfig -p | grep -E 'libcudart|libcudnn'"),
         verify=fixes.TENSORFLOW_SEES,
     )

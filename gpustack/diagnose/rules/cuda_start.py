@@ -41,10 +41,10 @@ MISSING_FAILS = ("cuinit-999", "cuda-unknown-error", "no-device", "cuinit-3", "i
     explained_by=(*NO_GPU_FOR_NVML, "libcuda-missing"),
 )
 def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """nvidia-uvm, the module for unified memory, is not there, and CUDA cannot start without it.
+    """nvidia-uvm, the module for unified memory, is not loaded, and CUDA cannot start without it.
 
-    NVML and nvidia-smi work without it, so the driver looks well. It is loaded by the first CUDA program of root, or at
-    the start of the machine; in a container its device node must be passed in. Load it and make its node.
+    NVML and nvidia-smi work without it, so the driver looks fine. It is loaded by the first CUDA program that root
+    runs, or at boot; in a container its device node must be passed in. Load it and create its node.
     """
     out, no_node = _out(facts)
     reported = said(facts, "uvm-missing")
@@ -57,14 +57,14 @@ def nvidia_uvm_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title=f"{NODE}, the node of nvidia_uvm, is not there, and CUDA cannot start without it"
         if node
         else "nvidia_uvm (nvidia-uvm) is not loaded, and CUDA cannot start without it",
-        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks well.")
+        detail=machine(facts, matrix, "NVML and graphics work without it, so the driver looks fine.")
         if in_text
         else "",
         because=(*grounds(facts, "uvm-missing"), *grounds(facts, *MISSING_FAILS, most=2), *more(facts))
         if in_text
         else tuple(because(facts, *names) for names in ((MODULE, "loaded"), (MODULE, "nodes"), ("libcuda", "cu_init"))),
         fix=Fix(
-            text=f"{fixes.place(facts)}Load nvidia_uvm and make its device node, now and at each start (a line "
+            text=f"{fixes.place(facts)}Load nvidia_uvm and create its device node, now and at each boot (a line "
             "nvidia-uvm in /etc/modules-load.d/); for a container, pass the node in.",
             commands=(sh("sudo modprobe nvidia_uvm"), sh("sudo nvidia-modprobe -c 0 -u")),
             needs_root=True,
@@ -125,10 +125,10 @@ OLD = ("insufficient-driver", "torch-driver-too-old", "runtime-above-driver", "i
     ),
 )
 def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """CUDA answers with "unknown error" (999) while NVML is well: nvidia-uvm is mostly stale after a suspend.
+    """CUDA reports "unknown error" (999) while NVML works: nvidia-uvm is usually stale after a suspend.
 
-    After the machine slept, the module for unified memory may keep a state that the GPU has lost. Stop the programs on
-    the GPU and load the module again. To keep it from coming back, let the driver save its memory before it sleeps
+    After a suspend, the module for unified memory may keep state that the GPU has lost. Stop the programs on the GPU
+    and reload the module. To prevent it, let the driver save its memory before a suspend
     (NVreg_PreserveVideoMemoryAllocations=1 and the nvidia-suspend services).
     """
     slept = heard(facts, "suspended")
@@ -139,14 +139,12 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     unknown = not in_text or heard(facts, "cuinit-999", "cuda-unknown-error")
     how = "unknown error, 999" if unknown else "it fails"
     stale = "stale" if slept else "probably stale after a suspend"
-    what = "after the machine slept (suspend)" if slept else "and the driver lists the GPU"
-    awake = "" if slept else "If the machine did not sleep: is nvidia_uvm loaded, and is /dev/nvidia-uvm there?"
+    what = "after the machine was suspended" if slept else "and the driver lists the GPU"
+    awake = "" if slept else "If the machine was not suspended: is nvidia_uvm loaded, and does /dev/nvidia-uvm exist?"
     seen = (("libcuda", "cu_init"), ("nvml", "code"), (MODULE, "loaded"))
     yield uvm_stale_after_suspend.finding(
         title=f"CUDA does not start ({how}) {what}: nvidia_uvm is {stale}",
-        detail=machine(
-            facts, matrix, "nvidia_uvm keeps a state across suspend and resume that the GPU has lost.", awake
-        )
+        detail=machine(facts, matrix, "Across suspend and resume, nvidia_uvm keeps state that the GPU has lost.", awake)
         if in_text
         else "",
         because=(*grounds(facts, *STALE_FAILS), *grounds(facts, "suspended", most=2), *more(facts))
@@ -154,8 +152,8 @@ def uvm_stale_after_suspend(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         else tuple(because(facts, *names) for names in seen),
         row=row.row if row else None,
         fix=Fix(
-            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. To "
-            "keep it away, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
+            text=f"{fixes.place(facts)}Stop the programs on the GPU and load nvidia_uvm again; otherwise restart. "
+            "To prevent it, set NVreg_PreserveVideoMemoryAllocations=1 and enable nvidia-suspend and "
             "nvidia-resume.service.",
             commands=(sh("sudo modprobe -r nvidia_uvm"), sh("sudo modprobe nvidia_uvm")),
             needs_root=True,
@@ -205,8 +203,8 @@ def uvm_hmm_bug(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     HMM (heterogeneous memory management) lets GPUs use a program's ordinary memory. With the open kernel module, on
     some kernels it finds no room in the address space when nvidia_uvm starts, and cuInit answers with 3 (not
-    initialised), although nvidia-smi is well. Switch HMM off (uvm_disable_hmm=1) and load nvidia_uvm again, or start
-    the kernel with nokaslr; the proprietary module has no HMM.
+    initialised), although nvidia-smi works. Switch HMM off (uvm_disable_hmm=1) and load nvidia_uvm again, or start the
+    kernel with nokaslr; the proprietary module has no HMM.
     """
     sure, spoken = heard(facts, "uvm-hmm"), heard(facts, "uvm-hmm-named")
     number = branch_of(release(facts))
@@ -344,7 +342,7 @@ def _title(path: str | None, code: int, facts: Facts, matrix: Matrix) -> str:
     driver = naming.driver_name(facts, matrix) or "the driver"
     what = f"The compat libcuda {path}" if path else "A compat libcuda is loaded that"
     if code == MISMATCH:
-        return f"{what} does not pair with the kernel module of {driver} (CUDA error 803)"
+        return f"{what} does not match the kernel module of {driver} (CUDA error 803)"
     where = naming.gpu_names(facts) or "this GPU"
     return f"{what} is newer than {driver}, which {where} does not support (CUDA error 804)"
 
@@ -353,13 +351,13 @@ def _detail(found: Compat | None, code: int, facts: Facts, matrix: Matrix) -> st
     own, release = naming.own_cuda(facts, matrix) or _told_of_driver(facts), driver_release(facts)
     wanted = _wanted(facts, matrix)
     if code == MISMATCH:
-        parts = [f"An image brings a libcuda of its own (usually in {USUAL}), which is found before the driver's."]
+        parts = [f"The image brings its own libcuda (usually in {USUAL}), which is found before the driver's."]
         parts += ["The same is said after an update of the driver, until the module is loaded again."]
     else:
         parts = ["Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs only."]
         parts += [f"CUDA {wanted} came with {naming.native_driver(wanted, facts, matrix)}."] if wanted else []
     if found and found.branches:
-        parts.append(f"By its own note it is for the branches {_listed(found.branches)}.")
+        parts.append(f"According to its own note it is for branches {_listed(found.branches)}.")
     fits = [one.name for one in matrix.compats if found and release and release.branch in one.bases]
     parts += [f"Packages for this driver: {', '.join(fits)}."] if fits and code == MISMATCH else []
     parts += [f"The driver itself is of CUDA {own}."] if own else []
@@ -393,7 +391,7 @@ def _wanted(facts: Facts, matrix: Matrix) -> CudaVersion | None:
 def _without_compat(facts: Facts) -> Fix:
     folder = value(facts, "compat-folder", "path") or USUAL
     return Fix(
-        text=f"Have the driver's own libcuda found first: take {folder} off LD_LIBRARY_PATH and out of "
+        text=f"Make the loader find the driver's own libcuda first: take {folder} off LD_LIBRARY_PATH and out of "
         "/etc/ld.so.conf.d, in the image or when the container starts (docker run -e "
         f"LD_LIBRARY_PATH={MOUNTED}); or remove the libcuda that the image brings.",
         commands=(
@@ -429,12 +427,12 @@ def _newer(facts: Facts, matrix: Matrix) -> Fix:
     explained_by=("driver-library-mismatch",),
 )
 def compat_libs_803(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A compat libcuda that does not pair with the kernel driver is found first (CUDA error 803).
+    """A compat libcuda that does not match the kernel driver is found first (CUDA error 803).
 
     The cuda-compat package brings a libcuda of a newer driver branch, for older kernel drivers of certain branches,
-    which newer ones name in a note of their own. Here it is found before the driver's own and does not pair with the
-    kernel module: it is older than the module, or the module's branch is none that it was made for. Take it off the
-    library path, or install the package that pairs.
+    which newer ones list in a note. Here it is found before the driver's own and does not match the kernel module: it
+    is older than the module, or was not made for the module's branch. Take it off the library path, or install the
+    package that matches.
     """
     found, driver = winner(facts), driver_release(facts)
     foretold = asked(facts) is None and found and driver and found.pairs(driver) is False
@@ -459,7 +457,7 @@ def forward_compat_804(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     Forward compatibility, a newer libcuda on an older kernel driver, is for data-centre GPUs. On GeForce and most
     workstation cards CUDA refuses it. Take the compat folder off the library path and use a build for this driver, or
-    bring the driver up to date.
+    update the driver.
     """
     found, driver = winner(facts), driver_release(facts)
     newer = found and driver and found.release and found.release.branch > driver.branch

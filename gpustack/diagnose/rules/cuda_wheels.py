@@ -62,12 +62,12 @@ class Sought:
 
 @rule("cuda-major-mismatch-wheel", Layer.SERVING, "pytorch", Severity.ERROR, in_one_python=True)
 def cuda_major_mismatch_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A wheel beside torch is built for another CUDA major than torch is.
+    """A wheel is built for a different CUDA major version than torch.
 
-    torch brings the CUDA libraries of its own major. A server or extension whose wheel is built for the next, or the
-    last one, looks for names that nothing here brings ("libcudart.so.13: cannot open shared object file" beside a torch
-    for CUDA 12). Package indexes serve one CUDA for each release: take the wheel of this release for torch's CUDA, or
-    the torch for the wheel's.
+    torch brings the CUDA libraries of its own major version. A server or extension whose wheel is built for the next or
+    the previous one looks for libraries that nothing here provides ("libcudart.so.13: cannot open shared object file"
+    beside a torch for CUDA 12). Package indexes serve one CUDA version for each release: install the wheel of this
+    release for torch's CUDA version, or the torch for the wheel's.
     """
     if not facts.messages:
         yield from (_on_disk(one, facts, matrix) for one in other_cuda(facts, matrix))
@@ -157,7 +157,8 @@ def _misnamed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
                 component=name,
                 title=f"{name} {release} is named for CUDA {tag['major']}, and wants {found.soname} of "
                 f"CUDA {found.majors[-1]}",
-                detail="A wheel needs the libraries of the CUDA major that it was linked to, whatever its name says.",
+                detail="A wheel needs the libraries of the CUDA major version that it was linked against, whatever "
+                "its name says.",
                 because=(because_said(found.message), *because_package(facts, name)),
                 confidence=Confidence.LIKELY,
                 fix=fixes.advice(
@@ -193,7 +194,7 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         layer=Layer.SERVING if wheel.name in SERVING else Layer.FRAMEWORK,
         component=wheel.name,
         title=f"{wheel.words} is built for CUDA {major} ({found.soname}), and {beside} beside it brings none of it",
-        detail=f"{wheel.name} loads torch first, whose wheels bring the CUDA libraries of their own major alone."
+        detail=f"{wheel.name} loads torch first, whose wheels bring only the CUDA libraries of their own major version."
         + (f" This release asks for torch {wheel.torch}." if wheel.torch else ""),
         because=(
             because_said(message),
@@ -207,7 +208,8 @@ def _unfit(wheel: Extension, found: Sought, message: Message, facts: Facts, matr
         fix=fixes.advice(
             f"Take the torch for CUDA {major}"
             + (f" that this release asks for (torch {wheel.torch})" if wheel.torch else "")
-            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must be of one major.",
+            + f", or the build of {wheel.name} for the CUDA of the torch that is here: both must have the same "
+            "major version.",
             ASK,
             *torches(wheel, major, matrix),
             verify=shows(wheel.name),

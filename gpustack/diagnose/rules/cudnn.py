@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The cuDNN that a framework loads is older than the one it was built with.
 
-    Within a major, cuDNN runs what was built with the same or an older minor; the other way it lacks functions. PyTorch
-    refuses it, others fail in the middle. Install the version that the framework requires.
+    Within a major version, cuDNN runs what was built with the same or an older minor version; an older cuDNN lacks
+    functions. PyTorch refuses it, others fail in the middle. Install the version that the framework requires.
     """
     for one in clashes(facts, LIBRARY):
         if one.older and not one.foreign and not (one.build and one.build.ran_on_gpu):
@@ -51,7 +51,7 @@ def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 instance=one.mark,
                 title=f"{one.who} {one.how} cuDNN {one.found} and was built with {one.own}: cuDNN {one.least} or newer "
                 "is needed",
-                detail=f"Within major {numbers(one.least)[0]} of cuDNN a newer one takes the place of an older one, "
+                detail=f"Within major {numbers(one.least)[0]} of cuDNN a newer release can replace an older one, "
                 "not the other way round.",
                 because=one.because,
                 fix=one.fix,
@@ -60,7 +60,7 @@ def cudnn_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
 @rule("several-cudnn-copies", Layer.LIBRARY, "cudnn", Severity.INFO)
 def several_cudnn_copies(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """There are several copies of cuDNN; this says which one a framework uses. No fault by itself.
+    """There are several copies of cuDNN; this says which one a framework uses. It is not a fault by itself.
 
     A wheel brings its own cuDNN, and the system may have another. Which of them counts is decided by the loader's
     order, or by the framework itself, and other tools guess it from file names. With --deep the framework is run and
@@ -108,9 +108,9 @@ def _line(copy: Instance) -> str:
 def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program finds no cuDNN, or none of the major that it was built for.
 
-    cuDNN is no part of the driver nor of the CUDA toolkit: it comes as a package of its own or as a wheel, and its
-    major is in its name (libcudnn.so.8, libcudnn_ops.so.9). A wheel's cuDNN lies in its Python, where other programs do
-    not look. Install cuDNN of that major for the same CUDA, or show the loader the folder of the wheel's.
+    cuDNN is part of neither the driver nor the CUDA toolkit: it comes as a separate package or as a wheel, and its
+    major version is in its name (libcudnn.so.8, libcudnn_ops.so.9). A wheel's cuDNN lies in its Python, where other
+    programs do not look. Install cuDNN of that major for the same CUDA, or show the loader the folder of the wheel's.
     """
     wanted = [one for one in missing(facts, matrix) if one.library == CUDNN and one.asker is None]
     if not wanted:
@@ -123,9 +123,9 @@ def cudnn_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield cudnn_missing.finding(
         title=f"{wanted[0].soname} of cuDNN {major} is not found".replace("  ", " ")
         + (f"; cuDNN {others[0]} is here" if others else ""),
-        detail="A cuDNN of another major cannot take its place."
+        detail="Another major version of cuDNN cannot take its place."
         if others
-        else "It is not installed, or it lies in a wheel, where the loader does not look for other programs.",
+        else "It is not installed, or it is inside a wheel, where the loader does not look for other programs.",
         confidence=Confidence.LIKELY,
         because=(*(because_said(one.message) for one in wanted[:3]), *(ground for _, ground in here[:2])),
         fix=fixes.advice(
@@ -157,9 +157,9 @@ SHOWS = sh('python -c "import torch; print(torch.backends.cudnn.version())"')
 def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH puts another cuDNN before the framework's own.
 
-    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded in the
-    place of the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against
-    … but found runtime version …") or fails later. Take that folder off LD_LIBRARY_PATH: wheels bring what they need.
+    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so the cuDNN there is loaded instead of
+    the one that the framework was built and tested with. An older one is refused by PyTorch ("compiled against … but
+    found runtime version …") or fails later. Remove that folder from LD_LIBRARY_PATH: wheels bring what they need.
     """
     found = [one for one in clashes(facts, LIBRARY) if one.foreign]
     for one in found:
@@ -168,7 +168,7 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
             severity=Severity.WARNING if one.severity is Severity.INFO else one.severity,
             title=f"{one.who} {one.how} cuDNN {one.found} instead of its own {one.own}"
             + (": LD_LIBRARY_PATH names it first" if one.build else ""),
-            detail="Another copy is found before its own, mostly by LD_LIBRARY_PATH.",
+            detail="Another copy is found before its own, usually through LD_LIBRARY_PATH.",
             because=one.because,
             fix=one.fix,
         )
@@ -187,7 +187,7 @@ def cudnn_shadowed_by_ld_library_path(facts: Facts, _matrix: Matrix) -> Iterator
     if file and wheel and not found and heard(facts, *FAILED):
         folder, own = file.values["path"].rpartition("/")[0], f"{wheel} {text(held, wheel) or ''}".strip()
         yield _taken(
-            f"cuDNN is loaded from {folder} in the place of the framework's own ({own})",
+            f"cuDNN is loaded from {folder} instead of the framework's own ({own})",
             (because_said(file), *grounds(facts, *FAILED, most=1)),
             facts,
         )
@@ -198,7 +198,7 @@ def _taken(title: str, because: tuple[Because, ...], facts: Facts) -> Finding:
     where = place(facts, "cudnn")
     return cudnn_shadowed_by_ld_library_path.finding(
         title=title,
-        detail=f"The framework brings its own cuDNN; another is found before it, mostly by LD_LIBRARY_PATH"
+        detail=f"The framework brings its own cuDNN; another is found first, usually through LD_LIBRARY_PATH"
         f"{f' ({where})' if where else ''}.",
         confidence=Confidence.LIKELY,
         because=(*because, *path_grounds(facts)),
@@ -229,10 +229,10 @@ def cudnn_two_copies(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Parts of two cuDNN versions are mixed.
 
     cuDNN is several libraries that must be of one version (libcudnn, _ops, _cnn, _graph …). Here they are not: one
-    folder holds parts of two versions, or a framework loads parts from two folders. The second happens without anybody
-    meaning it: a wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel
-    names. cuDNN then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the
-    path, or reinstall the right one.
+    folder holds parts of two versions, or a framework loads parts from two folders. The second happens by accident: a
+    wheel's libcudnn opens its parts by name, and LD_LIBRARY_PATH goes before the folder that the wheel names. cuDNN
+    then says CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH or does not find a part. Take the other one off the path, or
+    reinstall the right one.
     """
     found = list(_two_seen(facts, matrix))
     yield from found or _two_said(facts)
@@ -253,8 +253,8 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
     title = f"Parts of two cuDNN releases are mixed{f': {_and(versions)}' if versions else ''}"
     yield cudnn_two_copies.finding(
         title=title + (f", the system's in {system[0]}" if system else ""),
-        detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, mostly "
-        "of the system, is found before it or beside it (LD_LIBRARY_PATH, the loader's cache)."
+        detail="All parts of libcudnn must be of exactly one version. A framework brings its own; another copy, "
+        "usually the system's, is found before it or mixed with it (LD_LIBRARY_PATH, the loader's cache)."
         + (f" Parts lie in {_and(where)}." if len(where) > 1 else ""),
         because=(
             *grounds(facts, *TWO_REFUSED, most=2),
@@ -267,7 +267,7 @@ def _two_said(facts: Facts) -> Iterator[Finding]:
         fix=off_path(facts, "cuDNN", TWO_VERIFY)
         if path_grounds(facts)
         else fixes.advice(
-            "Remove the system's cuDNN (or bring it to the version of the wheel), and reinstall the wheel's.",
+            "Remove the system's cuDNN (or install the wheel's version of it), and reinstall the wheel's.",
             sh("ldconfig -p | grep libcudnn"),
             sh("python -m pip list | grep -i cudnn"),
             verify=TWO_VERIFY,

@@ -38,17 +38,17 @@ SHUT_DOWN = (sh("wsl.exe --shutdown"),)
 
 @rule("libcuda-missing", layer=Layer.DRIVER, component="libcuda", severity=Severity.ERROR)
 def libcuda_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The driver works, and its CUDA library (libcuda) is not there.
+    """The driver works, but its CUDA library (libcuda) is missing.
 
-    NVML and nvidia-smi come with the driver's tools, libcuda with its computing part. Distributions put them into
-    packages of their own, and a container gets libcuda only where NVIDIA_DRIVER_CAPABILITIES names compute. Install the
-    package, or start the container with the capability.
+    NVML and nvidia-smi come with the driver's utilities, libcuda with its compute libraries. Distributions package them
+    separately, and a container gets libcuda only if NVIDIA_DRIVER_CAPABILITIES includes compute. Install the package,
+    or start the container with that capability.
     """
     absent = status(facts, "libcuda") is Status.ABSENT
     if not absent or number(told(facts, "nvml"), "code") != 0 or not nvidia_here(facts):
         return
     yield libcuda_missing.finding(
-        title="The driver works, and its CUDA library libcuda.so.1 is not there",
+        title="The driver works, but its CUDA library libcuda.so.1 is missing",
         because=(
             Because(component="libcuda", fact="status", value="absent", source="the loader"),
             because(facts, "nvml", "code"),
@@ -61,13 +61,13 @@ def _libcuda_fix(facts: Facts) -> Fix:
     if facts.host.container:
         command = sh("docker run --rm --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ubuntu ldconfig -p")
         return Fix(
-            text="Start the container with the driver's computing part: docker run -e "
+            text="Start the container with the driver's compute libraries: docker run -e "
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility. The command starts one that lists libcuda.so.1.",
             commands=(command,),
             verify=sh("gpustack doctor"),
         )
     if facts.host.wsl:
-        text, commands = "Bring the driver of Windows up to date, which brings libcuda, and restart WSL.", SHUT_DOWN
+        text, commands = "Update the Windows driver, which brings libcuda, and restart WSL.", SHUT_DOWN
         return Fix(text=text, commands=commands, verify=sh("gpustack doctor"))
     return _installed(facts)
 
@@ -83,7 +83,7 @@ def _installed(facts: Facts) -> Fix:
     else:
         commands = fixes.from_nvidia(facts, "nvidia-driver-cuda", fixes.DRIVERS, arch="nvidia-utils")
     return Fix(
-        text="Install the driver's computing part, in the driver's own release.",
+        text="Install the driver's compute libraries, in the driver's own release.",
         commands=(*commands, sh("sudo ldconfig")),
         needs_root=True,
         verify=sh("gpustack doctor"),
@@ -94,8 +94,8 @@ def _installed(facts: Facts) -> Fix:
 def nvml_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """NVML, the driver's management library, does not start.
 
-    nvidia-smi and everything that lists GPUs go through it. Mostly this follows from something deeper, which is then
-    named as its cause. By itself, its number says what to look at; the kernel's log has the driver's own words.
+    nvidia-smi and everything that lists GPUs go through it. Usually this follows from a deeper fault, which is then
+    named as its cause. On its own, its number says what to check; the kernel's log has the driver's own message.
     """
     code, error = number(told(facts, "nvml"), "code"), text(told(facts, "nvml"), "error")
     if code == 0 or (code is None and error is None) or not nvidia_here(facts):
@@ -125,8 +125,8 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
     The driver could not bring the GPU up: its firmware did not start, the machine's firmware gave it no room in the
     address space (Above 4G Decoding), the flavour of the module is wrong for it, or it is broken; the kernel's log says
-    which (RmInitAdapter failed). Where a scheduler keeps GPUs from jobs that did not ask for one, this is as it should
-    be, and only told: ask for a GPU.
+    which (RmInitAdapter failed). Where a scheduler hides GPUs from jobs that did not request one, this is intended and
+    only a note: request a GPU.
     """
     here = ours(facts)
     if not here or number(told(facts, "nvml"), "gpu_count") != 0:
@@ -137,7 +137,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     said = [line for line in texts(told(facts, "kernel-log"), "nvrm") if any(word in line for word in WORDS)]
     yield gpu_not_listed.finding(
         severity=Severity.ERROR,
-        title=f"The driver is loaded and lists no GPU, although one is at {', '.join(copy.key for copy in here)}",
+        title=f"The driver is loaded but lists no GPU, although there is one at {', '.join(copy.key for copy in here)}",
         detail=said[-1] if said else "",
         because=(
             because(facts, "nvml", "gpu_count"),
@@ -145,7 +145,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
             *(Because(component="kernel-log", fact="nvrm", value=line, source="kernel log") for line in said[-1:]),
         ),
         fix=Fix(
-            text="Read why the driver could not bring it up. Where the log speaks of BAR, switch Above 4G Decoding on "
+            text="Read why the driver could not start it. If the log mentions BAR, switch Above 4G Decoding on "
             "in the machine's firmware; otherwise switch the machine off and on.",
             commands=(sh("sudo dmesg | grep -iE 'nvrm|nvidia'"),),
             needs_root=True,
@@ -158,7 +158,7 @@ def gpu_not_listed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 def _withheld(facts: Facts) -> Finding:
     """Return that the GPUs are the machine's and not this job's."""
     return gpu_not_listed.finding(
-        title="This job was given no GPU: the machine has some, and their device nodes are shut to it",
+        title="This job was given no GPU: the machine has GPUs, but the job may not open their device nodes",
         because=(
             because(facts, "nvml", "gpu_count"),
             because(facts, "nvidia.ko", "nodes"),
@@ -181,12 +181,12 @@ RELOAD = (sh("sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia"), sh
 
 @rule("driver-library-mismatch", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
 def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The kernel module in memory and the driver's libraries are of different releases.
+    """The loaded kernel module and the driver's libraries are different releases.
 
-    Both come in one package and must be of one release: NVML and CUDA refuse to start otherwise (NVML error 18). Which
-    of the three is behind says what to do. Where the module on disk is as new as the libraries, only the one in memory
-    is old: load it again, or restart. Where the module on disk is behind, it was not built or not installed with the
-    libraries: bring the packages to one release first, since a restart alone would load the old one again.
+    Both come with the driver and must be the same release: NVML and CUDA refuse to start otherwise (NVML error 18).
+    What to do depends on which is behind. If the module on disk is as new as the libraries, only the loaded one is old:
+    reload it, or restart. If the module on disk is behind, it was not built or installed with the libraries: bring the
+    packages to one release first, since a restart alone would load the old one again.
     """
     code, complained = number(told(facts, "nvml"), "code"), heard(facts, *SAID)
     seen = nvidia_here(facts) and code != 0 and (code == MISMATCH or apart(facts))
@@ -194,7 +194,7 @@ def driver_library_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         return
     row = matrix.nvml_codes.get(MISMATCH)
     yield driver_library_mismatch.finding(
-        title=f"The kernel module in memory is {_name(_loaded(facts))}, the libraries are {_libraries(facts)}",
+        title=f"The loaded kernel module is {_name(_loaded(facts))}, but the driver libraries are {_libraries(facts)}",
         detail=" ".join(part for part in (_why(facts), _named(facts)) if part),
         because=(*grounds(facts, *SAID), *_grounds(facts)),
         row=row.row if row and code == MISMATCH else None,
@@ -266,14 +266,14 @@ def _libraries(facts: Facts) -> str:
 def _why(facts: Facts) -> str:
     loaded, disk, users = loaded_release(facts), disk_release(facts), _users(facts)
     if len(users) > 1:
-        return "The libraries themselves are of two releases: two installations of the driver are mixed."
+        return "The libraries themselves are from two releases: two installations of the driver are mixed."
     if facts.host.container and disk is None:
-        return "The container brings driver libraries of its own; they must be those of the machine that runs it."
+        return "The container brings its own driver libraries; they must be those of the host that runs it."
     if disk and disk == loaded:
-        return f"The module on disk is {disk} as well: the libraries were changed and the module was not."
+        return f"The module on disk is {disk} as well: the libraries were changed but the module was not."
     if disk and disk in users:
         return f"The module on disk is {disk} already: the driver was updated and the old module is still in memory."
-    return f"The module on disk is {disk}: no two parts are of one release." if disk else ""
+    return f"The module on disk is {disk}: no two parts are from the same release." if disk else ""
 
 
 def _mismatch_fix(facts: Facts) -> Fix:
@@ -281,8 +281,8 @@ def _mismatch_fix(facts: Facts) -> Fix:
     loaded, disk, users = loaded_release(facts), disk_release(facts) or source, _users(facts)
     if facts.host.container and disk is None:
         return Fix(
-            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and start the container again: "
-            f"the container toolkit mounts those of the machine. {containers.SHOWN}",
+            text="Take the driver packages (libcuda, libnvidia-ml) out of the image and restart the container: the "
+            f"container toolkit mounts the host's. {containers.SHOWN}",
             commands=(containers.COMMANDS["docker"],),
             verify=sh("nvidia-smi"),
         )
@@ -295,7 +295,7 @@ def _mismatch_fix(facts: Facts) -> Fix:
             fixes.initramfs(facts),
         )
     return Fix(
-        text=f"{fixes.place(facts)}Stop all programs on the GPU and load the module again, or restart.",
+        text=f"{fixes.place(facts)}Stop all programs on the GPU and reload the module, or restart.",
         commands=RELOAD,
         needs_root=True,
         needs_reboot=False,
@@ -317,8 +317,8 @@ def _name(release: DriverRelease | None) -> str:
 def cuda_init_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """CUDA does not start: cuInit, the first call of every CUDA program, answers with an error.
 
-    No CUDA program works until it succeeds. Mostly this follows from something deeper, which is then named as its
-    cause. By itself, its number says what to look at.
+    No CUDA program works until it succeeds. Usually this follows from a deeper fault, which is then named as its cause.
+    On its own, its number says what to check.
     """
     libcuda = told(facts, "libcuda")
     code, error = number(libcuda, "cu_init"), text(libcuda, "error")

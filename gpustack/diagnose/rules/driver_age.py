@@ -138,10 +138,10 @@ CONSUMER = re.compile(r"GeForce|\bGTX\b|\bRTX\b|TITAN|Quadro")
 def driver_too_old_for_cuda_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The driver is too old for the CUDA version of a build.
 
-    A build for a CUDA major needs a driver of that major's time or newer: CUDA 12.x runs from driver 525.60.13 on, 13.x
-    from 580.65.06 on; before CUDA 11 each minor needs its own. Within a major an older driver works with limits, which
-    is no fault. Take a build for the driver's CUDA, which changes nothing for others on the machine, or bring the
-    driver up to date.
+    A build for a CUDA major version needs a driver that supports that major version: CUDA 12.x needs driver 525.60.13
+    or newer, 13.x needs 580.65.06 or newer; before CUDA 11 each minor version has its own minimum. Within a major
+    version an older driver works with limits, which is not a fault. Install a build for the driver's CUDA version,
+    which affects nobody else on the machine, or update the driver.
     """
     too_new = [(build, fit) for build, fit in _fits(facts, matrix) if fit.kept is Kept.BROKEN]
     for build, fit in too_new:
@@ -167,7 +167,7 @@ def _complaint(facts: Facts, matrix: Matrix) -> Finding:
     wanted = wanted_cuda(facts, matrix)
     by_name = value(facts, "nvenc-driver", "needs") or value(facts, "driver-older-than-needed", "needs")
     needs = f"driver {by_name} or newer" if by_name else naming.needed_driver(wanted, facts, matrix) if wanted else ""
-    what = f"what runs here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
+    what = f"a program here is built for CUDA {wanted}" if wanted and not by_name else "a program needs a newer one"
     what += " or newer" if wanted and not by_name and wanted not in _seen(facts) else ""
     fit = Fit(kept=Kept.BROKEN, needs=needs, found="", row=_row(wanted, matrix))
     return _finding(f": {what}", fit, None, facts, matrix)
@@ -182,12 +182,12 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
     outright = heard(facts, *OUTRIGHT)
     named = bool(naming.driver_name(facts, matrix))
     parts = [f"It needs {needs}." if needs else ""]
-    parts += [f"The driver runs what is built for CUDA {highest}." if highest else ""]
+    parts += [f"The driver runs programs built for CUDA {highest}." if highest else ""]
     parts += [f"GPU: {names}." if names and from_text(facts) else "", _compat(build, facts, matrix) if build else ""]
     if not build and not outright:
-        parts.append("The same is said where a program finds no driver at all, as in a container without the GPU.")
+        parts.append("The same message appears if a program finds no driver at all, as in a container without the GPU.")
     newer = f"Install {needs or 'a newer driver'}."
-    older = f" Or take a build of the same program for CUDA {highest} or older." if highest and not build else ""
+    older = f" Or install a build of the same program for CUDA {highest} or older." if highest and not build else ""
     shown = build or next(iter(builds(facts)), None)
     return driver_too_old_for_cuda_build.finding(
         instance=build.mark if build else None,
@@ -197,9 +197,7 @@ def _finding(what: str, fit: Fit, build: Build | None, facts: Facts, matrix: Mat
         because=(*grounds(facts, *COMPLAINTS), *(_grounds(build, facts) if build else naming.of_driver(facts))),
         row=fit.row,
         fix=Fix(
-            text=f"{wheel[0]} Or bring the driver up to date: {needs}."
-            if wheel
-            else f"{fixes.place(facts)}{newer}{older}",
+            text=f"{wheel[0]} Or update the driver: {needs}." if wheel else f"{fixes.place(facts)}{newer}{older}",
             commands=wheel[1] if wheel else fixes.driver(facts, matrix),
             needs_root=not wheel,
             needs_reboot=not wheel,
@@ -259,11 +257,11 @@ UNSUPPORTED = 222
 
 @rule("ptx-newer-than-driver", layer=Layer.DRIVER, component="nvidia-driver", severity=Severity.ERROR)
 def ptx_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A build has only PTX for this GPU, and of a newer CUDA than the driver can compile.
+    """A build has only PTX for this GPU, from a newer CUDA version than the driver can compile.
 
-    PTX is turned into machine code by the driver when the program starts. A driver knows the PTX of its own CUDA
-    version and older; newer is refused ("unsupported toolchain", error 222). Take a build with machine code for this
-    GPU, or of a CUDA that the driver knows, or bring the driver up to date.
+    PTX is turned into machine code by the driver when the program starts. A driver accepts PTX of its own CUDA version
+    and older; newer PTX is refused ("unsupported toolchain", error 222). Install a build with machine code for this
+    GPU, or one for a CUDA version that the driver supports, or update the driver.
     """
     seen = [(build, gpu) for build in builds(facts) for gpu in capabilities(facts) if by_ptx(build, gpu)]
     first = {build.mark: (build, gpu) for build, gpu in reversed(seen) if not build.ran_on_gpu}
@@ -346,8 +344,8 @@ def _ptx(facts: Facts, name: str) -> tuple[int, int] | None:
 def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """cuda-core and cuda-bindings are releases that fail together.
 
-    The two halves of cuda-python are released apart and do not name each other, so pip installs pairs that nobody
-    tried. This pair is known to fail. Bring cuda-core up to date; the newest works with every cuda-bindings that we
+    The two halves of cuda-python are released separately and do not pin each other, so pip installs pairs that nobody
+    has tested. This pair is known to fail. Update cuda-core; the newest works with every cuda-bindings release that we
     tried.
     """
     for core in copies(facts, "cuda-core"):
@@ -368,7 +366,7 @@ def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Findin
                         ),
                         row=pair.row,
                         fix=Fix(
-                            text="Bring cuda-core up to date.",
+                            text="Update cuda-core.",
                             commands=(sh('{python} -m pip install --upgrade "cuda-core>=1.0.1"', python=python),),
                             verify=sh('{python} -c "import cuda.core"', python=python),
                         ),
@@ -377,11 +375,11 @@ def cuda_core_bindings_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Findin
 
 @rule("cuda-bindings-newer-than-driver", layer=Layer.RUNTIME, component="cuda-bindings", severity=Severity.WARNING)
 def cuda_bindings_newer_than_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """cuda-bindings is of a newer CUDA major than the driver, and loses functions there.
+    """cuda-bindings is for a newer CUDA major version than the driver supports, and loses functions there.
 
     cuda-bindings asks the driver for each function by the CUDA version that brought its newest form, and has no older
     form. On an older driver some calls fail when they are made (event timing), others only give a warning. Install the
-    release of cuda-bindings for the driver's CUDA major, or bring the driver up to date.
+    release of cuda-bindings for the driver's CUDA major, or update the driver.
     """
     highest = driver_cuda(facts, matrix)
     if highest is None or not nvidia_here(facts):

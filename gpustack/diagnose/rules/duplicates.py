@@ -151,16 +151,16 @@ def _finding(facts: Facts, two: Two) -> Finding:
     versions = " and ".join(f"torch {version}" for version in (two.imported, two.other) if version)
     words = " ".join(str(one.value) for one in two.because)
     where = HOME.search(words)
-    home = f" One copy lies in the user's own folder ({where[0]})." if where else ""
+    home = f" One copy is in the user's own folder ({where[0]})." if where else ""
     imported = f"Python imports {two.imported}. " if two.imported else ""
     return duplicate_torch_install.finding(
         title=f"Two copies of PyTorch are installed: {versions or 'the one imported is not the one listed'}",
-        detail=f"{imported}What is installed or taken away by pip is not what is imported.{home}",
+        detail=f"{imported}What pip installs or removes is not what is imported.{home}",
         because=(*two.because, *grounds(facts, "torchvision-nms", most=1)),
         confidence=two.sure,
         fix=Fix(
-            text="Uninstall torch until pip and conda know of none, delete what is left (the second says where), "
-            "and install it once.",
+            text="Uninstall torch until pip and conda find none, delete what is left (the second command says "
+            "where), and install it once.",
             commands=(
                 sh("python -m pip uninstall -y torch torchvision torchaudio"),
                 sh('python -c "import torch; print(torch.__version__, torch.__file__)"'),
@@ -184,10 +184,10 @@ GPU = ("onnxruntime-gpu", "ort-nightly-gpu")
     in_one_python=True,
 )
 def ort_cpu_and_gpu_installed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Onnxruntime and onnxruntime-gpu are both installed.
+    """Both onnxruntime and onnxruntime-gpu are installed.
 
-    They bring the same package, onnxruntime, and write over each other's files: the one installed last answers, and
-    after one of them is removed neither works. Remove both and install the one that is wanted.
+    They bring the same package, onnxruntime, and overwrite each other's files: the one installed last is imported, and
+    after one of them is removed neither works. Remove both and install the one you need.
     """
     said_ = {one.values["name"].lower().replace("_", "-") for one in holding(facts, "pip-existing", "name")}
     said_ |= {one.values["package"] for one in holding(facts, "ort-installed", "package")}
@@ -210,7 +210,7 @@ def ort_cpu_and_gpu_installed(facts: Facts, matrix: Matrix) -> Iterator[Finding]
         (facts, matrix),
         next(iter(here), None),
         said_,
-        "; the one for the CPU answers" if lost and not heard(facts, EMPTY) else "",
+        "; the CPU build is the one imported" if lost and not heard(facts, EMPTY) else "",
         grave=lost or providers is None,
         because=grounds(facts, ORT_SAID, EMPTY, *ABSENT, "ort-providers", "pip-existing"),
     )
@@ -234,7 +234,7 @@ def _both(
         instance=build.mark if build else PLAIN,
         severity=Severity.ERROR if grave else Severity.WARNING,
         title=f"onnxruntime and {kept} are both installed{answers}",
-        detail="They bring the same package and write over each other's files.",
+        detail="They bring the same package and overwrite each other's files.",
         because=because,
         fix=Fix(
             text=f"Remove both and install {kept} alone.",
@@ -260,9 +260,9 @@ CUPY = re.compile(r"cupy(-cuda\d{2,3}x?|-rocm-\d+-\d+)?")
 def multiple_cupy(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """More than one CuPy is installed.
 
-    The distributions cupy, cupy-cuda12x, cupy-cuda13x … all bring the package cupy and write over each other's files,
-    so that what is imported is a mixture. CuPy itself warns of it at import. Remove them all and install the one for
-    the CUDA that is here.
+    The distributions cupy, cupy-cuda12x, cupy-cuda13x … all bring the package cupy and overwrite each other's files, so
+    that what is imported is a mixture. CuPy itself warns about it when imported. Remove them all and install the one
+    for the CUDA version that is here.
     """
     held = [
         (copy, sorted(name for name in table(copy.facts, "distributions") if CUPY.fullmatch(name)))
@@ -286,7 +286,7 @@ def _cupys(
 ) -> Finding:
     return multiple_cupy.finding(
         title="Several CuPy distributions are installed" + (f": {', '.join(spelled)}" if spelled else ""),
-        detail="They bring the same package and write over each other's files.",
+        detail="They bring the same package and overwrite each other's files.",
         because=because,
         fix=_fix(python, names, facts),
     )
@@ -299,7 +299,7 @@ def _fix(python: Word, names: Sequence[str], facts: Facts) -> Fix:
     fitting = (name for major in here for name in names if f"cuda{major}" in name)
     kept = next(fitting, names[-1] if several else "cupy-cuda12x")
     return Fix(
-        text="Remove all of them, then install the one for the CUDA that is here.",
+        text="Remove all of them, then install the one for the CUDA version that is here.",
         commands=(
             sh(
                 "{python} -m pip uninstall -y {names}",
@@ -319,12 +319,12 @@ BOTH = ({"onnxruntime", "onnxruntime-gpu"}, {"onnxruntime", "ort-nightly-gpu"})
 
 @rule("wheel-files-overwritten", layer=Layer.LIBRARY, component="packages", severity=Severity.WARNING)
 def wheel_files_overwritten(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """Two installed wheels bring the same library file, and one has written over the other's.
+    """Two installed wheels bring the same library file, and one has overwritten the other's.
 
     Wheels for several CUDA majors, and flavours of one package, are installed into the same folders. The last one
-    installed writes over the files of the other without a word, so a program may load a library that was made for
-    another CUDA; and removing one of them deletes the file of both. The record of each wheel tells whose file is on the
-    disk. Remove them all, then install the one that is needed.
+    installed silently overwrites the other's files, so a program may load a library that was made for another CUDA
+    version; and removing one of them deletes the file of both. Each wheel's record shows whose file is on disk. Remove
+    them all, then install the one that is needed.
     """
     told: dict[tuple[str, tuple[str, ...]], Overwritten] = {}
     for one in overwritten(facts):

@@ -58,7 +58,7 @@ PLAIN = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?(?:\+(?:cu\d+|cpu|rocm[\d.]+|xpu
     explained_by=("duplicate-torch-install",),
 )
 def torch_torchvision_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Torch and torchvision (or torchaudio) are of releases, or of builds, that do not belong together.
+    """The installed torch and torchvision (or torchaudio) are releases or builds that do not belong together.
 
     torchvision and torchaudio are compiled against exactly one release of torch. With another, their operators are
     missing ("operator torchvision::nms does not exist"), their libraries do not load (undefined symbol), or they notice
@@ -160,7 +160,7 @@ def _lacks(lacking: Unfitting | None) -> Iterator[str]:
     """Return what its own file says that it misses."""
     if lacking:
         file = (lacking.files[0].path or "").rpartition("/")[2]
-        yield f"{file} wants {lacking.symbol or lacking.library}, which this torch does not offer."
+        yield f"{file} wants {lacking.symbol or lacking.library}, which this torch does not provide."
 
 
 def _conflicting(facts: Facts, package: str) -> str | None:
@@ -212,8 +212,8 @@ def extension_abi_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     An extension (flash-attn, vLLM's kernels, mamba, xFormers …) calls torch's C++ by mangled names that change from
     release to release; with another torch one is missing ("undefined symbol: _ZN3c10…"). Names that end in
-    __cxx1112basic_string or Ss tell of the C++ ABI. Install the build of the extension for this torch, the torch that
-    it was built for, or build it here with --no-build-isolation.
+    __cxx1112basic_string or Ss show the C++ ABI. Install the extension's build for this torch or the torch that it was
+    built for, or build it here with --no-build-isolation.
     """
     for message in said(facts, "xformers-built-for"):
         if not message.values.get("have", "+cpu").endswith("+cpu") and not other_cuda_alone(message):
@@ -250,11 +250,11 @@ def _of_page(page: Message, facts: Facts) -> Finding:
         instance="torch-scatter",
         title=f"Wheels of PyTorch Geometric for torch {page.values['torch']} were installed, and torch {release} is "
         "here",
-        detail="torch-scatter, torch-sparse and their like fit one release of torch alone.",
+        detail="torch-scatter, torch-sparse and similar packages fit only one release of torch.",
         because=(because_said(page), *because_torch(facts)),
         confidence=Confidence.LIKELY,
         fix=fixes.advice(
-            "Install them from the page of the torch that is here.",
+            "Install them from the page for the installed torch.",
             sh(PYG, torch=VERSION(plain), tag=BUILD_TAG(tag or page.values.get("cuda", "cpu"))),
             verify=sh('python -c "import torch_sparse"'),
         ),
@@ -268,15 +268,15 @@ def _misfit(one: Unfitting, facts: Facts, matrix: Matrix) -> Finding:
     lacks = lacks or (
         f"it needs {one.library}, which this torch does not bring" if one.library else "a procedure was not found"
     )
-    abi = " The name tells of the C++11 ABI of strings." if symbol and "__cxx11" in symbol else ""
-    part = "" if one.whole else " Other files of it fit."
+    abi = " The name shows the C++11 string ABI." if symbol and "__cxx11" in symbol else ""
+    part = "" if one.whole else " Its other files match."
     release = one.torch if one.environment else torch_version(facts)
     return extension_abi_mismatch.finding(
         instance=one.mark,
         severity=Severity.ERROR if one.whole else Severity.WARNING,
         layer=Layer.SERVING if extension.name in SERVING else Layer.LIBRARY,
         component=extension.name,
-        title=f"{_first(extension.words)} was built for another torch than {_torch(release)}",
+        title=f"{_first(extension.words)} was built for a different torch than {_torch(release)}",
         detail=f"In {file or 'it'}, {lacks}.{part}{abi}{_asks(extension)}",
         because=(*one.because(facts), *because_package(facts, extension.name), *grounds(facts, "pyg-page", most=1)),
         row=extension.row,
@@ -329,7 +329,7 @@ def _abi_pinned(message: Message, package: str, facts: Facts, matrix: Matrix) ->
         layer=Layer.SERVING if package in SERVING else Layer.LIBRARY,
         component=package,
         title=f"{package} {values.get('version', '')} asks for torch {needs}, and torch {found} is here",
-        detail="Where it has compiled parts, they are for the torch that it asks for.",
+        detail="If it has compiled parts, they are for the torch that it requires.",
         because=(because_said(message), *because_torch(facts)),
         row=extension.row,
         confidence=Confidence.POSSIBLE,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 TIMEOUT, ERROR = 119, 120
 RAN = "gsp-heartbeat"  # it had started, whatever failed after it
 ADVICE = (
-    "Reset the GPU, or switch the machine off and on; then bring the driver up to date. Before Blackwell, the "
+    "Reset the GPU, or switch the machine off and on; then update the driver. Before Blackwell, the "
     "proprietary module can do without GSP (NVreg_EnableGpuFirmware=0)."
 )
 
@@ -64,8 +64,8 @@ def gsp_timeout(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The GPU's own processor for the driver's work (GSP) stopped answering.
 
     The driver gives much of its work to the GSP firmware on the GPU. Xid 119 or 120 says that it no longer answers:
-    programs on that GPU hang or die, and often nvidia-smi as well. Reset the GPU or restart the machine, and bring the
-    driver up to date: many such faults are fixed in newer releases.
+    programs on that GPU hang or die, and often nvidia-smi as well. Reset the GPU or restart the machine, and update the
+    driver: many such faults are fixed in newer releases.
     """
     stopped = said(facts, RAN)
     timeouts = said(facts, "gsp-rpc-timeout") if stopped or not heard(facts, "gsp-boot-failed") else ()
@@ -107,9 +107,9 @@ FIRMWARE = frozenset({0x62, 0x63})
 def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """This release of the driver cannot start the GPU's GSP firmware.
 
-    The driver hands much of its work to a processor on the GPU (GSP), whose firmware comes with the driver. Where it
-    does not start, the module loads and nvidia-smi lists no device. Often it is one release of the driver on one kind
-    of GPU: another release works. A state that an earlier driver left behind (WPR2 already up) goes when the machine is
+    The driver hands much of its work to a processor on the GPU (GSP), whose firmware comes with the driver. If it does
+    not start, the module loads and nvidia-smi lists no device. Often one driver release fails on one kind of GPU, and
+    another release works. A state that an earlier driver left behind (WPR2 already up) goes when the machine is
     switched off.
     """
     failed = (*said(facts, "gsp-boot-failed"), *(one for one in said(facts, "rminit-failed") if _at_firmware(one)))
@@ -122,7 +122,7 @@ def gsp_firmware_regression(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield gsp_firmware_regression.finding(
         title=f"{f'Driver {driver}' if driver else 'The driver'} cannot start the GPU's GSP firmware"
         + (f"; {well} can" if well else ""),
-        detail=machine(facts, matrix, "The GPU is on the bus, and its own processor does not come up."),
+        detail=machine(facts, matrix, "The GPU is on the bus, but its own processor does not start."),
         because=(
             *map(because_said, failed[:4]),
             *grounds(facts, "release-works", "release-fails", most=2),
@@ -146,12 +146,12 @@ AT = "/sys/bus/pci/devices"
 
 @rule("xe-survivability-mode", layer=Layer.HARDWARE, component="intel-gpu", severity=Severity.ERROR)
 def xe_survivability_mode(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """An Intel GPU is in survivability mode: its firmware did not start, and the kernel holds it for repair alone.
+    """An Intel GPU is in survivability mode: its firmware did not start, and the kernel keeps it for repair only.
 
     The module xe enters this mode where the card says that it could not boot, or after an error of its firmware at run
-    time. There is no display, no render node and nothing to compute on; the card answers so far that its firmware can
-    be rewritten. Write the firmware with fwupd or the card maker's tool, and switch the machine off and on. A mode
-    that somebody asked for through configfs is left when that is taken back.
+    time. There is no display, no render node and nothing to compute on; the card responds just enough for its firmware
+    to be rewritten. Flash the firmware with fwupd or the card maker's tool, and power-cycle the machine. If the mode
+    was requested through configfs, undo that to leave it.
     """
     for copy in copies(facts, INTEL_GPU):
         held = table(copy.facts, "survivability")
@@ -201,8 +201,8 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     The driver reaches a GPU through windows in the machine's address space. Large ones lie above 4 GB, which the
     firmware must allow: "Above 4G Decoding", on many boards with "Resizable BAR". Without it the window stays
-    unassigned (BAR1 is 0M) and the driver cannot start the GPU. Switch both on and CSM off; where the firmware has no
-    such setting, pci=realloc may help.
+    unassigned (BAR1 is 0M) and the driver cannot start the GPU. Switch both on and CSM off; if the firmware has no such
+    setting, pci=realloc may help.
     """
     invalid = said(facts, "bar-invalid")
     large = tuple(one for one in said(facts, "bar-no-space") if _large(one))
@@ -228,7 +228,7 @@ def bios_bar_setting(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         fix=Fix(
             text=f"{fixes.place(facts)}In the machine's firmware (BIOS), switch Above 4G Decoding and Resizable BAR on "
-            "and CSM off; bring the firmware up to date. Where there is none, start the kernel with pci=realloc.",
+            "and CSM off; update the firmware. If there is no such setting, boot the kernel with pci=realloc.",
             commands=(
                 sh("sudo dmesg | grep -iE 'BAR|amdgpu'") if amd else sh("sudo dmesg | grep -iE 'BAR|nvrm'"),
                 sh("lspci -vv -d {maker}: | grep -i region", maker=NAME("1002" if amd else "10de")),
@@ -272,7 +272,7 @@ def legacy_gpu_needs_older_branch(facts: Facts, matrix: Matrix) -> Iterator[Find
     """The installed driver no longer runs this GPU.
 
     Each driver branch leaves old architectures behind: Kepler ended with branch 470, Maxwell, Pascal and Volta with
-    580. The driver here is of a later branch, loads, and passes the GPU over. Install the last branch that runs it.
+    580. The driver here is of a later branch: it loads and ignores the GPU. Install the last branch that supports it.
     """
     driver = driver_release(facts) or disk_release(facts)
     asked = number(told(facts, "nvml"), "code") is not None or status(facts, "nvml") is Status.ABSENT

@@ -51,13 +51,13 @@ ASK = sh("nvidia-smi --query-gpu=name,compute_cap --format=csv")
 BF16 = Feature(
     name="bf16 (bfloat16)",
     needs="8.0",
-    instead="Ask for fp16 (float16, half) in the place of bf16.",
+    instead="Use fp16 (float16, half) instead of bf16.",
     commands=(step("with transformers: --fp16 instead of --bf16"), step("with vLLM: --dtype half")),
 )
 FLASH = Feature(
     name="FlashAttention-2",
     needs="8.0",
-    instead="Use another attention: SDPA of PyTorch, or xFormers.",
+    instead="Use another attention implementation: PyTorch's SDPA, or xFormers.",
     commands=(
         step('with transformers: attn_implementation="sdpa"'),
         step("with vLLM: `export VLLM_ATTENTION_BACKEND=XFORMERS`"),
@@ -66,13 +66,13 @@ FLASH = Feature(
 HOPPER = Feature(
     name="FlashAttention-3",
     needs="9.0",
-    instead="Use FlashAttention-2 or SDPA of PyTorch.",
+    instead="Use FlashAttention-2 or PyTorch's SDPA.",
     commands=(step('with transformers: attn_implementation="sdpa"'),),
 )
 FP8 = Feature(
     name="FP8",
     needs="8.9",
-    instead="Take the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
+    instead="Use the model in fp16 or bf16, or with a quantisation for older GPUs (AWQ, GPTQ, INT8).",
     commands=(step("with vLLM: leave out --quantization fp8 and --kv-cache-dtype fp8"),),
 )
 COMPILE = Feature(
@@ -101,12 +101,11 @@ KINDS = {
 
 @rule("gpu-feature-unsupported", Layer.SERVING, "gpu", Severity.ERROR, in_one_python=True, from_messages=True)
 def gpu_feature_unsupported(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The GPU is too old for a feature that a program asks for; stack and build are well.
+    """The GPU is too old for a feature that a program asks for; the stack and the build are fine.
 
     bfloat16 and FlashAttention-2 begin with compute capability 8.0 (Ampere), FP8 with 8.9 (Ada), FlashAttention-3 with
-    9.0 (Hopper), torch.compile's Triton with 7.0 (Volta). Nothing that is installed changes that: ask for float16
-    (half) in the place of bfloat16, for another attention (SDPA, xFormers), for another quantisation; or take a newer
-    GPU.
+    9.0 (Hopper), torch.compile's Triton with 7.0 (Volta). No software changes that: use float16 (half) instead of
+    bfloat16, another attention implementation (SDPA, xFormers) or another quantisation, or a newer GPU.
     """
     build = torch(facts)
     if build and build.accelerator in {"cpu", "rocm", "xpu"}:
@@ -150,7 +149,7 @@ def _feature(message: Message) -> Feature:
     plain = message.kind in {"capability-needed", "quantization-capability"} and base is FP8 and "fp8" not in line
     if plain:
         what = (message.values.get("what") or "A feature").strip().removeprefix("The ").removeprefix("the ")
-        other = "Take another method or format that this GPU has, such as fp16."
+        other = "Use another method or format that this GPU supports, such as fp16."
         return Feature(name=what, needs=needs, instead=other, commands=(ASK,))
     return Feature(name=base.name, needs=needs, instead=base.instead, commands=base.commands)
 
@@ -208,7 +207,7 @@ WENT_WRONG = {"import": "cannot be imported", "compile": "cannot compile for {de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came of running a framework, or what is beside it; ``here``: it is for a GPU that is here."""
+    """What came of running a framework, or what is beside it; here: it is for a GPU that is here."""
 
     mark: str
     component: str
@@ -222,7 +221,7 @@ class Run:
 
     @property
     def late(self) -> bool:
-        """Whether it gave no answer in the time it had."""
+        """Whether it did not finish in time."""
         return SILENT in (text(self.exercise, "reason") or "")
 
     @property
@@ -247,13 +246,13 @@ class Run:
         """What became of running it."""
         device = text(self.exercise, "device")
         if self.late:
-            return "gave no answer in the time it had"
+            return "did not finish in time"
         if not flag(self.exercise, "ran"):
             known = WENT_WRONG.get(text(self.exercise, "failed_at") or "", "could not be run")
             return known.format(device=device or "the GPU") if self.here else "cannot be imported"
         if text(self.exercise, "error"):
             return f"failed on {device or 'the GPU'}"
-        return "computed on the CPU and not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
+        return "computed on the CPU, not on the GPU" if device == "cpu" else f"gave a wrong answer on {device}"
 
 
 def _failed(facts: Facts) -> Iterator[Run]:
@@ -326,16 +325,16 @@ def _said(one: Run, rule_: Rule, advice: str) -> Finding:
     ),
 )
 def framework_fails_on_gpu(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A framework or a library that is built for the GPU was run and did not compute on it, or not rightly.
+    """A framework or a library that is built for the GPU was run and did not compute on it, or not correctly.
 
     gpustack --deep imports each framework, and each library and compiler for the GPU, in a process of its own and lets
     it compute something with a known answer. This one raised an error, fell back to the CPU, or gave a wrong answer.
-    Mostly that follows from something deeper, which is then named as its cause; its own words are below. What no
-    framework rests on is a warning: the frameworks compute without it.
+    Usually that follows from a deeper fault, which is then named as its cause; its own message is below. If no
+    framework depends on it, it is a warning: the frameworks work without it.
     """
     for one in _failed(facts):
         if not one.at_import:
-            yield _said(one, framework_fails_on_gpu, "What it says is the lead; run it again when that is fixed.")
+            yield _said(one, framework_fails_on_gpu, "Its own message is the clue; run it again when that is fixed.")
 
 
 @rule(
@@ -349,9 +348,9 @@ def framework_import_fails(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework or a library for the GPU cannot be imported at all, GPU or none.
 
     gpustack --deep imports each in a process of its own. This import failed, which no GPU and no driver can fix: a
-    library that it needs is missing or is another's, or the installation is damaged. Its own words are below. Where a
-    GPU is there and a framework's build is for it, framework-fails-on-gpu says so instead, with what is behind it. What
-    no framework rests on is a warning.
+    library that it needs is missing or the wrong one, or the installation is damaged. Its own message is below. If
+    there is a GPU and the framework's build is for it, framework-fails-on-gpu is reported instead, with its cause. If
+    no framework depends on it, it is a warning.
     """
     for one in _failed(facts):
         if one.at_import:

@@ -42,8 +42,8 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     The PCI Express link to it is gone: power, temperature, seating, a riser, its firmware, or the board itself. Xid 79
     says it in the kernel's log, NVML says that the GPU is lost (error 15). Only a restart, often from power off, brings
-    it back. Where it returns, look at power supply and cables, slot and riser, temperature, and the firmware of machine
-    and GPU.
+    it back. If it returns, check the power supply and cables, slot and riser, the temperature, and the firmware of
+    machine and GPU.
     """
     written = said(facts, *OFF_BUS_SAID)
     logged = {event.pci: event for event in faults(facts, FELL_OFF, spoken=written)}
@@ -88,11 +88,11 @@ def _off_bus_finding(
         because=grounds,
         row=row,
         fix=Fix(
-            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: seat the GPU again, look at "
-            "power supply and cables, slot and riser, temperature, firmware; then the board.",
+            text=f"{fixes.place(facts)}Switch the machine off and on. If it happens again: reseat the GPU; check "
+            "power supply and cables, slot and riser, temperature and firmware; then the board.",
             commands=(
                 sh("sudo dmesg | grep -iE 'xid|aer'"),
-                step("where somebody can switch it on again: `sudo poweroff`"),
+                step("if somebody can switch it on again: `sudo poweroff`"),
             ),
             needs_root=True,
             needs_reboot=True,
@@ -112,9 +112,9 @@ UNCORRECTABLE = 214  # of CUDA
 def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU has had a memory error that ECC could not correct, or has a repair of its memory pending.
 
-    A program that met it has died or computed wrongly. The driver replaces the bad row with a spare one (row
+    A program that met it has crashed or computed wrong results. The driver replaces the bad row with a spare one (row
     remapping), or takes the page out of use on older GPUs, at the next reset. Reset the GPU when its programs are done.
-    An error that comes back, or a remapping that failed, means that the board must be exchanged.
+    An error that comes back, or a remapping that failed, means that the board must be replaced.
     """
     yield from load.memory(facts)
     counted = tuple(one for one in said(facts, *ECC_SAID) if not NONE.search(one.line))
@@ -136,12 +136,14 @@ def gpu_ecc_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             severity=Severity.WARNING if past else Severity.ERROR,
             title=f"{event.place} {'has had' if past else 'has'} uncorrectable memory errors (ECC"
             + (f", Xid {event.code})" if numbered else ")"),
-            detail=machine(facts, matrix, "Its memory is damaged, or was hit once; the program is not at fault."),
+            detail=machine(
+                facts, matrix, "Its memory is damaged or had a single bit flip; the program is not at fault."
+            ),
             because=(*event.grounds, *more(facts)),
             row=row.row if row else None,
             fix=Fix(
                 text=f"{fixes.place(facts)}Stop its programs and reset it, or restart the machine. If errors come back "
-                "or remapping failed, have the board exchanged.",
+                "or remapping failed, have the board replaced.",
                 commands=(sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(pci)),)
                 if pci
                 else (show, *(() if amd else (reset,))),
@@ -166,8 +168,8 @@ RESTARTS = frozenset({2, 7})  # node reboot, system reboot
 def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The driver says that a GPU needs a recovery: a reset, a drain, or a restart of the machine.
 
-    After certain faults the driver marks the GPU, and says itself what brings it back. Until then programs on it may
-    fail or compute wrongly. Do what it says, when the programs on the GPU are done.
+    After certain faults the driver marks the GPU and states what will recover it. Until then programs on it may fail or
+    compute wrong results. Do what it asks for once the programs on the GPU have finished.
     """
     for gpu in gpus(facts):
         action = number(gpu.copy.facts, "recovery_action")
@@ -217,11 +219,11 @@ HOST_GPU = ("fallen-off-bus", "gpu-lost", "pcie-dead", "xid")
     explained_by=("gpu-ecc-error",),
 )
 def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The machine itself has a fault of its hardware: board, memory, processor or a PCI Express port.
+    """The machine itself has a hardware fault: board, memory, processor or a PCI Express port.
 
     The kernel reports errors that were not corrected (machine check, AER), or the same GPU works in another machine or
-    slot. Nothing that is installed fixes that. Read the machine's own event log, try another slot and riser, bring the
-    firmware up to date, and have the part exchanged.
+    slot. No software fixes that. Read the machine's own event log, try another slot and riser, update the firmware, and
+    have the part replaced.
     """
     checked, blamed = heard(facts, "mce"), heard(facts, "board-blamed")
     link = heard(facts, "aer-fatal") and not heard(facts, *HOST_GPU)
@@ -249,8 +251,8 @@ def host_hardware_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         ),
         fix=Fix(
             text=f"{fixes.place(facts)}Read the machine's event log, try another slot, riser, power supply (with a "
-            "cable of its own for each socket of the card) or mainboard, bring the "
-            "firmware up to date, and have the faulty part exchanged.",
+            "cable of its own for each socket of the card) or mainboard, update the firmware, and have the faulty "
+            "part replaced.",
             commands=(sh("sudo dmesg | grep -iE 'hardware error|aer|mce'"), sh("sudo ipmitool sel list")),
             needs_root=True,
         ),

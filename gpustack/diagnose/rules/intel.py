@@ -63,7 +63,7 @@ def intel_level_zero_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         title=f"Intel's Level Zero {'loader' if loader else 'driver for GPUs'} ({name}) is not installed",
         detail="The loader (libze1) alone finds no GPU: the GPU half comes with Intel's compute runtime."
         + (" OpenCL lists the GPU, so the kernel's driver works." if heard(facts, "sycl-opencl-gpu") else "")
-        + (f" Installed is {opencl}, the OpenCL half, and no package of level-zero." if opencl else ""),
+        + (f" Installed is {opencl}, the OpenCL half, and no level-zero package." if opencl else ""),
         confidence=_sure(facts),
         because=grounds(facts, MISSING, NONE, EMPTY, DEAD, *WEAK, "sycl-opencl-gpu", most=6),
         fix=_install(facts),
@@ -89,7 +89,7 @@ def _level_zero_seen(facts: Facts) -> Iterator[Finding]:
         title=f"Intel's Level Zero {'driver for GPUs' if half else 'loader'} ({name}) is not installed: nothing can "
         f"compute on the {intel.name_of(gpus[0])}",
         detail="".join(f"{one.name} is built for it. " for one in builds[:1])
-        + f"The kernel's driver {text(gpus[0].facts, 'driver')} works; PyTorch and SYCL need Level Zero besides.",
+        + f"The kernel's driver {text(gpus[0].facts, 'driver')} works; PyTorch and SYCL also need Level Zero.",
         because=(
             because_of(facts, intel.INTEL_GPU, gpus[0], "driver"),
             _looked_for(facts, intel.RUNTIME if half else intel.LEVEL_ZERO),
@@ -138,10 +138,10 @@ ONEAPI_LIBRARY, INACTIVE = "oneapi-library", "oneapi-not-active"
 def oneapi_env_not_sourced(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The oneAPI environment was not set up, so its libraries are not found.
 
-    oneAPI installs below /opt/intel/oneapi, outside the loader's way. Its script setvars.sh puts the folders of the
-    compiler, MKL and the other libraries on the paths of one shell, and has to be run in each. The number in a soname
-    says which release of oneAPI a program was built with; another release brings another number. Install that release
-    if it is not there, and run the script before the program.
+    oneAPI installs below /opt/intel/oneapi, outside the loader's search path. Its script setvars.sh puts the folders of
+    the compiler, MKL and the other libraries on the paths of one shell, and has to be run in each. The number in a
+    soname says which release of oneAPI a program was built with; another release brings another number. Install that
+    release if it is not there, and run the script before the program.
     """
     yield from _oneapi_seen(facts)
     if not heard(facts, ONEAPI_LIBRARY, INACTIVE):
@@ -175,7 +175,7 @@ def _oneapi_seen(facts: Facts) -> Iterator[Finding]:
                 instance=build.mark,
                 title=f"The oneAPI environment is not set up (setvars.sh): {build.name} needs {lost[0]}, which the "
                 "loader does not find",
-                detail=f"oneAPI lies in {root}, outside the loader's way, and no wheel brings the library.",
+                detail=f"oneAPI lies in {root}, outside the loader's search path, and no wheel brings the library.",
                 confidence=Confidence.LIKELY,
                 because=(
                     because_of(facts, build.component, build.copy, "search", lost[0]),

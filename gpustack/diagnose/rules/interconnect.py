@@ -59,12 +59,12 @@ FEW = 4  # a link on this many times fewer lanes is no board's design
 
 @rule("pcie-link-degraded", Layer.HARDWARE, "pci-display", Severity.WARNING)
 def pcie_link_degraded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A GPU's PCI Express link runs on fewer lanes, or under load slower, than both of its ends can.
+    """A GPU's PCI Express link runs on fewer lanes than both of its ends support, or slower under load.
 
     Copies between the machine's memory and the GPU take longer by that factor. The number of lanes is set when the link
-    starts, so it says nothing of load: a card or riser that sits badly, a damaged slot, or a setting of the firmware.
-    Laptops and desktop boards may wire half of the lanes, which is only told. (The speed of a link does fall when it is
-    idle: it counts only where it was seen under load.) Seat the card again, and look at riser and firmware.
+    starts, so load does not change it: the cause is a badly seated card or riser, a damaged slot, or a firmware
+    setting. Laptops and desktop boards may wire only half of the lanes; that is reported as a note. (An idle link does
+    slow down: its speed counts only if it was measured under load.) Reseat the card, and check riser and firmware.
     """
     yield from load.link(facts)
     what, detail, kinds = _slower_in_text(facts)
@@ -191,12 +191,12 @@ REDIRECTS = frozenset({"request-redirect", "completion-redirect"})
 
 @rule("iommu-acs-p2p", Layer.KERNEL, "iommu", Severity.WARNING)
 def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The IOMMU, or access control (ACS) on PCI Express bridges, stands between the GPUs.
+    """The IOMMU, or access control (ACS) on PCI Express bridges, keeps the GPUs from copying to each other directly.
 
-    GPUs without NVLink between them copy to each other straight over the bus. With ACS redirection every such copy goes
-    up to the processor and back, and an IOMMU that translates may turn it away: NCCL then hangs, or copies arrive as
-    zeros. As long as nothing fails it is only slower, and on purpose where virtual machines are served. Else switch ACS
-    off in the firmware, and set the IOMMU to pass-through (iommu=pt).
+    GPUs without NVLink between them copy to each other directly over the bus. With ACS redirection every such copy goes
+    up to the processor and back, and an IOMMU that translates may reject it: NCCL then hangs, or copies arrive as
+    zeros. As long as nothing fails it is only slower, and on hosts of virtual machines it is intended. Otherwise switch
+    ACS off in the firmware, and set the IOMMU to pass-through (iommu=pt).
     """
     yield from _peers_in_text(facts, matrix)
     iommu = told(facts, "iommu")
@@ -216,7 +216,7 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield iommu_acs_p2p.finding(
         severity=Severity.WARNING if faults else Severity.INFO,
         title=f"Between the {len(cards)} GPUs stands {' and '.join(ways[:1])}"
-        + (", and copies were turned away" if faults else ""),
+        + (", and copies were rejected" if faults else ""),
         detail="; ".join(ways),
         confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
         because=tuple(grounds),
@@ -249,13 +249,13 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     likely = slower or booted or heard(facts, *WAYS)
     yield iommu_acs_p2p.finding(
         severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
-        title=f"Copies between GPUs (P2P) {what}: {way} stands between them"
+        title=f"Copies between GPUs (P2P) {what}: {way} is in the way"
         if fails or turned_away or slower
         else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
         detail=machine(
             facts,
             matrix,
-            "With IOMMU or ACS in the way, P2P copies hang, crawl or arrive as zeros.",
+            "With IOMMU or ACS in the way, P2P copies hang, are very slow or arrive as zeros.",
             "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
         ),
         because=(
@@ -291,8 +291,8 @@ def nvlink_error(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """An NVLink between GPUs, or to a switch, has failed since the start.
 
     The driver writes Xid 74 for the GPU, and switches write SXids of their own: the fault may be at either end, and one
-    fault is often written at both. Programs that used the link have died. Reset the GPUs on that link; where it comes
-    back, seat the bridge or board again, and have the part exchanged.
+    fault is often logged at both. Programs that used the link have crashed. Reset the GPUs on that link; if it comes
+    back, reseat the bridge or board, or have the part replaced.
     """
     events = list(xids(facts, LINK))
     if not events:
@@ -358,12 +358,12 @@ def _install(facts: Facts) -> Fix:
 
 @rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER, Severity.ERROR)
 def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Fabric manager and driver are of two releases, so the fabric manager does not start.
+    """Fabric manager and driver are different releases, so the fabric manager does not start.
 
-    On machines whose GPUs are joined by NVSwitch, the fabric manager must be of exactly the driver's release, down to
-    the last number. It refuses any other, the fabric stays down, and CUDA says 802. That happens when only one of the
-    two was updated, or when a new driver is installed and the old module is still in memory. Install the fabric manager
-    of the driver's release, and hold both packages together.
+    On machines whose GPUs are joined by NVSwitch, the fabric manager must be exactly the driver's release, down to the
+    last number. It refuses any other, the fabric stays down, and CUDA reports error 802. That happens when only one of
+    the two was updated, or when a new driver is installed and the old module is still in memory. Install the fabric
+    manager of the driver's release, and keep both packages at the same release.
     """
     manager = DriverRelease.parse(version(facts, MANAGER))
     driver = driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
@@ -397,8 +397,8 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
     """The NVSwitch fabric is not ready, so CUDA refuses to start (error 802).
 
     On machines whose GPUs are joined by NVSwitch, the fabric manager must set the switches up before any CUDA program
-    starts. It is not installed, not running, or not of the driver's release. Install the one of the driver's release
-    and start it.
+    starts. It is not installed, not running, or not the driver's release. Install the driver's release of it and start
+    it.
     """
     if not _refused(facts):
         return
@@ -424,5 +424,5 @@ def _state(facts: Facts) -> str:
     if runs:
         return "runs and has not joined the GPUs"
     if facts.host.container:
-        return "is to run on the machine itself, which is not seen from this container"
-    return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "was not seen to run"
+        return "must run on the host itself, which is not visible from this container"
+    return "is not running" if runs is False or status(facts, MANAGER) is Status.ABSENT else "does not seem to run"

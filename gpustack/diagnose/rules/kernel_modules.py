@@ -106,8 +106,8 @@ NOVA_NAME = re.compile(r"nova([-_]?(core|drm))?\b", re.IGNORECASE)  # the kernel
 def nouveau_loaded(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """nouveau, the kernel's own driver for NVIDIA GPUs, holds the GPU.
 
-    Only one driver can hold a GPU. While nouveau does, NVIDIA's module finds no device, and nothing of CUDA works. Keep
-    nouveau from being loaded, rebuild the initramfs, since it is loaded from there, and restart.
+    Only one driver can hold a GPU. While nouveau does, NVIDIA's module finds no device, and CUDA does not work. Keep
+    nouveau from being loaded, rebuild the initramfs (it is loaded from there), and restart.
     """
     yield from _held(nouveau_loaded, "nouveau", NOUVEAU_NAME, facts, matrix)
 
@@ -139,7 +139,7 @@ GONE = frozenset({Status.ABSENT, Status.NOT_APPLICABLE})
     explained_by=("container-no-gpus-flag", "container-toolkit-missing", "docker-snap"),
 )
 def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """There is an NVIDIA GPU and no NVIDIA driver.
+    """There is an NVIDIA GPU but no NVIDIA driver.
 
     The GPU is on the PCI bus, but neither the kernel module nor the driver's libraries are installed, so no program can
     use it. Install the driver that your distribution or NVIDIA offers for it, and restart. An old GPU needs an old
@@ -152,7 +152,7 @@ def nvidia_driver_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     arch = arch_on_bus(copy, matrix)
     span = matrix.span(arch) if arch else None
     yield nvidia_driver_missing.finding(
-        title=f"There is an NVIDIA GPU ({_name(copy, arch)}) and no NVIDIA driver",
+        title=f"There is an NVIDIA GPU ({_name(copy, arch)}) but no NVIDIA driver",
         detail="Neither the kernel module nor the driver's libraries were found, so no program can use the GPU.",
         because=(
             because_of(facts, "pci-display", copy, "device_id"),
@@ -182,7 +182,7 @@ def _row(row: Row | None, last: int | None) -> Row | None:
 
 
 def _missing_fix(facts: Facts, matrix: Matrix, last: int | None) -> Fix:
-    branch = f"branch {last}, the last that runs this GPU" if last else "which also keeps nouveau away"
+    branch = f"branch {last}, the last that runs this GPU" if last else "which also blocks nouveau"
     return fixes.rebuild(facts, f"Install NVIDIA's driver, {branch}, and restart.", *fixes.driver(facts, matrix, last))
 
 
@@ -197,8 +197,8 @@ def nvidia_module_not_loaded(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
     """NVIDIA's kernel module is not loaded.
 
     The driver's libraries are here, but the module that they talk to is not in memory: it was not built for the running
-    kernel, something keeps it out, or nobody has loaded it. Nothing of CUDA works until it is. Load it and read what
-    the kernel says; where it is not on disk for this kernel, build it.
+    kernel, something blocks it, or nothing has loaded it. CUDA does not work until it is loaded. Load it and read what
+    the kernel says; if it is not on disk for this kernel, build it.
     """
     if not nvidia_here(facts) or not out(facts) or missing(facts):
         return
@@ -241,7 +241,7 @@ def _unloaded_fix(facts: Facts, blocked: tuple[str, ...]) -> Fix:
         )
     if on_disk(facts):
         return Fix(
-            text=f"{fixes.place(facts)}Load it; if that fails, the kernel's last lines say why.",
+            text=f"{fixes.place(facts)}Load it; if that fails, the last lines of the kernel log say why.",
             commands=(sh("sudo modprobe nvidia"), sh("sudo dmesg | tail -n 40")),
             needs_root=True,
             verify=sh("nvidia-smi"),
@@ -304,7 +304,7 @@ def open_module_unsupported_gpu(facts: Facts, matrix: Matrix) -> Iterator[Findin
             else replace(
                 found,
                 title=title,
-                detail=machine(facts, matrix, "From branch 545 on it runs all from Turing on."),
+                detail=machine(facts, matrix, "From branch 545 on it supports every GPU since Turing."),
                 fix=fixes.rebuild(
                     facts,
                     "Install the proprietary (closed) flavour of the kernel module, or a newer driver; or let this one "

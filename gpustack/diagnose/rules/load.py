@@ -57,7 +57,7 @@ def memory(facts: Facts) -> Iterator[Finding]:
             ),
             fix=Fix(
                 text="Stop its programs and reset it, or restart the machine. If errors come back, have the board "
-                "exchanged.",
+                "replaced.",
                 commands=(
                     sh("amd-smi list"),
                     step("with the INDEX of that list: `sudo amd-smi reset --gpureset --gpu INDEX`"),
@@ -85,7 +85,8 @@ def heat(facts: Facts) -> Iterator[Finding]:
                     because_of(facts, "amd-gpu", gpu.copy, "temperature", sensor + "_limit_c"),
                 ),
                 fix=Fix(
-                    text="Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile.",
+                    text="Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan "
+                    "profile.",
                     commands=(sh("rocm-smi --showtemp --showfan"),),
                     verify=sh("rocm-smi --showtemp"),
                 ),
@@ -114,7 +115,7 @@ def link(facts: Facts) -> Iterator[Finding]:
                 title=f"The GPU at {copy.key} runs on {width} of {most} PCI Express lanes",
                 because=(Because(component="pci-display", fact="link", value=f"{place}: {width}", source="sysfs"),),
                 fix=Fix(
-                    text="Switch the machine off, seat the card and its riser again, and look at the slot's setting in "
+                    text="Switch the machine off, reseat the card and its riser, and check the slot's setting in "
                     "the firmware.",
                     commands=(sh("sudo lspci -vv -s {place} | grep -i lnk", place=PCI(place)),),
                     needs_root=True,
@@ -164,7 +165,7 @@ DENIED = re.compile(
     r"|\b(?:if|whenever|should)\b[^.;\n]{0,40}(?:exceed|overheat|throttl|reach|hot\b)",
     re.IGNORECASE,
 )
-ADVICE = "Cool it: fans, air flow, dust, thermal paste, the room; in a server, the fan profile."
+ADVICE = "Cool it: check fans, airflow, dust, thermal paste and the room; in a server, the fan profile."
 
 
 @rule("gpu-overheat", layer=Layer.HARDWARE, component="gpu", severity=Severity.WARNING)
@@ -172,7 +173,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A GPU slows itself down because it is too hot.
 
     The driver or the hardware holds the clocks back to keep the GPU below its limit, so programs run slower than they
-    could. Look at fans, air flow, dust and the temperature of the room; in a server, at the fan profile.
+    could. Check fans, airflow, dust and the room temperature; in a server, also the fan profile.
     """
     yield from heat(facts)
     hot = [one for one in said(facts, "overheat") if not DENIED.search(one.line)]
@@ -187,7 +188,7 @@ def gpu_overheat(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         severity=Severity.ERROR if gone else Severity.WARNING,
         component="gpu",
         title="A GPU is too hot" + (f" ({most} C)" if most else "") + _end(lost=lost, gone=gone),
-        detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then goes."),
+        detail=machine(facts, matrix, "At its temperature limit a GPU cuts its clocks, then shuts down."),
         because=(*because, *grounds(facts, *GONE, OFF, most=2), *more(facts)),
         fix=Fix(text=ADVICE, commands=(sh("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),), verify=sh("nvidia-smi")),
     )
@@ -197,7 +198,7 @@ def _end(*, lost: bool, gone: bool) -> str:
     """Return what came of the heat, in words."""
     if lost:
         return ", and was lost from the bus for it"
-    return ", and shut down because of it" if gone else " and slows itself down (thermal)"
+    return ", and shut down because of it" if gone else " and throttles itself (thermal)"
 
 
 ENDED, INIT = "ended", 1
@@ -215,10 +216,10 @@ NODES = sh("sudo fuser -v /dev/nvidia* /dev/kfd /dev/dri/*")
 def gpu_process_stuck(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
     """A process that cannot end is on the GPU: it has ended and its memory is still held, or it waits in the driver.
 
-    A process that has ended keeps its GPU memory as long as anybody holds what it had open: a child of it that lives
-    on, or a thread of it that is stuck in the driver. One that waits in the driver (state D) cannot be killed; most
-    often the GPU or its firmware has stopped responding. End the children, or the parent that does not collect it; look
-    at the kernel's log; the last resort is a reset of the GPU or a restart.
+    A process that has ended keeps its GPU memory as long as something still has its files open: a child process that is
+    still running, or a thread that is stuck in the driver. One that waits in the driver (state D) cannot be killed;
+    most often the GPU or its firmware has stopped responding. End the child processes, or the parent that does not reap
+    it; read the kernel's log; the last resort is a GPU reset or a restart.
     """
     for copy in processes.processes(facts):
         stuck = table(copy.facts, "stuck")
@@ -237,7 +238,7 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
     end = [sh("kill {heirs}", heirs=tuple(map(PID, heirs)))] if heirs else []
     if parent and parent != INIT:
         end.append(sh("kill -CHLD {parent}", parent=PID(parent)))
-    left = f" Of its group, these still hold a GPU's node open: {', '.join(map(str, heirs))}." if heirs else ""
+    left = f" Of its group, these still have a GPU's device node open: {', '.join(map(str, heirs))}." if heirs else ""
     return gpu_process_stuck.finding(
         instance=str(processes.pid(copy)),
         severity=Severity.ERROR if used else Severity.WARNING,
@@ -246,7 +247,8 @@ def _ended(facts: Facts, copy: Instance) -> Finding:
         detail=f"It is a zombie (state Z), and the driver still lists it.{left}",
         because=_grounds(facts, copy),
         fix=Fix(
-            text="End what it left behind; where nothing is left and the memory stays, end all programs on that GPU "
+            text="End what it left behind; if nothing is left and the memory stays in use, end all programs on that "
+            "GPU "
             "and reset it, or restart the machine.",
             commands=(*end, NODES, *_reset(copy)),
             needs_root=True,
@@ -264,10 +266,11 @@ def _waits(facts: Facts, copy: Instance) -> Finding:
         component=processes.PROCESSES,
         title=f"{processes.named(copy)} waits in the driver ({where}) and cannot be ended",
         detail="A thread of it is in uninterruptible sleep (state D) there, and it used no processor time while we "
-        "looked. It may go on; if not, the GPU or its firmware has stopped responding.",
+        "watched. It may recover; if not, the GPU or its firmware has stopped responding.",
         because=_grounds(facts, copy),
         fix=Fix(
-            text="See whether it moves, and what the kernel says. If it stays, no signal ends it: restart the machine.",
+            text="Check whether it makes progress, and what the kernel says. If it stays, no signal ends it: "
+            "restart the machine.",
             commands=(
                 sh("sudo cat /proc/{pid}/stack", pid=PID(processes.pid(copy))),
                 LOG,
@@ -304,11 +307,11 @@ MOST_GROUNDS, MOST_COMMANDS = 4, 8
     explained_by=("driver-library-mismatch",),
 )
 def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]:  # noqa: ARG001 - every rule is asked alike
-    """A process on the GPU runs on a driver library whose file is no longer there: the driver was replaced under it.
+    """A process on the GPU uses a driver library whose file has been deleted: the driver was replaced while it ran.
 
-    A package update puts new files in the place of the old ones, and what was started before goes on with the old ones.
-    It works until it loads one more library of the driver, which is then of another release; and as long as it runs,
-    the old kernel module cannot be taken out of memory. Start it again.
+    A package update replaces the files, and programs that were already running keep using the old ones. That works
+    until one of them loads another library of the driver, which then belongs to a different release; and as long as it
+    runs, the old kernel module cannot be unloaded. Restart the process.
     """
     found = [copy for copy in processes.processes(facts) if processes.releases(copy)]
     if not found:
@@ -324,7 +327,7 @@ def process_on_deleted_driver(facts: Facts, matrix: Matrix) -> Iterator[Finding]
         detail=f"{processes.listed(found)}. The driver's files were replaced after the start.{now}{module}",
         because=tuple(because_of(facts, processes.PROCESSES, copy, "gone") for copy in found[:MOST_GROUNDS]),
         fix=Fix(
-            text="Start each of them again when its work allows.",
+            text="Restart each of them when its work allows.",
             commands=tuple(dict.fromkeys(map(processes.restart, found)))[:MOST_COMMANDS],
             verify=sh("gpustack doctor"),
         ),
@@ -342,12 +345,12 @@ OWN_FAULTS = {
 
 @rule("application-fault", layer=Layer.APPLICATION, component="kernel-log", severity=Severity.INFO)
 def application_fault(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A program on a GPU failed by its own doing; the stack is well.
+    """A program on a GPU failed because of its own fault; the stack is fine.
 
     The driver writes an Xid for faults of programs too: an address that is not mapped (31), an illegal instruction or
     index (13), and what follows when such a program ends (43, 45). Too little free memory, tensors that do not fit and
     assertions are the program's own as well. Neither GPU nor driver is at fault. Run the program under
-    compute-sanitizer; only where one GPU fails under many sound programs, test the GPU.
+    compute-sanitizer; test the GPU only if it fails with many programs that work elsewhere.
     """
     for kind, what in OWN_FAULTS.items():
         if heard(facts, kind):

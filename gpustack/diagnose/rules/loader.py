@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 STUB = 34
 
 
-@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR)
+@rule("stub-on-loader-path", Layer.ENVIRONMENT, "libcuda", Severity.ERROR, explained_by=("wsl-libcuda-shadowed",))
 def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """LD_LIBRARY_PATH names CUDA's stub libraries.
 
@@ -56,16 +56,17 @@ def stub_on_loader_path(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     taken = text(libcuda, "kind") == "stub" or number(libcuda, "cu_init") == STUB
     if not folders and not taken:
         return
-    where = ", ".join(folders) or text(libcuda, "path") or "a stub"
+    path = text(libcuda, "path")
+    where = ", ".join(folders) or path or ""
+    stubs = folders or ([path.rpartition("/")[0]] if path else [])
     yield stub_on_loader_path.finding(
         severity=Severity.ERROR if taken else Severity.WARNING,
-        title=f"{'Programs load' if taken else 'LD_LIBRARY_PATH names'} CUDA's stub library ({where})",
+        title=f"{'Programs load' if taken else 'LD_LIBRARY_PATH names'} CUDA's stub library{where and f' ({where})'}",
         because=(
-            because(facts, "libcuda", "stub_on_path", "LD_LIBRARY_PATH"),
-            because(facts, "libcuda", "path"),
-            because(facts, "libcuda", "cu_init"),
+            *(because(facts, "libcuda", "stub_on_path", "LD_LIBRARY_PATH") for _ in folders[:1]),
+            *(because(facts, "libcuda", name) for name in ("path", "cu_init") if libcuda.get(name) is not None),
         ),
-        fix=fixes.off_path(folders or [where.rpartition("/")[0]], "the stubs", fixes.DOCTOR),
+        fix=fixes.off_path(stubs, "the stubs", fixes.DOCTOR),
     )
 
 
@@ -88,7 +89,7 @@ OLDER = "nvjitlink-older-said"
 CANNOT, USERS = "jax-cannot-load", ("cuSPARSE", "cuSOLVER")
 VERSION = re.compile(r"_(\d{1,3})_(\d{1,3})$", re.ASCII)
 IMPORTS = {"torch": sh('python -c "import torch"'), "jax": sh('python -c "import jax; print(jax.devices())"')}
-BY_PATH = "A folder on LD_LIBRARY_PATH, mostly of an older CUDA toolkit, goes before the wheel's own."
+BY_PATH = "A folder on LD_LIBRARY_PATH, usually of an older CUDA toolkit, comes before the wheel's own."
 
 
 @rule("nvjitlink-clash", Layer.LIBRARY, "nvjitlink", Severity.ERROR, explained_by=("wheel-files-overwritten",))
@@ -97,7 +98,8 @@ def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     cuSPARSE and cuSOLVER call CUDA's linker by names that bear its version (__nvJitLinkComplete_12_4), and an older
     libnvJitLink has no such names: importing the framework fails with "undefined symbol: __nvJitLink…, version
-    libnvJitLink.so.12". Mostly LD_LIBRARY_PATH names an older toolkit. Take its folder off, or reinstall the wheel.
+    libnvJitLink.so.12". Usually LD_LIBRARY_PATH names an older toolkit. Remove that folder from it, or reinstall the
+    wheel.
     """
     lack = lacking(facts, "nvjitlink")
     for mark in dict.fromkeys(one.build and one.build.mark for one in lack):
@@ -107,7 +109,7 @@ def nvjitlink_clash(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         title, grounds_, program = found
         yield nvjitlink_clash.finding(
             title=title,
-            detail=f"libcusparse and libnvJitLink must be of one release. {BY_PATH}",
+            detail=f"libcusparse and libnvJitLink must be from one release. {BY_PATH}",
             confidence=Confidence.LIKELY,
             because=(*grounds_, *path_grounds(facts)),
             fix=off_path(facts, "libnvJitLink", IMPORTS[program]),
@@ -151,11 +153,13 @@ def _loaded(facts: Facts) -> tuple[str, tuple[Because, ...], str] | None:
         title = f"{soname} is loaded from {path.rpartition('/')[0]}, not from the wheels that need a newer one"
         return title, (*failed, because_said(one), *by), "jax"
     if held and not one and any(said.values["library"] in USERS for said in holding(facts, CANNOT, "library")):
-        title = f"JAX cannot load its library of CUDA: LD_LIBRARY_PATH puts {held[0]} before the wheels"
+        title = f"JAX cannot load its CUDA library: LD_LIBRARY_PATH puts {held[0]} before the wheels"
         return title, grounds(facts, CANNOT, most=2), "jax"
     if heard(facts, OLDER):
         wanted = value(facts, OLDER, "wanted")
-        title = f"An older libnvJitLink is loaded than libcusparse wants{f' (CUDA {wanted})' if wanted else ''}"
+        title = (
+            f"The libnvJitLink that is loaded is older than libcusparse needs{f' (CUDA {wanted})' if wanted else ''}"
+        )
         return title, grounds(facts, OLDER, most=2), "torch"
     return None
 
@@ -204,8 +208,8 @@ def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
 
     The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
     before those that the framework was built and tested with. An older one lacks functions (undefined symbol:
-    cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one mostly works, and is only told. Take the
-    folder off LD_LIBRARY_PATH: wheels bring what they need.
+    cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one usually works, and is only a note. Remove the
+    folder from LD_LIBRARY_PATH: wheels bring what they need.
     """
     found = [*clashes(facts, *OF_CUDA), *(one for one in clashes(facts, NCCL) if not one.older)]
     for mark in dict.fromkeys(one.mark for one in found):
@@ -244,9 +248,13 @@ def _symbols(lack: Sequence[Lacking], facts: Facts) -> Finding:
     lacks = f": it has no {first.symbol}" if first and first.symbol != soname else ""
     return cuda_lib_shadowed.finding(
         component=owner,
-        title=f"Another {soname} is loaded in the place of the one that belongs to {release}{lacks}",
+        title=f"Another {soname} is loaded instead of the one that belongs to {release}{lacks}",
         detail=(f"{first.asking or 'A library'} was released with a newer {soname}. " if first else "")
-        + (f"The other one is that of {where}." if where else "Mostly LD_LIBRARY_PATH or the system's CUDA gives it."),
+        + (
+            f"The other one is that of {where}."
+            if where
+            else "Usually it comes from LD_LIBRARY_PATH or the system's CUDA."
+        ),
         confidence=Confidence.LIKELY if first else Confidence.POSSIBLE,
         because=(
             *(one.because for one in lack),
@@ -267,7 +275,7 @@ ONE_FIRST = "An older one of the system, of an image, or of another package is l
 def nccl_version_clash(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The NCCL that a framework loads is not the one that it was built with.
 
-    NCCL carries what several GPUs say to each other. An older one lacks functions that the framework calls (undefined
+    NCCL carries the communication between GPUs. An older one lacks functions that the framework calls (undefined
     symbol: ncclMemFree, ncclCommRegister …), or fails once a second GPU takes part. It comes from LD_LIBRARY_PATH, from
     the system, or from a second wheel: nvidia-nccl-cu11, -cu12 and -cu13 write the same file, and the last one
     installed stays. Keep one of them, of the version that the framework requires, and take others off the loader's

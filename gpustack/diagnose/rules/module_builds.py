@@ -44,7 +44,7 @@ PACKAGES = {
     "apt": "linux-headers-{kernel}",
     "dnf": "kernel-devel-{kernel} kernel-headers",
     "zypper": "kernel-default-devel",
-    "pacman": "linux-headers (linux-zen-headers, linux-lts-headers: as the kernel)",
+    "pacman": "linux-headers (linux-zen-headers, linux-lts-headers: matching the kernel)",
 }
 
 
@@ -52,8 +52,8 @@ PACKAGES = {
 def dkms_headers_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The headers of the running kernel are missing, so DKMS could not build NVIDIA's module for it.
 
-    DKMS compiles the module for each kernel, and for that needs the kernel's headers. A kernel update brought a new
-    kernel without them, and the module stayed behind. Install the headers and let DKMS build.
+    DKMS compiles the module for each kernel, and for that needs the kernel's headers. A kernel update installed a new
+    kernel without them, so the module was not rebuilt. Install the headers and let DKMS build it.
     """
     missing, running = _missing(facts), kernel(facts)
     built, kernels, headers = dkms_modules(facts), *(texts(told(facts, "system-packages"), one) for one in LISTS)
@@ -132,7 +132,7 @@ def dkms_build_failed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     The headers are there, but the module's source does not compile: the kernel is newer than this driver release knows,
     a distribution has changed it, or the compiler differs from the kernel's. Install a newer release of the driver's
-    branch, or start an older kernel. The build's log names the line.
+    branch, or boot an older kernel. The build's log names the line.
     """
     running = kernel(facts)
     written = mine(facts, *DKMS_SAID) or (_in_words(facts) if release(facts) and running else ())
@@ -198,7 +198,7 @@ def _why(driver: str | None, running: str | None, known: Row | None, matrix: Mat
     last = _newest(driver, matrix)
     if last and running:
         return f"The source of driver {last.driver} names kernels up to {last.kernel}; this one is {running}."
-    return "The headers are there, and the module's source does not compile against this kernel."
+    return "The headers are installed, but the module's source does not compile against this kernel."
 
 
 def _newest(driver: str | None, matrix: Matrix) -> Build | None:
@@ -218,7 +218,7 @@ def _build_fix(facts: Facts, driver: str | None, matrix: Matrix) -> Fix:
     shown = f"; {better[-1].driver} builds with {better[-1].kernel}" if better else ""
     return fixes.rebuild(
         facts,
-        f"Install a newer release of the driver{last}{shown}, which knows this kernel, or start an older kernel: the "
+        f"Install a newer release of the driver{last}{shown}, which supports this kernel, or boot an older kernel: the "
         "distribution's own or its long-term (LTS) one. The build's log names the line.",
         sh("tail -n 40 /var/lib/dkms/nvidia/{driver}/build/make.log", driver=DOTTED(driver) if driver else ANY),
         *fixes.driver(facts, matrix),
@@ -232,8 +232,8 @@ def _fix_other(facts: Facts, module: str) -> Fix:
     package = module if module.endswith("-dkms") else f"{module}-dkms"
     fix = fixes.rebuild(
         facts,
-        f"Install a release of {package} that knows this kernel, or start a kernel that it is made for. Or do without: "
-        f"the kernel's own {own} drives the GPU where {package} is not installed.",
+        f"Install a release of {package} that supports this kernel, or boot a kernel that it is made for. Or do "
+        f"without: the kernel's own {own} drives the GPU where {package} is not installed.",
         sh("tail -n 40 /var/lib/dkms/{module}/*/build/make.log", module=NAME(module)),
         *either(
             sh("sudo apt-get remove {package}", package=NAME(package)),
@@ -245,10 +245,10 @@ def _fix_other(facts: Facts, module: str) -> Fix:
 
 @rule("module-built-for-other-kernel", layer=Layer.KERNEL_MODULE, component="nvidia.ko", severity=Severity.ERROR)
 def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """NVIDIA's kernel module was built for another kernel than the one that runs.
+    """NVIDIA's kernel module was built for a different kernel than the one that is running.
 
-    A module carries the name of the kernel that it was made for (its vermagic), and the kernel refuses one that names
-    another. Build the module for this kernel, or start the kernel that it was made for.
+    A module carries the name of the kernel that it was built for (its vermagic), and the kernel refuses one that names
+    another. Build the module for this kernel, or boot the kernel that it was built for.
     """
     if not nvidia_here(facts) or not out(facts):
         return
@@ -266,7 +266,7 @@ def module_built_for_other_kernel(facts: Facts, _matrix: Matrix) -> Iterator[Fin
         ),
         fix=fixes.rebuild(
             facts,
-            "Build the module for this kernel, or start the kernel that it was built for.",
+            "Build the module for this kernel, or boot the kernel that it was built for.",
             fixes.headers(facts),
             sh("sudo dkms autoinstall -k {kernel}", kernel=fixes.kernel(facts)),
         ),
@@ -297,12 +297,12 @@ BUILT_WRONG = ("dkms-failed", "dkms-headers", "nvidia-installer-build", "probe-n
     ),
 )
 def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Secure Boot keeps NVIDIA's kernel module out.
+    """Secure Boot refuses NVIDIA's kernel module.
 
     With Secure Boot on, the kernel loads only modules signed with a key that the firmware or the machine owner knows.
     The module here was refused for its signature. Enrol the key that signed it (mokutil asks for a password, which the
-    blue screen at the next start wants back), install a module that your distribution has signed, or switch Secure Boot
-    off.
+    blue screen at the next boot asks for again), install a module that your distribution has signed, or switch Secure
+    Boot off.
     """
     module, log, kernel_ = (told(facts, one) for one in ("nvidia.ko", "kernel-log", "linux-kernel"))
     missing = nvidia_here(facts) and out(facts)
@@ -335,8 +335,8 @@ def secure_boot_key_rejected(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _title(facts: Facts) -> str:
     kernel = told(facts, "linux-kernel")
     if text(kernel, "lockdown") in LOCKED and flag(kernel, "secure_boot") is not True:
-        return "Kernel lockdown keeps the GPU's kernel module out: no key that the kernel trusts has signed it"
-    return "Secure Boot keeps the GPU's kernel module out: its signing key is not enrolled (MOK)"
+        return "Kernel lockdown refuses the GPU's kernel module: no key that the kernel trusts has signed it"
+    return "Secure Boot refuses the GPU's kernel module: its signing key is not enrolled (MOK)"
 
 
 def _blamed(facts: Facts) -> bool:
@@ -353,7 +353,7 @@ def _fix(facts: Facts) -> Fix:
     key = KEYS[2] if fixes.manager(facts) == "dnf" else KEYS[0] if fixes.manager(facts) == "apt" else KEYS[1]
     return fixes.rebuild(
         facts,
-        "Enrol the key that signed the module (the next start asks for the password that mokutil wants now), or "
+        "Enrol the key that signed the module (the next boot asks for the password that mokutil asks for now), or "
         "install a module that your distribution has signed, or switch Secure Boot off in the firmware.",
         sh("sudo mokutil --import {key}", key=PATH(key)),
     )

@@ -38,9 +38,9 @@ def _isolated(facts: Facts) -> bool:
 def build_isolation_hides_torch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """An extension is built in an isolated environment, in which PyTorch is not installed.
 
-    pip and uv build a package in an environment of its own, with what the package declares alone. Extensions such as
+    pip and uv build a package in an environment of its own, with only what the package declares. Extensions such as
     flash-attn import torch in their setup.py without declaring it, so the build ends with "No module named 'torch'"
-    though PyTorch is installed. Build in the environment itself, with its PyTorch: ``--no-build-isolation``.
+    though PyTorch is installed. Build in the environment itself, with its PyTorch: --no-build-isolation.
     """
     if not _isolated(facts):
         return
@@ -71,7 +71,7 @@ def framework_not_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """The framework is not installed in the Python that runs the program.
 
     Another environment, the system's Python or another pip may have it: what counts is the Python that was started.
-    Install it with that Python's own pip (``python -m pip``), or start the program with the Python that has it.
+    Install it with that Python's own pip (python -m pip), or start the program with the Python that has it.
     """
     module = value(facts, ABSENT, "module")
     if module is None or _isolated(facts):
@@ -103,17 +103,17 @@ NUMPY = ("numpy-compiled-1", "numpy-dtype-size", "numpy-api-version", "numpy-arr
     from_messages=True,
 )
 def numpy_abi_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """An extension was compiled for another NumPy than the one that is installed.
+    """An extension was compiled for a different NumPy than the one that is installed.
 
     NumPy 2 changed its binary interface: what was compiled with NumPy 1 does not run with it, and what was compiled
     with a newer NumPy does not run with an older one. Install releases that were built for this NumPy, or the NumPy
-    that they were built for (``numpy<2``).
+    that they were built for (numpy<2).
     """
     if not heard(facts, *NUMPY):
         return
     found = value(facts, NUMPY[0], "found")
     yield numpy_abi_mismatch.finding(
-        title=f"An extension was compiled for another NumPy than the installed {found or 'one'}",
+        title=f"An extension was compiled for a different NumPy than the installed {found or 'one'}",
         because=grounds(facts, *NUMPY),
         fix=Fix(
             text="Update the package that was compiled for the other NumPy; until there is one, stay below NumPy 2.",
@@ -137,7 +137,7 @@ def tensorrt_engine_version_mismatch(facts: Facts, _matrix: Matrix) -> Iterator[
     """A serialized TensorRT engine was built by another release of TensorRT, or for another GPU.
 
     An engine (plan) runs with the TensorRT that built it, on the kind of GPU that it was built on, unless it was built
-    version- or hardware-compatible. Build it again where it shall run, or install the release that built it.
+    version- or hardware-compatible. Rebuild it on the machine that will run it, or install the release that built it.
     """
     if not heard(facts, *TRT_VERSION, TRT_DEVICE):
         return
@@ -163,8 +163,8 @@ def nccl_network_fault(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """NCCL cannot use the network between the nodes: its interface, a firewall, or InfiniBand.
 
     NCCL takes the first interface that is neither a loopback nor Docker's, which other nodes may not reach; a firewall
-    drops its ports; an InfiniBand transfer fails for a cable, a port or a GID. Name the right interface, and look at
-    what NCCL says that it uses.
+    drops its ports; an InfiniBand transfer fails for a cable, a port or a GID. Name the right interface, and check in
+    NCCL's output which one it uses.
     """
     if not heard(facts, *NETWORK):
         return
@@ -204,9 +204,9 @@ AGAIN = {
 def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """Packages of two releases or branches of the driver hold each other back.
 
-    The driver's packages of one release depend on each other exactly. Where some come from another repository, another
-    branch or were held, the package manager can install neither. Remove the driver's packages, keep one repository,
-    and install one branch as a whole.
+    The driver's packages of one release depend on each other exactly. If some come from another repository or branch,
+    or were held back, the package manager can install neither. Remove the driver's packages, keep one repository, and
+    install one branch as a whole.
     """
     if not heard(facts, *PACKAGES):
         return
@@ -215,7 +215,8 @@ def driver_packages_conflict(facts: Facts, _matrix: Matrix) -> Iterator[Finding]
         title=f"Packages of the driver exclude each other{f': {package}' if package else ''}",
         because=grounds(facts, *PACKAGES),
         fix=Fix(
-            text="Remove the driver's packages of the other branch, keep one source of them, and install one branch.",
+            text="Remove the driver's packages of the other branch, keep one repository for them, and install one "
+            "branch.",
             commands=(
                 *AGAIN.get(manager(facts) or "apt", ()),
                 step("remove the driver's packages of the other branch, then install one branch as a whole"),
@@ -233,7 +234,7 @@ INSTALL = {"apt": sh("sudo apt-get install -y build-essential"), "dnf": sh("sudo
 
 @rule("host-compiler-missing", layer=Layer.COMPILER, component="gcc", severity=Severity.ERROR, from_messages=True)
 def host_compiler_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """There is no C or C++ compiler, where one is needed to build or at run time.
+    """There is no C or C++ compiler, and one is needed to build or at run time.
 
     Triton and torch.compile compile small modules when a program runs; extensions and nvcc need a host compiler when
     they are built. Slim images and fresh machines have none. Install gcc and g++ (on Windows the build tools of Visual
@@ -271,11 +272,11 @@ INSIDE = ("container-told", "container-inside-said", "docker-run", "docker-compo
     from_messages=True,
 )
 def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A container got the GPU without the capability that the program needs, so the driver's library is not in it.
+    """A container got the GPU without the capability that the program needs, so a driver library is missing in it.
 
-    NVIDIA_DRIVER_CAPABILITIES says which of the driver's libraries a container gets: ``utility`` brings nvidia-smi,
-    ``compute`` libcuda, ``video`` the encoder and decoder, ``graphics`` OpenGL and Vulkan. Without the variable it is
-    utility and compute. Set what is needed, or ``all``, in the image or when the container is started.
+    NVIDIA_DRIVER_CAPABILITIES says which of the driver's libraries a container gets: utility brings nvidia-smi,
+    compute libcuda, video the encoder and decoder, graphics OpenGL and Vulkan. Without the variable it is
+    utility and compute. Set what is needed, or all, in the image or when the container is started.
     """
     given = {one.strip() for one in (value(facts, CAPABILITIES, "capabilities") or "").split(",")} - {""}
     video = heard(facts, NO_VIDEO) and (bool(given) or bool(facts.host.container) or heard(facts, *INSIDE))
@@ -284,7 +285,7 @@ def container_capabilities_missing(facts: Facts, _matrix: Matrix) -> Iterator[Fi
         return
     missing = "compute" if compute else "video"
     yield container_capabilities_missing.finding(
-        title=f"The container got the GPU without the capability {missing!r}, so its library is not there",
+        title=f"The container got the GPU without the capability {missing!r}, so its library is missing",
         because=grounds(facts, CAPABILITIES, NO_VIDEO, *NO_CUDA),
         confidence=Confidence.CERTAIN if given else Confidence.LIKELY,
         fix=Fix(
@@ -306,17 +307,17 @@ STALE = ("cdi-stale-file", "cdi-stale-device")
     from_messages=True,
 )
 def cdi_spec_stale(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The description of the GPUs for containers (CDI) names files or devices that are not there any more.
+    """The description of the GPUs for containers (CDI) names files or devices that no longer exist.
 
-    ``nvidia-ctk cdi generate`` writes the driver's libraries with their release, and the device nodes, into a file.
-    After an update of the driver, or a change of GPUs or MIG instances, it names what is gone, and no container with a
-    GPU starts. Generate it again; nvidia-cdi-refresh.service does so after each update.
+    nvidia-ctk cdi generate writes the driver's libraries with their release, and the device nodes, into a file.
+    After an update of the driver, or a change of GPUs or MIG instances, it names things that are gone, and no container
+    with a GPU starts. Regenerate it; nvidia-cdi-refresh.service does so after each update.
     """
     if not heard(facts, *STALE):
         return
     path = next((one.values["path"] for one in said(facts, *STALE) if "path" in one.values), None)
     yield cdi_spec_stale.finding(
-        title=f"The CDI description of the GPUs names {path or 'a file'}, which is not there",
+        title=f"The CDI description of the GPUs names {path or 'a file'}, which does not exist",
         because=grounds(facts, *STALE),
         fix=Fix(
             text="Generate the description again, and after every update of the driver.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
@@ -82,18 +82,29 @@ class Pin:
     explained_by=("extension-abi-mismatch",),
 )
 def pin_violated(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """An installed package asks for another version of a package of the GPU stack than the one beside it.
+    """An installed package requires another version of a GPU package than the one that is installed.
 
-    Each wheel states which versions it was made and tested with; pip checks that when it installs, and the next
-    installation may move what an earlier one asked for. Compiled parts then miss what they were built against, or a
-    server fails at a name that moved. Install both in one command, so that one set of versions suits all; "pip check"
+    Each wheel states which versions it was made and tested with; pip checks that when it installs, and a later
+    installation may change what an earlier one required. Compiled parts then lack what they were built against, or a
+    server fails on a name that moved. Install both in one command, so that one set of versions suits both; "pip check"
     lists every such conflict.
     """
-    for listed in copies(facts, "packages"):
+    for listed in copies(facts, "packages") or map(_alone, _torches(facts)):
         for name, pins in _pins(listed, facts, matrix).items():
             broken = tuple(_broken(name, pins, listed, fits=_fits(name, listed, facts)))
             if broken:
                 yield _pin_finding(name, broken, listed)
+
+
+def _torches(facts: Facts) -> Iterator[Build]:
+    return (build for build in builds(facts) if build.component == "pytorch" and not from_text(facts))
+
+
+def _alone(build: Build) -> Instance:
+    """Return the packages that PyTorch alone names, as a list of packages, where no list of them was made."""
+    pins = {name: f"=={one}" for name, one in table(build.copy.facts, "pins").items()}
+    here = {**table(build.copy.facts, "installed"), TORCH: build.copy.version}
+    return replace(build.copy, facts={"pins": {TORCH: pins}, "distributions": here})
 
 
 def _pins(listed: Instance, facts: Facts, matrix: Matrix) -> Mapping[str, Mapping[str, object]]:
@@ -199,7 +210,7 @@ def _detail(name: str, pins: list[Pin]) -> str:
         return f"The metadata of {name} requires {said}. What it has compiled, or calls, is made for that."
     if pins[0].required == TORCH:
         return f"The metadata of {name} requires {said}. Its compiled files find all that they call in the torch here."
-    return f"The metadata of {name} requires {said}. A newer one of the same major mostly serves as well."
+    return f"The metadata of {name} requires {said}. A newer release of the same major version usually works as well."
 
 
 def _pin_fix(name: str, version: str, pins: list[Pin], python: Word) -> Fix | None:
@@ -227,12 +238,12 @@ WEAK = ("bnb-setup-failed", "bnb-no-gpu")
 
 @rule("bnb-binary-missing-for-cuda", Layer.LIBRARY, "bitsandbytes", Severity.ERROR, in_one_python=True)
 def bnb_binary_missing_for_cuda(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Bitsandbytes of this release brings no binary for the CUDA version of torch.
+    """This release of bitsandbytes has no binary for torch's CUDA version.
 
     Its wheel holds one library for each CUDA version (libbitsandbytes_cuda126.so) and takes the one that
-    torch.version.cuda names. Where that is newer than the release, or older than what it still supports, there is none.
-    Take a release that has it, a torch for one of its CUDA versions, or let BNB_CUDA_VERSION name a near version that
-    it has.
+    torch.version.cuda names. If that is newer than the release, or older than what it still supports, there is none.
+    Install a release that has it, or a torch for one of its CUDA versions, or set BNB_CUDA_VERSION to a close version
+    that it has.
     """
     build = torch(facts)
     if build and build.accelerator == "cpu":
@@ -316,7 +327,7 @@ def _bnb_fix(facts: Facts, matrix: Matrix) -> Fix:
     commands = [
         sh("python -m pip install {wanted}", wanted=requirement("bitsandbytes", f"=={newest}"))
         if newest
-        else step("install a bitsandbytes with that binary that goes with the torch here, or build it")
+        else step("install a bitsandbytes that has that binary and works with the installed torch, or build it")
     ]
     if near:
         digits = NUMBER(f"{near.major}{near.minor}")
@@ -347,11 +358,11 @@ CUDA12 = "cuda12"
 
 @rule("jax-plugin-mismatch", layer=Layer.FRAMEWORK, component="jax", severity=Severity.ERROR, in_one_python=True)
 def jax_plugin_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Jaxlib and the CUDA plugin of JAX are of different versions.
+    """The versions of jaxlib and of JAX's CUDA plugin differ.
 
-    The plugin brings the GPU to JAX and must be of jaxlib's version; its two parts (jax-cuda12-plugin, jax-cuda12-pjrt)
-    require each other exactly. With another version JAX refuses it and falls back to the CPU, or fails ("Mismatched
-    PJRT plugin PJRT API version", "Unexpected PJRT_… size"). Install all of them in one command.
+    The plugin adds GPU support to JAX and must have jaxlib's version; its two parts (jax-cuda12-plugin,
+    jax-cuda12-pjrt) require each other exactly. With another version JAX refuses it and falls back to the CPU, or fails
+    ("Mismatched PJRT plugin PJRT API version", "Unexpected PJRT_… size"). Install all of them in one command.
     """
     found = [one for build in builds(facts) if (one := _of(build, facts, matrix))]
     yield from found
@@ -370,7 +381,7 @@ def _of(build: Build, facts: Facts, matrix: Matrix) -> Finding | None:
     plugin = build.copy.build or (extra[0] if extra else CUDA12)
     return jax_plugin_mismatch.finding(
         instance=build.mark,
-        title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must be of one version",
+        title=f"jaxlib is {jaxlib}, {wrong[0]} is {named[wrong[0]]}: they must have the same version",
         detail=_said(facts),
         because=(
             *grounds(facts, *KINDS),
@@ -394,11 +405,11 @@ def _heard(facts: Facts, matrix: Matrix) -> Finding:
     lacks, call = value(facts, "jaxlib-too-old", "name"), value(facts, "jax-plugin-interface", "call")
     module = value(facts, "jax-plugin-interface", "module")
     plugin = f"The plugin {module}" if module else "The CUDA plugin"
-    two = f"JAX and its CUDA plugin (PJRT) are of two releases: {_said(facts)}".rstrip(" :.")
+    two = f"JAX and its CUDA plugin (PJRT) are different releases: {_said(facts)}".rstrip(" :.")
     titles = (
-        (jax or needs, f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be of one release"),
+        (jax or needs, f"jaxlib is {jaxlib}, and jax {jax or f'wants {needs}'}: they must be the same release"),
         (lacks, f"The CUDA plugin of JAX is newer than jaxlib {jaxlib}".strip() + f", which has no {lacks} yet"),
-        (call, f"{plugin} of JAX is of another release than jaxlib {jaxlib}".strip() + f": {call} differs"),
+        (call, f"{plugin} of JAX is a different release than jaxlib {jaxlib}".strip() + f": {call} differs"),
     )
     return jax_plugin_mismatch.finding(
         title=next((title for known, title in titles if known), two),

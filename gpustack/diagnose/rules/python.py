@@ -37,11 +37,11 @@ YEARS = {"1": "2.5", "2010": "2.12", "2014": "2.17"}
 
 @rule("glibc-too-old", Layer.ENVIRONMENT, "glibc", Severity.ERROR, in_one_python=True)
 def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """A program or wheel wants a newer C library than this system has.
+    """A program or wheel needs a newer C library than this system has.
 
-    glibc belongs to the distribution and cannot be taken from a package index: what was built on a newer one stops with
-    "version `GLIBC_2.32' not found". Take a build made for the older one (an older release, a manylinux2014 wheel,
-    conda), build it here, run it in a container, or upgrade the distribution. Do not copy another glibc over the
+    glibc belongs to the distribution and cannot be installed from a package index: what was built against a newer one
+    stops with "version `GLIBC_2.32' not found". Use a build made for the older one (an older release, a manylinux2014
+    wheel, conda), build it here, run it in a container, or upgrade the distribution. Do not copy another glibc over the
     system's.
     """
     system = f" ({facts.host.os})" if facts.host.os else ""
@@ -55,7 +55,7 @@ def glibc_too_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
             confidence=one.confidence,
             fix=fixes.advice(
                 f"Run it in a container whose distribution has glibc {one.needs} or newer, upgrade the distribution, "
-                f"or take a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
+                f"or use a build made for {has} (an older release, a manylinux wheel for it, conda) or build it here.",
                 sh("ldd --version"),
                 sh("docker run --rm -it --gpus all nvidia/cuda:12.6.3-devel-ubuntu24.04 ldd --version"),
                 verify=sh("ldd --version"),
@@ -151,11 +151,11 @@ NETWORK = ("pip-offline",)
 
 @rule("python-version-no-wheel", Layer.ENVIRONMENT, "python", Severity.ERROR, in_one_python=True, from_messages=True)
 def python_version_no_wheel(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """There is no wheel for this version of Python, too new or too old for the release that was asked for.
+    """There is no wheel for this Python version, which is too new or too old for the requested release.
 
-    Wheels are built for some versions of Python; pip sees only those that fit and says "Could not find a version that
-    satisfies the requirement", with the versions that are left, or none. Take a Python that the release has wheels for,
-    or a release that has wheels for this Python.
+    Wheels are built for certain Python versions; pip sees only those that fit and says "Could not find a version that
+    satisfies the requirement", with the versions that remain, or none. Use a Python that the release has wheels for, or
+    a release that has wheels for this Python.
     """
     found = [
         *((one, Confidence.CERTAIN) for one in said(facts, *CERTAIN) if _names_one(one)),
@@ -252,7 +252,7 @@ def _python_fix(asked: str, here: str | None, fitting: tuple[str, ...], facts: F
     package, _, wanted = asked.partition("==")
     best = fitting[-1] if fitting else None
     others = releases_for(matrix, package.lower(), minor(here)) if here and is_version(here) else ()
-    instead = f" Or take {package} {others[0]} to {others[-1]}, which this Python has wheels of." if others else ""
+    instead = f" Or take {package} {others[0]} to {others[-1]}, which has wheels for this Python." if others else ""
     python = f"Python {best}" if best else "an older Python (a newer one for a newer release)"
     return fixes.advice(
         f"Make an environment with {python}{' or lower' if len(fitting) > 1 else ''}, and install there.{instead}",
@@ -270,7 +270,7 @@ def _install(package: str, wanted: str, python: str | None, facts: Facts, matrix
     """Return how it is installed there; only in words where the package is not known: a message may spell it anyhow."""
     name = distribution_of(package.lower(), facts)
     if name is None:
-        return step("install there what was asked for")
+        return step("install there what you wanted")
     tag = re.search(r"\+(cu\d+|rocm[\d.]+|cpu)$", wanted)
     asked = requirement(name, f"=={wanted}") if wanted else pinned(name, facts, matrix, python=python)
     if tag and name.startswith("torch"):
@@ -293,11 +293,11 @@ LIBSTDCXX_SAYS = "glibcxx-too-old"
 
 @rule("libstdcxx-too-old", Layer.ENVIRONMENT, "libstdcxx", Severity.ERROR, in_one_python=True, from_messages=True)
 def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """The C++ library (libstdc++) that was found first is older than a program wants.
+    """The C++ library (libstdc++) that was found first is older than a program needs.
 
-    It says "version `GLIBCXX_3.4.32' not found" or "CXXABI_1.3.15 not found". The C library is another thing: mostly
-    the system's libstdc++ is found before the newer one of a conda environment, or the other way round. Let the newer
-    one be found first, or install a newer one into the environment.
+    It says "version `GLIBCXX_3.4.32' not found" or "CXXABI_1.3.15 not found". It is not the C library: usually the
+    system's libstdc++ is found before the newer one of a conda environment, or the other way round. Let the newer one
+    be found first, or install a newer one into the environment.
     """
     wanting = sorted(
         holding(facts, LIBSTDCXX_SAYS, "needs"), key=lambda one: numbers(one.values["needs"].partition("_")[2])
@@ -307,7 +307,7 @@ def libstdcxx_too_old(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     needs, by = wanting[-1].values["needs"], wanting[-1].values.get("by")
     who = by.rpartition("/")[2] if by else "A program"
     yield libstdcxx_too_old.finding(
-        title=f"{who} wants {needs} of libstdc++, and the one that is found first has no such version",
+        title=f"{who} wants {needs} of libstdc++, but the one that is found first has no such version",
         detail=f"Wanted by {by}." if by else "",
         because=grounds(facts, LIBSTDCXX_SAYS),
         confidence=Confidence.CERTAIN,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import fixes
-from gpustack.diagnose.fixes import TOOLKITS, from_nvidia, manager
+from gpustack.diagnose.fixes import TOOLKITS, from_nvidia
 from gpustack.diagnose.machine.frameworks import platform, torch
 from gpustack.diagnose.machine.inventory import nvidia_here, on_windows
 from gpustack.diagnose.machine.messages import grounds, heard, said, value
@@ -37,7 +37,7 @@ NO_TOOLKIT = "build-finds-no-toolkit"
 
 @rule("cuda-toolkit-missing", Layer.RUNTIME, "cuda-toolkit", Severity.INFO)
 def cuda_toolkit_missing(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """There is no CUDA toolkit (nvcc), or no host compiler, on a machine with an NVIDIA GPU.
+    """There is no CUDA toolkit (nvcc) or no host compiler on a machine with an NVIDIA GPU.
 
     Frameworks bring the CUDA that they need, so nothing is missing to run them. Who builds extensions (flash-attn,
     vLLM from source) needs nvcc of the CUDA version that the framework was built with: ask with ``--for build``.
@@ -97,12 +97,12 @@ OTHERWISE = (
 
 @rule("nvcc-torch-mismatch", Layer.COMPILER, "cuda-toolkit", Severity.ERROR, from_messages=True)
 def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """Nvcc is of another CUDA than PyTorch was built with, and an extension is to be built.
+    """The nvcc in use is from a different CUDA version than PyTorch was built with, and an extension is to be built.
 
     An extension is compiled by the toolkit's nvcc and linked to PyTorch's CUDA runtime, so PyTorch refuses where the
     two differ in their major ("The detected CUDA version mismatches the version that was used to compile PyTorch").
     Which nvcc counts is decided by CUDA_HOME, else by PATH. Point CUDA_HOME to a toolkit of PyTorch's CUDA, or install
-    the PyTorch that is built for the toolkit. Programs that build nothing do not mind the difference.
+    the PyTorch that is built for the toolkit. The difference does not matter to programs that build nothing.
     """
     if not heard(facts, *NVCC_SAID) and not _unbuilt(facts):
         return
@@ -113,7 +113,7 @@ def nvcc_torch_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     name = f"PyTorch {release}" if (release := version(facts, "pytorch")) else "PyTorch"
     yield nvcc_torch_mismatch.finding(
         title=f"nvcc is of CUDA {found or 'another version'} and {name} was built with CUDA {wanted or 'another one'}",
-        detail="An extension cannot be built for this PyTorch by this toolkit.",
+        detail="This toolkit cannot build an extension for this PyTorch.",
         confidence=Confidence.CERTAIN if found and wanted and heard(facts, *NVCC_SAID) else Confidence.LIKELY,
         because=(
             *grounds(facts, *NVCC_SAID, NVCC_HEADER, NVCC_FAILED),
@@ -148,8 +148,8 @@ def _nvcc_fix(facts: Facts, matrix: Matrix, wanted: str | None, found: str | Non
         commands.append(fixes.install_torch(SOME_PYTHON, release, tag))
     other = f", or install the PyTorch that is built for CUDA {found}" if found else ""
     return fixes.advice(
-        f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which "
-        f"nvcc is taken; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
+        f"Build with a toolkit of CUDA {wanted or 'the version of PyTorch'} (CUDA_HOME and PATH decide which nvcc "
+        f"is used; in conda it is CUDA_HOME=$CONDA_PREFIX){other}.",
         *(either(*commands) or (sh("nvcc --version"), sh('python -c "import torch; print(torch.version.cuda)"'))),
         verify=sh('python -c "import torch.utils.cpp_extension as e, torch; print(e.CUDA_HOME, torch.version.cuda)"'),
     )
@@ -202,8 +202,8 @@ def host_compiler_too_new(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 
     nvcc gives the host's part of the code to gcc, clang or Visual Studio, and its header host_config.h refuses
     compilers that are newer than the toolkit ("unsupported GNU version! gcc versions later than 12 are not supported").
-    Where the check is switched off, the newer C++ library fails instead, in /usr/include/c++. Build with an older
-    compiler beside the system's (-ccbin, NVCC_CCBIN, CUDAHOSTCXX, CMAKE_CUDA_HOST_COMPILER), or with a newer toolkit.
+    With the check switched off, the newer C++ library fails instead, in /usr/include/c++. Build with an older compiler
+    beside the system's (-ccbin, NVCC_CCBIN, CUDAHOSTCXX, CMAKE_CUDA_HOST_COMPILER), or with a newer toolkit.
     """
     one = _compiler(facts, matrix)
     plain = heard(facts, *REFUSED)
@@ -280,13 +280,6 @@ def _compiler_detail(facts: Facts, one: Compiler, matrix: Matrix) -> str:
     return f"GCC {major} is accepted from CUDA {'.'.join(map(str, first.cuda[:2]))} on." if first else ""
 
 
-INSTALL = {
-    "apt": "sudo apt-get install gcc-{number} g++-{number}",
-    "zypper": "sudo zypper install gcc{number} gcc{number}-c++",
-    "pacman": "sudo pacman -S gcc{number}",
-}
-
-
 def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
     newest = one.newest
     if one.name != "GCC" or newest is None:
@@ -295,14 +288,10 @@ def _compiler_fix(facts: Facts, one: Compiler) -> Fix:
             step("name the older {name} to nvcc: -ccbin, NVCC_CCBIN or CMAKE_CUDA_HOST_COMPILER", name=NAME(one.name)),
             verify=sh("nvcc --version"),
         )
-    number = DOTTED(newest)
-    install = sh(INSTALL.get(manager(facts) or "", "# install g++-{number} beside the system's"), number=number)
-    compiler = sh("/usr/bin/g++-{number}", number=number)
     return fixes.advice(
         f"Build with g++ {newest} as the host compiler, or with a CUDA toolkit that accepts this one.",
-        install,
-        sh("export NVCC_CCBIN={compiler} CUDAHOSTCXX={compiler} CXX={compiler}", compiler=compiler),
-        verify=sh("{compiler} --version", compiler=compiler),
+        *fixes.older_gcc(facts, newest),
+        verify=sh("{compiler} --version", compiler=fixes.older_gxx(facts, newest)),
     )
 
 
@@ -376,10 +365,9 @@ def _older(one: Target, matrix: Matrix) -> str | None:
 def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The CUDA toolkit is newer than the GPU: its compiler no longer makes code for the GPU's architecture.
 
-    Each major of CUDA drops old architectures, and then refuses them in the words that it has for unknown ones
-    ("Unsupported gpu architecture 'compute_35'"). Build with the last toolkit that has it, or take the target out of
-    the list where no such GPU is meant: where none is here, that is a setting of the program that is built, and no
-    fault.
+    Each CUDA major version drops old architectures, and then refuses them with the same message as unknown ones
+    ("Unsupported gpu architecture 'compute_35'"). Build with the last toolkit that supports it, or remove the target
+    from the list if no such GPU is meant: if none is here, that is a setting of the program being built, not a fault.
     """
     one = next((target for target in refused(facts, matrix) if target.dropped), None)
     if one is None:
@@ -396,7 +384,7 @@ def arch_dropped_by_toolkit(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
         row=known.row if known else None,
         fix=fixes.advice(
             f"Take {one.spelled} out of the list of targets (TORCH_CUDA_ARCH_LIST, CMAKE_CUDA_ARCHITECTURES, "
-            f"-gencode), or build with CUDA {one.last} where such a GPU is meant.",
+            f"-gencode), or build with CUDA {one.last} if such a GPU is meant.",
             *either(sh("nvcc --list-gpu-arch"), sh("export CUDA_HOME=/usr/local/cuda-{cuda}", cuda=DOTTED(one.last))),
             verify=sh("nvcc --list-gpu-arch"),
         ),

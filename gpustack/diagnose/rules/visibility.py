@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Facts
 
 
-ADVICE = "Divide the GPU by one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
+ADVICE = "Divide the GPU with one of the profiles that the list shows (PROFILE is its number), or switch MIG off."
 
 
 @rule("mig-enabled-no-instance", Layer.ENVIRONMENT, "gpu", Severity.ERROR)
 def mig_enabled_no_instance(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """MIG mode is on, and the GPU is divided into no instance.
+    """MIG mode is on, but no MIG instances exist.
 
-    With MIG on, CUDA offers only the instances that the GPU has been divided into. There is none, so programs see no
-    GPU. Make instances, or switch MIG off.
+    With MIG on, CUDA offers only the instances that the GPU has been divided into. None exist, so programs see no GPU.
+    Create instances, or switch MIG off.
     """
     if mig.none(facts):
         names = naming.gpu_names(facts)
         yield _undivided(
             None,
-            f"MIG is on{f' for {names}' if names else ''}, and there is no MIG instance for programs to use",
+            f"MIG is on{f' for {names}' if names else ''}, but there is no MIG instance for programs to use",
             (*grounds(facts, mig.NONE, mig.ON, *mig.NO_GPU), *naming.of_driver(facts)),
             Confidence.CERTAIN if heard(facts, mig.NONE) else Confidence.LIKELY,
         )
@@ -115,7 +115,7 @@ COUNTS = {"one": 1, "single": 1, "only one": 1, "two": 2, "three": 3, "four": 4,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A variable with its value. ``seen``: the probe of CUDA ran with it; else a text shows it."""
+    """A variable with its value. seen: the probe of CUDA ran with it; else a text shows it."""
 
     variable: str
     devices: str
@@ -158,7 +158,7 @@ class Setting:
     explained_by=("mig-multiple-devices", "mig-enabled-no-instance"),
 )
 def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """CUDA_VISIBLE_DEVICES names GPUs that are not there, or none.
+    """CUDA_VISIBLE_DEVICES names GPUs that do not exist, or none.
 
     CUDA shows a program only the GPUs that this variable lists, and stops reading at the first that does not exist:
     those before it are seen, and where it is the first, none is. An index beyond the last GPU, a wrong UUID, -1 or
@@ -185,7 +185,7 @@ def cuda_visible_devices_invalid(facts: Facts, _matrix: Matrix) -> Iterator[Find
         fix=fixes.advice(
             "Let the program ask for no more GPUs than the list has, counted from cuda:0; or give it more of them."
             if few
-            else "Unset it, here and where a script or program sets it (os.environ), or name GPUs that are there.",
+            else "Unset it, here and wherever a script or program sets it (os.environ), or name GPUs that exist.",
             sh("unset {variable}", variable=VARIABLE(VARIABLES[0] if few else one.variable)),
             sh("nvidia-smi -L"),
             verify=sh('python -c "import torch; print(torch.cuda.device_count())"'),
@@ -219,7 +219,7 @@ def _wrong(one: Setting, facts: Facts) -> str:
     if one.hides:
         return "hides every GPU" if blind else ""
     if not one.seen and WORD.fullmatch(one.devices.strip()):
-        return "is no list of GPUs, so it hides every GPU" if blind else ""
+        return "is not a list of GPUs, so it hides every GPU" if blind else ""
     absent, renumbered = one.absent(many, facts), _renumbered(one, facts)
     first = one.names[0]
     if not (absent or renumbered or (not many and blind and INDEX.fullmatch(first) and int(first))):
@@ -227,7 +227,7 @@ def _wrong(one: Setting, facts: Facts) -> str:
     if not (blind or renumbered) and first.startswith("GPU-"):
         return ""
     known = f"this machine has {many} GPU{'s' if many > 1 else ''}, 0 to {many - 1}"
-    return f"names a GPU that is not there: {known if many and not renumbered else 'no such GPU is there'}"
+    return f"names a GPU that is not there: {known if many and not renumbered else 'there is no such GPU'}"
 
 
 def _too_few(one: Setting, facts: Facts) -> str:
@@ -239,7 +239,7 @@ def _too_few(one: Setting, facts: Facts) -> str:
     if not heard(facts, "invalid-ordinal") or not shown or (shown > 1 and count(facts) <= shown):
         return ""
     last = f"cuda:0 to cuda:{shown - 1}" if shown > 1 else "cuda:0"
-    return f"shows programs {last} alone, and one asks for another (invalid device ordinal)"
+    return f"shows programs {last} only, but one asks for another (invalid device ordinal)"
 
 
 def _renumbered(one: Setting, facts: Facts) -> bool:

@@ -40,7 +40,7 @@ PURGE = sh(
     from_messages=True,
 )
 def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """A driver for Linux was installed inside WSL, where the driver is that of Windows.
+    """A Linux driver was installed inside WSL, which uses the Windows driver.
 
     In WSL the GPU is reached through Windows: its driver puts libcuda and nvidia-smi into /usr/lib/wsl/lib, and the
     Linux kernel has no NVIDIA module. Packages such as nvidia-driver, nvidia-utils, libnvidia-compute or cuda-drivers
@@ -54,9 +54,9 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
     smi = wsl.foreign_smi(facts)
     what = package or (f"of nvidia-smi {smi[0]}" if smi else "such as nvidia-utils")
     yield wsl_linux_driver_installed.finding(
-        title=f"A Linux driver ({what}) inside WSL hides that of Windows in {wsl.FOLDER}",
-        detail="In WSL only the driver of Windows works; a package of the Linux driver (nvidia-driver, nvidia-utils, "
-        "libnvidia-compute) puts a libcuda, libnvidia-ml and nvidia-smi before it that cannot reach the GPU."
+        title=f"A Linux driver ({what}) inside WSL hides the Windows driver in {wsl.FOLDER}",
+        detail="In WSL only the Windows driver works; a package of the Linux driver (nvidia-driver, nvidia-utils, "
+        "libnvidia-compute) puts a libcuda, libnvidia-ml and nvidia-smi in front of it that cannot reach the GPU."
         + (f" Here nvidia-smi is {smi[0]}, the driver of Windows {smi[1]}." if smi else ""),
         confidence=Confidence.LIKELY if package or smi or heard(facts, *wsl.PACKAGE) else Confidence.POSSIBLE,
         because=(
@@ -78,7 +78,7 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
             commands=(
                 PURGE
                 if manager(facts) in {"apt", None}
-                else step("remove the packages of NVIDIA's Linux driver, and no others of NVIDIA's"),
+                else step("remove the packages of NVIDIA's Linux driver, and no other NVIDIA packages"),
                 sh("sudo ldconfig"),
                 sh("wsl.exe --shutdown"),
             ),
@@ -97,7 +97,7 @@ def wsl_linux_driver_installed(facts: Facts, _matrix: Matrix) -> Iterator[Findin
     explained_by=("wsl-linux-driver-installed", "cuda-visible-devices-invalid", "container-no-gpus-flag"),
 )
 def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
-    """In WSL, programs load another libcuda than that of Windows in /usr/lib/wsl/lib.
+    """In WSL, programs load a libcuda other than the Windows driver's in /usr/lib/wsl/lib.
 
     The driver of Windows puts its libcuda into /usr/lib/wsl/lib, and only that one reaches the GPU. A libcuda from a
     Linux package, a toolkit's compat folder or a conda environment that the loader finds first sees no GPU, while
@@ -108,7 +108,7 @@ def wsl_libcuda_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     others = wsl.elsewhere(facts)
     before = wsl.before(facts)
     named = ", ".join(others) or (f"what is in {before} (LD_LIBRARY_PATH)" if before else "")
-    found = f"{named} is found before" if named else "CUDA sees no GPU, so another is found before"
+    found = f"{named} is found before" if named else "CUDA sees no GPU, so another copy is found first"
     yield wsl_libcuda_shadowed.finding(
         title=f"In WSL libcuda must be that of {wsl.FOLDER}: {found} it",
         detail="nvidia-smi mostly works, since it has its own way to the driver of Windows. ldconfig -p and "
@@ -164,11 +164,11 @@ USUAL = "/usr/lib/x86_64-linux-gnu"
     ),
 )
 def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
-    """The driver's library is there, and the name libcuda.so by which a program looks for it is not.
+    """The driver's library is installed, but the name libcuda.so, by which a program looks for it, is missing.
 
     The driver installs libcuda.so.<release>, and libcuda.so.1 as a name of it. Programs that compile or that load CUDA
-    by themselves (Triton, Numba, cuDNN, a linker with -lcuda) also want the plain name libcuda.so on the loader's way,
-    which drivers in containers, WSL and slim packages do not bring. Make the link, or name the folder.
+    by themselves (Triton, Numba, cuDNN, a linker with -lcuda) also want the plain name libcuda.so on the loader's
+    search path, which drivers in containers, WSL and slim packages do not provide. Create the link, or name the folder.
     """
     names = _names(facts)
     here = heard(facts, *THERE) or number(told(facts, "nvml"), "code") == 0 or facts.host.wsl
@@ -179,7 +179,7 @@ def libcuda_so_symlink_missing(facts: Facts, matrix: Matrix) -> Iterator[Finding
     yield libcuda_so_symlink_missing.finding(
         title=f"{' and '.join(sorted(names))} cannot be found, though the driver's libcuda.so.1 is to be in {folder}"
         if plain
-        else f"libcuda.so.1 is not on the loader's way, though the driver is there ({folder})",
+        else f"libcuda.so.1 is not on the loader's search path, though the driver is installed ({folder})",
         detail="The plain name libcuda.so comes with a package for developers, not with every driver."
         + (f" The machine has {driver}." if driver else ""),
         confidence=Confidence.CERTAIN if plain and here else Confidence.LIKELY,
@@ -213,8 +213,8 @@ def _fix(folder: str, facts: Facts) -> Fix:
     path = sh("export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH", folder=where)
     ldconfig = sh("echo {folder} | sudo tee /etc/ld.so.conf.d/libcuda.conf && sudo ldconfig", folder=where)
     return Fix(
-        text="Make the link and tell the loader of the folder, or put it on the library path (for the linker also "
-        "LIBRARY_PATH; where no driver is, as while an image is built, -L/usr/local/cuda/lib64/stubs).",
+        text="Create the link and add the folder to the loader's configuration, or put it on the library path (for "
+        "the linker also LIBRARY_PATH; without a driver, as while an image is built, -L/usr/local/cuda/lib64/stubs).",
         commands=(path, ldconfig) if facts.host.wsl else (link, ldconfig),
         needs_root=True,
         verify=sh("ldconfig -p | grep libcuda"),
@@ -231,8 +231,8 @@ SOUGHT = (LISTS, EMPTY, "tf-built-with-cuda", "tf-no-cuda-drivers", "gpu-unused-
 def tf_no_native_windows_gpu(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """TensorFlow after 2.10 does not use the GPU on Windows itself.
 
-    2.10 was the last release with GPU support on native Windows; newer ones come without CUDA there, whatever is
-    installed beside them, and list the CPU alone. Run it in WSL2, or take TensorFlow 2.10 with CUDA 11.2 and cuDNN 8.1.
+    2.10 was the last release with GPU support on native Windows; newer ones have no CUDA support there, whatever else
+    is installed, and list only the CPU. Run it in WSL2, or use TensorFlow 2.10 with CUDA 11.2 and cuDNN 8.1.
     """
     release = version(facts, "tensorflow") or installed(facts, *NAMES)
     windows = "windows" in (facts.host.os or "").lower() or bool(installed(facts, "tensorflow-intel"))
@@ -257,12 +257,12 @@ def _directml(facts: Facts) -> bool:
 def _finding(facts: Facts, release: str | None) -> Finding:
     said = heard(facts, SAYS)
     return tf_no_native_windows_gpu.finding(
-        title=f"TensorFlow {release or 'here'} uses no GPU on native Windows: {LAST} is the last that does",
-        detail="CUDA and cuDNN beside it change nothing; driver and GPU are not at fault.",
+        title=f"TensorFlow {release or 'here'} does not use the GPU on native Windows: {LAST} is the last that does",
+        detail="Installing CUDA and cuDNN changes nothing; driver and GPU are not at fault.",
         because=(*grounds(facts, SAYS, LISTS, EMPTY, "tf-built-with-cuda"), *_ground(facts)),
         confidence=Confidence.CERTAIN if said or release else Confidence.LIKELY,
         fix=Fix(
-            text=f"Run TensorFlow in WSL2, which uses the GPU by the driver of Windows; or take TensorFlow {LAST}.",
+            text=f"Run TensorFlow in WSL2, which uses the GPU through the Windows driver; or use TensorFlow {LAST}.",
             commands=(
                 sh("wsl --install"),
                 sh('wsl.exe -- python3 -m pip install "tensorflow[and-cuda]"'),

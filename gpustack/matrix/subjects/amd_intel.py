@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpustack.model.report import Row
 
 _NOISE = re.compile(r"\((?:tm|r)\)|[®™]")
+_BARE = re.compile(r"^(?:radeon (?=\d{4})|(?=\d{4} (?:xtx?|gre)\b))")  # Radeon 7900 XTX, which is an RX
 _TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
 NEVER = "has no entry"
 _BY_ITSELF = {"by itself": True, "only with xe.force_probe": False}
@@ -174,6 +175,7 @@ def gfx_of(matrix: Matrix, name: str) -> GfxTarget | None:
     own = _TARGET.match(plain)
     if own:
         return next((one for one in targets(matrix) if one.gfx == own.group()), None)
+    plain = _BARE.sub("rx ", plain)
     fitting = ((words, one) for one in targets(matrix) for words in one.names if _names(words, plain))
     return max(fitting, key=lambda found: len(found[0]), default=("", None))[1]
 
@@ -250,6 +252,18 @@ def window_rule(matrix: Matrix) -> Row | None:
 def product_of(matrix: Matrix, device: int) -> str | None:
     """Return the name of a PCI device number (vendor 8086) as the driver has it, or None where no row states it."""
     return next((one.name for one in matrix.rows("intel", "products", IntelProduct) if device in one.devices), None)
+
+
+def device_named(matrix: Matrix, name: str) -> int | None:
+    """Return the PCI device number of an Intel GPU by its name, such as Arc A770, or None where no row names it."""
+    plain = _product(name)
+    named = ((_product(one.name), min(one.devices)) for one in matrix.rows("intel", "products", IntelProduct))
+    return next((device for words, device in named if words == plain and plain not in {"", "arc"}), None)
+
+
+def _product(name: str) -> str:
+    """Return a product's name without its maker's and without what every product is called."""
+    return " ".join(word for word in name.lower().split() if word not in {"intel", "graphics", "gpu", "data", "center"})
 
 
 def xpu_builds(matrix: Matrix) -> tuple[XpuBuild, ...]:

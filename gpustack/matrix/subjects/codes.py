@@ -137,20 +137,6 @@ class Cascade(Stated):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class SXid(Stated):
-    """Errors of an NVSwitch chip: non-fatal, fatal (one port), always-fatal (the whole fabric), or notable."""
-
-    numbers: tuple[int, ...] = field(metadata=key("codes"))
-    kind: str
-    name: str
-    meaning: str
-    action: str
-
-    def __str__(self) -> str:
-        return f"SXid {self.numbers[0]} ({self.name}, {self.kind}): {self.meaning}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ClockReason(Stated):
     """One bit of why clocks are below their maximum; ``weight`` is ok, info, warn or bad."""
 
@@ -256,11 +242,6 @@ def bucket_of(matrix: Matrix, bucket: str) -> str | None:
 def cascades(matrix: Matrix) -> tuple[Cascade, ...]:
     """Return which Xids bring which others."""
     return matrix.rows("xid", "follows", Cascade)
-
-
-def sxids(matrix: Matrix) -> tuple[SXid, ...]:
-    """Return the errors of NVSwitch chips."""
-    return matrix.rows("xid", "sxids", SXid)
 
 
 def clock_reasons(matrix: Matrix) -> tuple[ClockReason, ...]:

@@ -19,6 +19,9 @@ def _numbers(kernel: str) -> tuple[int, ...]:
     return numbers(kernel.partition("-")[0])
 
 
+KEPT = frozenset({"LTS", "PB"})  # kinds of branches that are made to be kept: long-term support and production
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Branch(Stated):
     """One branch from its first to its last release; ``end`` is the day or month when its support ends."""

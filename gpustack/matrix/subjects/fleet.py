@@ -15,11 +15,17 @@ TABLE = "fleet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A launcher that a site runs already: ``command`` runs a program on {node}, ``nodes`` prints the names of all."""
+    """A launcher that a site runs already: ``command`` runs a program on {node}, ``nodes`` prints the names of all.
+
+    ``before`` goes first with ``manifest`` as its input, ``after`` cleans up.
+    """
 
     name: str
     command: tuple[str, ...]
     nodes: tuple[str, ...] = ()
+    before: tuple[tuple[str, ...], ...] = ()
+    after: tuple[str, ...] = ()
+    manifest: str = ""
     source: str
     checked: str
 

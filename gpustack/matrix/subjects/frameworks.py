@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpustack.matrix.subjects import generated
-from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, version_of
+from gpustack.matrix.subjects.ranges import ANY, VersionRange, is_version, minor, numbers, version_of
 from gpustack.model.reading import key, made, whole
 from gpustack.model.rows import Stated, driver, spelt
 from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion, DriverRelease
@@ -69,21 +69,6 @@ class Plugin(Stated):
     def __str__(self) -> str:
         wanted = ", ".join(f"{name} {span.text}" for name, span in self.requires.items())
         return f"{self.plugin} {self.versions.text} requires {wanted}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Known(Stated):
-    """Versions of a library that go wrong with JAX, on GPUs from ``first_gpu`` to below ``end_gpu`` where these are."""
-
-    library: str
-    versions: VersionRange
-    when: str
-    what: str
-    first_gpu: ComputeCapability | None = field(default=None, metadata=key("min_cc"))
-    end_gpu: ComputeCapability | None = field(default=None, metadata=key("below_cc"))
-
-    def __str__(self) -> str:
-        return f"{self.when}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -192,6 +177,25 @@ class CondaBuilds(Stated):
         return f"conda-forge builds torch {self.torch} for CUDA {', '.join(map(str, self.cudas))}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TensorflowPins(Stated):
+    """What one release of TensorFlow requires of NumPy, on Python 3.12 and newer maybe another."""
+
+    version: str = field(metadata=key("tensorflow"))
+    numpy: VersionRange = ANY
+    numpy_312: VersionRange | None = None
+
+    def __str__(self) -> str:
+        newer = f", on Python 3.12 and newer {self.numpy_312}" if self.numpy_312 else ""
+        return f"tensorflow {self.version} requires numpy {self.numpy}{newer}"
+
+    def on(self, python: str | None) -> VersionRange | None:
+        """Return the range for a Python; None where it depends on the Python, and none is given."""
+        if self.numpy_312 is None:
+            return self.numpy
+        return None if python is None else self.numpy_312 if numbers(python)[:2] >= (3, 12) else self.numpy
+
+
 def jax_releases(matrix: Matrix) -> tuple[JaxRelease, ...]:
     """Return the releases of JAX that are known, oldest first."""
     return matrix.rows("jax", "releases", JaxRelease)
@@ -226,11 +230,6 @@ def jax_plugin(matrix: Matrix, version: str, cuda: int) -> Plugin | None:
     return next((one for one in plugins if one.versions.holds(version)), None)
 
 
-def jax_known(matrix: Matrix) -> tuple[Known, ...]:
-    """Return the libraries that are known to go wrong with JAX."""
-    return matrix.rows("jax", "known", Known)
-
-
 def tensorflow_releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
     """Return the minor releases of TensorFlow, oldest first."""
     return matrix.rows("tensorflow", "releases", TensorflowRelease)
@@ -239,6 +238,11 @@ def tensorflow_releases(matrix: Matrix) -> tuple[TensorflowRelease, ...]:
 def tensorflow_of(matrix: Matrix, version: str) -> TensorflowRelease | None:
     """Return what a TensorFlow (2.16.1) needs, or None where the matrix does not know it."""
     return next((one for one in tensorflow_releases(matrix) if one.version == minor(version)), None)
+
+
+def tensorflow_pins(matrix: Matrix, version: str) -> TensorflowPins | None:
+    """Return what exactly this TensorFlow requires of NumPy, or None where no row states it."""
+    return next((one for one in matrix.rows("tensorflow", "pins", TensorflowPins) if one.version == version), None)
 
 
 def tensorflow_gpu_on(matrix: Matrix, version: str, platform: str) -> bool | None:

@@ -138,12 +138,17 @@ def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Relea
 
 
 def missing(matrix: Matrix, component: str, version: str) -> bool:
-    """Return whether the index had no such release of a component when its tables were made, which begin before it."""
+    """Return whether tables of a component begin before a release and have it not, as they have no pre-release."""
     wanted = version_of(version)
-    tables = [releases(matrix, name) for name in DISTRIBUTIONS.get(component, (component,))]
-    if wanted is None or wanted.is_prerelease or not all(tables) or any(of_component(matrix, component, version)):
+    there = [one for name in DISTRIBUTIONS.get(component, (component,)) if (one := releases(matrix, name))]
+    if wanted is None or any(of_component(matrix, component, version)):
         return False
-    return all(first < wanted for there in tables if (first := version_of(there[0].version)))
+    return any(wanted.is_prerelease or ((first := version_of(one[0].version)) and first < wanted) for one in there)
+
+
+def unread(matrix: Matrix, component: str) -> tuple[str, ...]:
+    """Return the distributions of a component of which no table was made."""
+    return tuple(one for one in DISTRIBUTIONS.get(component, (component,)) if not has(matrix, one))
 
 
 def jax_row(matrix: Matrix, version: str) -> Mapping[str, object] | None:

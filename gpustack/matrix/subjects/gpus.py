@@ -101,6 +101,21 @@ class Figures(Stated):
         return f"datasheet of {self.name}: {shown or 'no peaks'}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class JetPack(Stated):
+    """One JetPack: its Jetson Linux (L4T), CUDA and GPUs; ``servers``: it runs what is built for servers on ARM."""
+
+    jetpack: str
+    l4t: str
+    cuda: str
+    capabilities: tuple[ComputeCapability, ...] = field(metadata=key("cc"))
+    servers: bool = False
+
+    def __str__(self) -> str:
+        runs = "wheels for servers on ARM" if self.servers else "builds made for it alone"
+        return f"JetPack {self.jetpack} (Jetson Linux {self.l4t}, CUDA {self.cuda}) runs {runs}"
+
+
 class Side(str, Enum):
     """Which side of the value is bad."""
 
@@ -122,6 +137,11 @@ def shared_names(matrix: Matrix) -> tuple[SharedName, ...]:
 def figures(matrix: Matrix) -> tuple[Figures, ...]:
     """Return the datasheet figures that the matrix has."""
     return matrix.rows("gpus", "figures", Figures)
+
+
+def jetpacks_for(matrix: Matrix, capability: ComputeCapability) -> tuple[JetPack, ...]:
+    """Return the JetPacks that a Jetson of this compute capability runs, oldest first; none for what is no Jetson."""
+    return tuple(one for one in matrix.rows("gpus", "jetpacks", JetPack) if capability in one.capabilities)
 
 
 def line_of(matrix: Matrix, product: str) -> ProductLine | None:

@@ -144,19 +144,6 @@ class TensorrtDriver(Stated):
         return f"TensorRT {self.versions} for CUDA {self.cuda} needs driver {self.driver.branch} or newer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TorchTensorrt(Stated):
-    """What one release of torch-tensorrt requires of torch and TensorRT, and its CUDA major."""
-
-    version: str = field(metadata=key("torch_tensorrt"))
-    torch: VersionRange
-    tensorrt: VersionRange
-    cuda: int
-
-    def __str__(self) -> str:
-        return f"torch-tensorrt {self.version} requires torch {self.torch} and TensorRT {self.tensorrt}"
-
-
 def sonames(matrix: Matrix) -> tuple[Soname, ...]:
     """Return every name that is known."""
     return matrix.rows("libraries", "sonames", Soname)
@@ -250,8 +237,3 @@ def tensorrt_drivers(matrix: Matrix, version: str) -> tuple[TensorrtDriver, ...]
     """Return the oldest Linux drivers of a version of TensorRT, by CUDA major; none where no row states them."""
     drivers = matrix.rows("tensorrt", "drivers", TensorrtDriver)
     return tuple(one for one in drivers if one.versions.holds(version))
-
-
-def torch_tensorrt(matrix: Matrix) -> tuple[TorchTensorrt, ...]:
-    """Return the pins of torch-tensorrt, oldest first."""
-    return matrix.rows("tensorrt", "torch_tensorrt", TorchTensorrt)

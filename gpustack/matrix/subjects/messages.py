@@ -56,7 +56,7 @@ def _compiled(match: str) -> re.Pattern[str]:
 
 
 # A fact that a row names: its component, the copy of it where there are several, and its path below that.
-NAME = re.compile(r"(?P<component>(?:[\w-]+|\{\w+:id\})(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
+NAME = re.compile(r"(?P<component>(?:(?:[\w-]+/)?[\w-]+|\{\w+:id\})(?:\.ko)?)(?:\[(?P<copy>[^\]]*)\])?\.(?P<path>.+)")
 # {pci}, or {pci|address}: the first of them that was captured; {found:cudnn}: as SPELLED has it
 GROUP = re.compile(r"\{(\w+(?:\|\w+)*)(?::(\w+))?\}")
 STATUS = "status"  # of the copy itself, which is no fact of it: present or failed

@@ -1,4 +1,4 @@
-"""Inference servers: what releases of vLLM, SGLang, TGI and TensorRT-LLM pin and can do."""
+"""Inference servers: what releases of vLLM, SGLang, TGI, TensorRT-LLM and Triton's images pin and can do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
-PARTS = {"sglang": "sglang", "tgi": "tgi", "tensorrt-llm": "tensorrt_llm"}
+PARTS = {
+    "sglang": "sglang",
+    "tgi": "tgi",
+    "tensorrt-llm": "tensorrt_llm",
+    "triton-inference-server": "triton_inference_server",
+}
 
 
 def _archs(texts: list[str]) -> tuple[CodeArch, ...]:
@@ -49,7 +54,8 @@ class ServingRelease(Stated):
         return self.part.replace("_", "-")
 
     def __str__(self) -> str:
-        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}"
+        made = f" and is made for CUDA {self.cuda}" if self.cuda else ""
+        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}{made}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -125,7 +131,7 @@ def techniques_of(matrix: Matrix, component: str, version: str) -> tuple[Techniq
 
 
 def releases(matrix: Matrix, component: str) -> tuple[ServingRelease, ...]:
-    """Return every release of sglang, tgi or tensorrt-llm that was read, oldest first; of anything else nothing."""
+    """Return every release of a server of PARTS that was read, oldest first; of anything else nothing."""
     if component not in PARTS:
         return ()
     return matrix.rows("serving", PARTS[component], ServingRelease)

@@ -123,11 +123,6 @@ class HostCompilers(Stated):
         """The newest major of Clang."""
         return numbers(self.newest_clang)[0]
 
-    @property
-    def msc(self) -> tuple[int, int] | None:
-        """The oldest and the newest compiler of Visual Studio."""
-        return None if self.msc_max is None else (self.msc_min or 0, self.msc_max)
-
     def takes_gcc(self, major: int) -> bool:
         """Return whether nvcc compiles with this major of GCC without -allow-unsupported-compiler."""
         return (self.gcc_min or 0) <= major <= self.gcc_max

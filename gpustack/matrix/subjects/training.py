@@ -13,6 +13,7 @@ from gpustack.model.versions import CodeArch, ComputeCapability, CudaVersion
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
+    from gpustack.model.report import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -37,12 +38,13 @@ class FlashWheels(Stated):
 class TorchPin(Stated):
     """The torch that one release of a library asks for."""
 
+    component: str
     version: str
-    torch: VersionRange
-    python: VersionRange
+    torch: VersionRange = ANY
+    python: VersionRange = ANY
 
     def __str__(self) -> str:
-        return f"{self.part} {self.version} asks for torch {self.torch.text}"
+        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -176,11 +178,22 @@ def xformers_of(matrix: Matrix, version: str) -> TorchPin | None:
     return _torch_pin(known) if known else None
 
 
+def torch_pins(matrix: Matrix, component: str) -> tuple[TorchPin, ...]:
+    """Return the torch that each release of another extension asks for, oldest first."""
+    return tuple(one for one in matrix.rows("training", "torch_pins", TorchPin) if one.component == component)
+
+
+def torch_pin_of(matrix: Matrix, component: str, version: str) -> TorchPin | None:
+    """Return the pin of exactly this release, or None where no row states it."""
+    wanted = version_of(version.partition("+")[0])
+    return next((one for one in torch_pins(matrix, component) if wanted and version_of(one.version) == wanted), None)
+
+
 def _torch_pin(known: generated.Release) -> TorchPin | None:
     pin = known.pin("torch")
     if pin is None:
         return None
-    held = {"origin": f"training.{known.name}", "version": known.version, "torch": pin.text}
+    held = {"component": known.name, "version": known.version, "torch": pin.text}
     return made({**known.stated, **held, "python": known.python.text}, TorchPin)
 
 
@@ -193,6 +206,17 @@ def bitsandbytes_of(matrix: Matrix, version: str) -> BitsandbytesRelease | None:
     """Return the release of bitsandbytes of exactly this version, or None where no row states it."""
     wanted = version_of(version.partition("+")[0])
     return next((one for one in bitsandbytes(matrix) if wanted is not None and version_of(one.version) == wanted), None)
+
+
+def bitsandbytes_torch(matrix: Matrix, version: str) -> tuple[VersionRange, Row] | None:
+    """Return the torch that a release of bitsandbytes requires; of one that states none, that of the next which does.
+
+    Its lower bound only ever rose: what the next release takes, this one takes as well.
+    """
+    known = bitsandbytes_of(matrix, version)
+    rows = bitsandbytes(matrix)
+    stated = (one for one in rows[rows.index(known) :] if one.torch.text) if known else iter(())
+    return next(((one.torch, one.row) for one in stated), None)
 
 
 def bitsandbytes_builds(matrix: Matrix) -> tuple[BitsandbytesBuild, ...]:

@@ -34,8 +34,8 @@ class WheelTags(Stated):
 
     @property
     def words(self) -> str:
-        """The Pythons for people; nothing where a wheel for any does not say which it needs."""
-        return self.requires_python.text if self.pythons == (EVERY,) else " ".join(self.pythons)
+        """The Pythons for people."""
+        return self.requires_python.text or "3 or newer" if self.pythons == (EVERY,) else " ".join(self.pythons)
 
     def __str__(self) -> str:
         for_ = f" for Python {self.words}" if self.words else ""
@@ -55,7 +55,16 @@ def tags_of(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]
     known = generated.release_of(matrix, package, release)
     if known and known.wheels:
         return tuple(_generated(known))
-    return tuple(one for one in tags(matrix) if one.package == package and one.versions.holds(release))
+    return _by_hand(matrix, package, release)
+
+
+def inside(matrix: Matrix, package: str, version: str) -> WheelTags | None:
+    """Return the row of a wheel for any platform that has compiled code for some processors alone."""
+    return next((one for one in _by_hand(matrix, package, version) if one.pythons == (EVERY,)), None)
+
+
+def _by_hand(matrix: Matrix, package: str, version: str) -> tuple[WheelTags, ...]:
+    return tuple(one for one in tags(matrix) if one.package == package and one.versions.holds(version))
 
 
 def _generated(known: generated.Release) -> Iterator[WheelTags]:

@@ -22,6 +22,7 @@ from gpustack.collect.subprocesses import Door
 from gpustack.errors import InputError, NothingSeenError, UsageError
 from gpustack.matrix import Matrix
 from gpustack.model.trace import Figure
+from gpustack.trace.counting import cache
 from gpustack.trace.frameworks.chain import there
 from gpustack.trace.frameworks.heard import Heard
 from gpustack.trace.models import build
@@ -98,9 +99,9 @@ def _refuse(heard: Heard, python: str) -> None:
     if number != 1 or heard.interrupted:
         return
     if why.startswith("ModuleNotFoundError") and f"'{heard.name}'" in why:
-        raise NothingSeenError(f"{heard.name} is not in {python}; another Python is chosen by --python")
+        raise NothingSeenError(f"{heard.name} is not in {python}; choose another Python with --python")
     if heard.asked.onnx and heard.framework is not None:
-        raise InputError(f"{heard.asked.onnx} is no model that onnxruntime can run: {why}")
+        raise InputError(f"{heard.asked.onnx} is not a model that onnxruntime can run: {why}")
 
 
 def precision(asked: Asked) -> str:
@@ -125,11 +126,12 @@ def told(model: Model) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The GPU with all that it tells of itself, and the limits of its memory and of its products."""
+    """The GPU with all that it reports of itself, and the limits of its memory, its cache and its products."""
 
     device: Device
     memory: Figure | None
     compute: Figure | None
+    cache: Figure | None
 
 
 def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: str, matrix: Matrix) -> Limits | None:
@@ -143,6 +145,7 @@ def limits(environ: Mapping[str, str], door: Door, deadline: float, precision: s
         device=seen.device,
         memory=_figure("hbm", "GB/s", ceilings.memory(seen.device, None)),
         compute=_figure(f"gemm.{precision}", "TFLOP/s", ceilings.compute(seen.device, rates, precision, None)),
+        cache=cache(seen.device, matrix),
     )
 
 

@@ -13,6 +13,7 @@ from gpustack.model.difference import Launching
 from gpustack.model.facts import Layer
 from gpustack.model.reading import made
 from gpustack.model.trace import (
+    CHECKED,
     Figure,
     Ground,
     KernelLaunch,
@@ -25,7 +26,7 @@ from gpustack.model.trace import (
     Trace,
 )
 from gpustack.trace import failing, reference
-from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject
+from gpustack.trace.counting import USUAL_LAUNCH, Roof, layers, place, subject, under
 from gpustack.trace.failing import refused, wrong
 from gpustack.trace.frameworks.chain import chain, there, units
 from gpustack.trace.ops import decode
@@ -165,7 +166,7 @@ class Heard(Account):
         got = reference.part(answer, model, items)
         self.check = failing.compare(got, wanted, model.precision, what="output", rows=len(answer))
         took, of = self.clock() - begun, f"{self.check.compared} of {self.check.rows} rows"
-        self.checking = Figure(name="computed in float64 and compared", value=took, unit="s", note=of)
+        self.checking = Figure(name=CHECKED, value=took, unit="s", note=of)
 
     def _loaded(self, said: Mapping[str, Any]) -> None:
         self.paths = tuple(map(str, said["paths"]))
@@ -177,7 +178,7 @@ class Heard(Account):
     def _outputs(self, said: Mapping[str, Any]) -> None:
         self.shapes += [tuple(shape) for shape in said["shapes"]][:1]
         if not said["finite"]:
-            self.unchecked = "its output holds numbers that are none (NaN or infinity)"
+            self.unchecked = "its output contains values that are not numbers (NaN or infinity)"
 
     def trace(self, seconds: float, limits: Limits | None = None) -> Trace:
         """Return the trace of what was said, under the limits of the GPU where they are known."""
@@ -191,6 +192,7 @@ class Heard(Account):
             device=self._device(limits),
             memory_ceiling=limits.memory if limits else None,
             compute_ceiling=limits.compute if limits else None,
+            cache_ceiling=limits.cache if limits else None,
             framework=" ".join(filter(None, (self.name, self.framework.version if self.framework else None))),
             layers=tuple(self.rows if self.asked.onnx else (place(one, roof) for one in self.rows)),
             kernels=tuple(self.kernels),
@@ -216,11 +218,10 @@ class Heard(Account):
         """Return what limits a layer: the memory, the products, and what it costs to launch it from the host."""
         told = self.launching
         launch = (told.eager_seconds - told.graph_seconds) / told.kernels if told and told.kernels else 0.0
-        known = {"gigabytes_a_second": limits.memory, "tflops": limits.compute} if limits else {}
-        return Roof(
-            **{name: figure.value for name, figure in known.items() if figure},
-            launch_seconds=max(USUAL_LAUNCH, launch),
-        )
+        launch = max(USUAL_LAUNCH, launch)
+        if limits is None:
+            return Roof(launch_seconds=launch)
+        return under(limits.memory, limits.compute, limits.cache, limits.device, launch)
 
     def _device(self, limits: Limits | None) -> Device | None:
         """Return the GPU as CUDA shows it, or else no more of it than the framework names."""

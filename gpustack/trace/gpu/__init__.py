@@ -82,7 +82,7 @@ def follow(
 
 
 LEAST_FOR_BF16 = (8, 0)
-MEMORY = "too little of the GPU's memory is free for this size; a smaller one: --size small"
+MEMORY = "too little of the GPU's memory is free for this size; try --size small"
 
 
 def main(asked: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from gpustack.model.bench import Mark
 from gpustack.model.difference import BatchTime, Check, Launching, Overlap
 from gpustack.model.reading import made
 from gpustack.model.trace import Figure, Ground, KernelLaunch, Loaded, Moment, State, Step, TensorLayer, Trace
-from gpustack.trace.counting import USUAL_LAUNCH, Roof, place, subject
+from gpustack.trace.counting import USUAL_LAUNCH, cache, place, subject, under
 from gpustack.trace.failing import step_failed as failing
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import build
@@ -64,7 +64,7 @@ class Heard(Account):
             self.trouble = f"the child {how}"
             self.steps[self.at] = failed(self.at, self.trouble)
         else:
-            self.without.append(f"what is repeated ended early: the child {how}")
+            self.without.append(f"the repeated measurements ended early: the child {how}")
 
     def take(self, kind: str, said: Mapping[str, Any]) -> None:
         """Take one line; raises one of results.MALFORMED where it is not what it must be."""
@@ -115,7 +115,7 @@ class Heard(Account):
         self.layers = [made(row, TensorLayer) for row in said["rows"]]
         self.works = [(str(row["layer"]), float(row["seconds"])) for row in said["works"]]
         if not said["gated"]:
-            self.without.append("the gate did not hold: times of small layers hold the host's part too")
+            self.without.append("the gate did not hold: times of small layers include the host's share")
 
     def _launching(self, said: Mapping[str, Any]) -> None:
         self.launching = made(said, Launching)
@@ -133,11 +133,13 @@ class Heard(Account):
     def trace(self, seconds: float) -> Trace:
         """Return the trace of what was said."""
         memory, compute, link = (self._ceiling(name) for name in ("hbm.copy", self._product(), "pcie.h2d.pinned"))
-        roof = Roof(gigabytes_a_second=_limit(memory), tflops=_limit(compute), launch_seconds=self._launch())
+        device = self.seen.device if self.seen else None
+        level2 = cache(device, self.matrix)
+        roof = under(memory, compute, level2, device, self._launch())
         return replace(
             self.outline(Ground.GPU, subject(self.model), seconds),
             steps=tuple(self._whole(number) for number in NAMES),
-            device=self.seen.device if self.seen else None,
+            device=device,
             layers=tuple(place(one, roof) for one in self.layers),
             kernels=tuple(self._timed()),
             checks=tuple(self.checks),
@@ -146,6 +148,7 @@ class Heard(Account):
             batches=tuple(self.batches),
             memory_ceiling=memory,
             compute_ceiling=compute,
+            cache_ceiling=level2,
             link_ceiling=link,
             findings=tuple(self._findings()),
         )
@@ -231,8 +234,3 @@ def _figure(result: Result) -> Figure:
         ceiling_from=result.ceiling_from,
         note="measured by the bench, quickly, after the steps",
     )
-
-
-def _limit(figure: Figure | None) -> float | None:
-    """Return the physical limit where one is known, else what was measured."""
-    return figure.ceiling or figure.value if figure else None

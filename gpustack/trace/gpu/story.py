@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpustack.bench.calls import captured
 from gpustack.bench.child import TRIAL
 from gpustack.bench.timing import WAIT, fitting
-from gpustack.model.trace import Moment
+from gpustack.model.trace import CHECKED, LINK, Moment
 from gpustack.trace import failing, reference
 from gpustack.trace.frameworks.chain import mapped
 from gpustack.trace.gpu.device import Gate, Products, Run, Runner, Stage, fill, lay, workspace
@@ -75,16 +75,14 @@ def _copies(stage: Stage, page: Page) -> None:
     for name, address in (("pageable", stage.raw.ctypes.data), ("pinned", stage.pinned.address)):
         seconds = timed(stage, lambda address=address: card.to_device(stage.weights, address, size))  # type: ignore[misc]
         page.figure(f"copied from {name} memory", size / seconds / 1e9, "GB/s", "this once, by events")
-        stage.telling.moment(
-            Moment(
-                track="link",
-                name=f"copy, {name}",
-                begin=max(0.0, stage.telling.now - seconds),
-                seconds=seconds,
-                step=2,
-                detail=f"{size / 1e6:.1f} MB",
-            )
-        )
+        _over_link(stage, f"copy, {name}", seconds, 2, size)
+
+
+def _over_link(stage: Stage, name: str, seconds: float, step: int, size: int) -> None:
+    """Report a copy that has just ended as a moment of the link."""
+    begin = max(0.0, stage.telling.now - seconds)
+    detail = f"{size / 1e6:.1f} MB"
+    stage.telling.moment(Moment(track=LINK, name=name, begin=begin, seconds=seconds, step=step, detail=detail))
 
 
 def _ready(stage: Stage, page: Page) -> None:
@@ -226,10 +224,11 @@ def _back(stage: Stage, page: Page) -> Check:
     stage.answer = held = stage.stack.enter_context(card.pinned(size))
     source = stage.runner.addresses[model.output.name]
     seconds = timed(stage, lambda: card.to_host(held.address, source, size))
+    _over_link(stage, "copy back, pinned", seconds, 7, size)
     page.figure("copied to pinned memory", size / seconds / 1e9, "GB/s", "this once, by events")
     begun = clock()
     check = checked(stage, held, "output")
-    page.figure("computed in float64 and compared", clock() - begun, "s", f"{check.compared} of {check.rows} rows")
+    page.figure(CHECKED, clock() - begun, "s", f"{check.compared} of {check.rows} rows")
     page.why.append(failing.said(check))
     stage.telling.say("check", row=asdict(check))
     return check

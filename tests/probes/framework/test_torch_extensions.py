@@ -111,7 +111,7 @@ def test_one_good_file_among_bad_ones_makes_it_a_warning(environment: tuple[Path
         for file in files:
             file.unlink()
     assert finding.severity is Severity.WARNING
-    assert "Other files of it fit" in finding.detail
+    assert "Its other files match" in finding.detail
 
 
 def look_at(site: Path) -> Any:  # noqa: ANN401 - what a probe gives

@@ -178,7 +178,7 @@ class Run:
             begun = time.perf_counter()
             self.jax.block_until_ready(self.compiled(self.there))
             self.teller.figure(name, time.perf_counter() - begun, "s", "by the clock of the host")
-        self.teller.why.append("XLA joins layers into kernels of its own: their grids are not told")
+        self.teller.why.append("XLA joins layers into kernels of its own: their grids are not reported")
 
     def layers(self) -> None:
         """Step 5: each layer compiled alone, since the whole is no longer made of layers."""
@@ -202,7 +202,7 @@ class Run:
         self.teller.figure(
             "layers one after the other", sum(one["seconds"] for one in rows), "s", "each compiled alone"
         )
-        self.teller.why.append("times of layers hold the host's part: each was compiled, started and awaited alone")
+        self.teller.why.append("times of layers include the host's share: each was compiled, started and awaited alone")
 
     def out(self) -> None:
         """Step 6."""

@@ -194,7 +194,7 @@ def steps(run: Any, model: Any, given: Any, take: Callable[..., None]) -> None:
     binding = run.bound(session, given, "cpu" if why else "cuda")
     run.passes(session, binding)
     if not why:
-        teller.why.append("onnxruntime starts the kernels of its provider: their grids are not told")
+        teller.why.append("onnxruntime starts the kernels of its provider: their grids are not reported")
         teller.done()
         teller.step(5)
     take(run.nodes(session), None)

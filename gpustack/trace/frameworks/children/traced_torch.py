@@ -140,7 +140,7 @@ class Run:
         try:
             rows = self.profiled()
         except Exception as error:  # noqa: BLE001 - a profiler that does not work costs the rows, no more
-            self.teller.why.append("torch's profiler told nothing: " + str(error)[:200])
+            self.teller.why.append("torch's profiler reported nothing: " + str(error)[:200])
             return
         self.teller.figure("one pass under torch's profiler", time.perf_counter() - begun, "s", "with its start")
         self.teller.figure("kernels", len(rows), "")

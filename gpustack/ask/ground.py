@@ -1,0 +1,170 @@
+"""What packages stand on, where that is what has to change: compiler, Python, compat package, driver, GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.ask import commands
+from gpustack.ask.given import made, put
+from gpustack.ask.search import may_forward, wanted_cuda
+from gpustack.diagnose import fixes
+from gpustack.diagnose.machine.inventory import capabilities, driver_release, on_windows
+from gpustack.diagnose.machine.values import text, told, version
+from gpustack.diagnose.requirements.versions import draw
+from gpustack.matrix.subjects import drivers as branches
+from gpustack.matrix.subjects import gpus as products
+from gpustack.matrix.subjects import toolkits, torch
+from gpustack.matrix.subjects.ranges import numbers
+from gpustack.model.matrix_answer import Alternative, Change, Compatibility
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.ask.search import Search
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Facts
+    from gpustack.model.versions import DriverRelease
+
+
+OF_LAST, OR_NEWER = ", of the last branch that runs this GPU", " or newer"
+
+
+def compilers(search: Search) -> Iterator[Alternative]:
+    """Return the newest GCC that the toolkit accepts, beside the one that it refuses: what the doctor advises first."""
+    cuda = version(search.at.facts, "cuda-toolkit")
+    known = toolkits.compilers_of(search.matrix, cuda) if cuda else None
+    broken = [{one.from_, one.to} for one in search.at.contracts if one.status is Kept.BROKEN]
+    here = numbers(version(search.facts, "gcc"))[:1]
+    if {"cuda-toolkit", "gcc"} in broken and known and known.gcc_max and here > (known.gcc_max,):
+        yield Alternative(
+            change=f"another host compiler: GCC {known.gcc_max}, beside the one that is here",
+            kind=Change.COMPILER,
+            subject=f"gcc=={known.gcc_max}",
+            verdict=Compatibility.COMPATIBLE,
+            commands=fixes.older_gcc(search.at.facts, known.gcc_max),
+        )
+
+
+def pythons(search: Search) -> Iterator[Alternative]:
+    """Return the nearest other Python with which the release works as it is, in an environment of its own."""
+    for number, facts in other_pythons(search):
+        found = search.better(search.at.subject, facts)
+        if found:
+            spec = f"=={found.subject.version}"
+            yield Alternative(
+                change=f"another Python: {number}, in an environment of its own",
+                kind=Change.PYTHON,
+                subject=f"python=={number}",
+                verdict=found.verdict,
+                commands=(*commands.python(number), *commands.install(found.subject, spec, facts, search.matrix)),
+            )
+            return
+
+
+def other_pythons(search: Search) -> Iterator[tuple[str, Facts]]:
+    """Yield other Pythons, the nearest first, each with the facts of its machine; none where this one is right."""
+    wrong = any("python" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
+    here = numbers(version(search.facts, "python"))[:2]
+    if search.subject.component == "python" or not wrong or not here:
+        return
+    known = {numbers(number)[:2] for one in torch.releases(search.matrix) for number in one.pythons}
+    for number in sorted(known - {here}, key=lambda one: (abs(one[1] - here[1]), -one[1])):
+        there = replace(search.facts, environments=())
+        said = ".".join(map(str, number))
+        python = search.facts.find("python")
+        glibc = python.facts.get("glibc") if python else None
+        kept = tuple(one for one in there.components if one.id not in {"python", "packages"})
+        yield said, put(replace(there, components=kept), made("python", said, None, glibc=glibc, gil=True))
+
+
+def compats(search: Search) -> Iterator[Alternative]:
+    """Return the compat package that carries the build on this driver: on Linux, for data-centre GPUs alone."""
+    cuda, release = wanted_cuda(search), driver_release(search.facts)
+    if cuda is None or release is None or on_windows(search.facts) or not may_forward(search):
+        return
+    for package in toolkits.compats_for(search.matrix, cuda, release.branch)[:1]:
+        carried = made("libcuda", None, driver_cuda=package.cuda.major * 1000 + package.cuda.minor * 10)
+        found = search.better(search.subject, put(search.facts, carried))
+        if found:
+            yield Alternative(
+                change=f"a compat package beside driver {release}: {package.name} (data-centre GPUs only)",
+                kind=Change.COMPAT,
+                subject=package.name,
+                verdict=found.verdict,
+                commands=commands.compat(package.name, search.facts),
+            )
+
+
+def drivers(search: Search) -> Iterator[Alternative]:
+    """Return the oldest newer driver that is enough, and the oldest that is so without limits."""
+    wrong = [one for one in search.at.contracts if one.to == "nvidia-driver" and one.status is not Kept.OK]
+    if search.subject.component == "nvidia-driver" or not wrong or on_windows(search.facts):
+        return
+    offered: list[Compatibility] = []
+    last = _last(search)
+    for one in [last] if last else upgrades(search):
+        facts = put(search.facts, made("nvidia-driver", str(one)))
+        found = search.better(search.subject, facts) if Compatibility.COMPATIBLE not in offered else None
+        if found and found.verdict not in offered and gpu_runs(facts, search.matrix):
+            offered.append(found.verdict)
+            yield Alternative(
+                change=f"another driver: {one}{OF_LAST if last else OR_NEWER}",
+                kind=Change.DRIVER,
+                subject=f"nvidia-driver{'==' if last else '>='}{one}",
+                verdict=found.verdict,
+                commands=commands.driver(str(one), search.at.facts, search.matrix),
+            )
+
+
+def _last(search: Search) -> DriverRelease | None:
+    """Return the newest driver that runs the GPU, where the one that is here is of a later branch."""
+    number, here = fixes.last_branch(search.at.facts, search.matrix), driver_release(search.facts)
+    known = branches.branch_of(search.matrix, number) if number and here and here.branch > number else None
+    return known.last if known else None
+
+
+def upgrades(search: Search) -> list[DriverRelease]:
+    """Give the newer drivers to try: the floors of CUDA's families, that of the wanted minor, the last of branches."""
+    above, cuda = driver_release(search.facts), wanted_cuda(search)
+    native = search.matrix.native(cuda) if cuda else None
+    tries = {one.last for one in branches.branches(search.matrix) if one.last}
+    tries |= {one.linux for one in search.matrix.families.values()} | ({native.driver} if native else set())
+    return [one for one in sorted(tries) if above is None or one > above]
+
+
+def gpu_runs(facts: Facts, matrix: Matrix) -> bool:
+    """Return whether the driver among the facts runs every GPU."""
+    kinds = (one for one in draw(facts, matrix) if one.from_ == "gpu" and one.to == "nvidia-driver")
+    return all(one.status is not Kept.BROKEN for one in kinds)
+
+
+def gpus(search: Search) -> Iterator[Alternative]:
+    """Return the next newer GPU architecture that would do, and a product of the same class that has it.
+
+    An older one is no way out for who has a newer, and a card for a desktop is none for who has one of a data centre.
+    """
+    wrong = any("gpu" in {one.from_, one.to} and one.status is Kept.BROKEN for one in search.at.contracts)
+    here = capabilities(search.facts)
+    if search.subject.component == "gpu" or not wrong or not here:
+        return
+    lines = products.product_lines(search.matrix)
+    kind = products.class_of(search.matrix, text(told(search.facts, "gpu"), "name") or "")
+    for capability, arch in sorted(search.matrix.architectures.items(), key=lambda pair: pair[0]):
+        newer = not arch.embedded and all(capability > one for one in here)
+        facts = put(search.facts, made("gpu", None, cc=str(capability)))
+        named = (*arch.gpus, *(name for one in lines if one.capability == capability for name in one.names[::-1]))
+        alike = [
+            one for one in named if not kind or (products.class_of(search.matrix, one) == kind and "CMP" not in one)
+        ]
+        found = search.better(search.subject, facts) if newer and (alike or not kind) else None
+        if found:
+            such = f", such as {alike[0]}" if alike else ""
+            yield Alternative(
+                change=f"another GPU: {capability.sm} ({arch.name}{such})",
+                kind=Change.GPU,
+                subject=capability.sm,
+                verdict=found.verdict,
+            )
+            return

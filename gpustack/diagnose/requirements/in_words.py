@@ -1,0 +1,49 @@
+"""What a person names side by side, judged as a question about it would be, where nothing else was found to be wrong.
+
+A text says which things there are, and seldom which of them are used together; so only such pairs are compared that
+nobody names for another reason, and never what a tool listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpustack.diagnose.machine.messages import heard
+from gpustack.diagnose.requirements.edges import GIVEN
+from gpustack.diagnose.requirements.versions import draw
+from gpustack.model.report import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix import Matrix
+    from gpustack.model.facts import Component, Facts, Instance
+    from gpustack.model.report import Contract
+
+IN_WORDS = "(in words)"  # how the source of what people wrote themselves ends
+COMPILERS = frozenset({"gcc", "clang"})  # whose version reads the same in words and as they print it
+WELL = ("fine-said", "cuda-works-said")
+GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
+KINDS = frozenset({"accelerator", "architecture", "host-compiler", "python", "toolkit"})
+
+
+def contracts(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
+    """Yield each requirement that two things break which a text names in words alone, and of each but one."""
+    alone = {one.id for one in facts.components if len({_what(copy) for copy in one.instances}) == 1}
+    named = {one.id for one in facts.components if one.source.endswith(IN_WORDS)} & alone
+    if len(alone & GPUS) > 1 or heard(facts, *WELL):
+        return
+    question = replace(facts, components=tuple(_asked(one) if one.id in named else one for one in facts.components))
+    for one in draw(question, matrix):
+        if one.status is Kept.BROKEN and one.kind in KINDS and {one.from_, one.to} <= named | (COMPILERS & alone):
+            yield one
+
+
+def _what(copy: Instance) -> tuple[object, ...]:
+    return copy.version, copy.build, copy.facts.get("name")
+
+
+def _asked(component: Component) -> Component:
+    copies = tuple(replace(copy, facts={**copy.facts, GIVEN: True}) for copy in component.instances)
+    return replace(component, instances=copies)

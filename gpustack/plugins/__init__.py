@@ -1,0 +1,116 @@
+"""Plugins: what a site or a vendor adds, installed beside gpustack or as a folder, each under its own name.
+
+A plugin is a folder with ``plugin.toml``: systems with their probes, facts, rows, messages, findings; ``rules.py`` for
+what no row can say, and ``policies/``. An installed one names its package as an entry point ``gpustack.plugins``. All
+that it brings is called ``NAME/…``, so that it adds and never replaces. One that is wrong is left out whole, and said.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpustack.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpustack.model.facts import Facts, Unseen
+    from gpustack.plugins.reading import Plugin
+
+GROUP, FILE, VARIABLE = "gpustack.plugins", "plugin.toml", "GPUSTACK_PLUGINS"
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What is in use in this process, and why the rest is not."""
+
+    plugins: list[Plugin] = field(default_factory=list)
+    faults: list[Unseen] = field(default_factory=list)
+    places: set[str] = field(default_factory=set)
+
+
+LOADED = Loaded()
+
+
+def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[str | os.PathLike[str]] | None:
+    """Take in the plugins of these folders, of those that the variable names, and all installed ones, each once.
+
+    Return the folders. Raises UsageError for a folder that is no plugin; whatever else is wrong is among the faults.
+    """
+    named = [os.fspath(one) for one in folders or ()]
+    for one in named:
+        if not Path(one, FILE).is_file():
+            raise UsageError(f"--plugins {one}: a plugin is a folder with {FILE}; there is none")
+    named += [one for one in os.environ.get(VARIABLE, "").split(os.pathsep) if one]
+    found = [*((one, Path(one)) for one in named), *_installed()]
+    new = [(origin, folder) for origin, folder in found if str(folder) not in LOADED.places]
+    if new:
+        from gpustack.model.facts import Unseen  # noqa: PLC0415 - nobody pays for plugins who has none
+        from gpustack.plugins.reading import take  # noqa: PLC0415
+
+        for origin, folder in new:
+            LOADED.places.add(str(folder))
+            plugin, why = take(folder, origin, LOADED.plugins)
+            if plugin:
+                LOADED.plugins.append(plugin)
+            else:
+                remedy = f"correct {folder / FILE}, or remove the plugin"
+                LOADED.faults.append(Unseen(what=f"plugin {origin}", why=why, enable_by=remedy))
+    return folders
+
+
+def noted(facts: Facts) -> Facts:
+    """Return the facts with what could not be taken in: it is not seen, and everything else stands."""
+    return replace(facts, not_seen=(*facts.not_seen, *LOADED.faults)) if LOADED.faults else facts
+
+
+def policy(path: Path) -> Path:
+    """Return the file of a policy that a plugin calls so (``site/strict``), else the path as it is."""
+    found = (one.policies.get(str(path)) for one in LOADED.plugins)
+    return path if path.exists() else next(filter(None, found), path)
+
+
+def listed() -> Iterator[str]:
+    """Yield a line for each plugin, with what it brings, and for each that is left out."""
+    for one in LOADED.plugins:
+        brings = ", ".join(one.brings) or "it brings nothing"
+        yield f"plugin {one.name} {one.version} ({one.origin}): {one.summary}; {brings}"
+    for fault in LOADED.faults:
+        yield f"{fault.what} is left out: {fault.why}"
+
+
+def _installed() -> Iterator[tuple[str, Path]]:
+    """Yield the installed plugins by the names of their entry points; none is imported."""
+    if not any(_names_some(entry) for entry in dict.fromkeys(sys.path)):
+        return
+    from importlib.metadata import entry_points  # noqa: PLC0415 - it takes longer than a look at the files
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    for point in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+        try:
+            spec = find_spec(point.value)
+            places: Iterable[str] = (spec.submodule_search_locations if spec else None) or ()
+        except Exception:  # noqa: BLE001 - a package of somebody else, whose parent is imported to find it
+            places = ()
+        yield point.name, next(map(Path, places), Path(point.value))
+
+
+def _names_some(entry: str) -> bool:
+    """Return whether something that is installed in a folder names plugins."""
+    try:
+        with os.scandir(entry or ".") as held:
+            about = [one.path for one in held if one.name.endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return False
+    return any(_names(f"{one}/entry_points.txt") for one in about)
+
+
+def _names(file: str) -> bool:
+    try:
+        with open(file, "rb") as text:  # noqa: PTH123 - a hundred of them are opened at each start
+            return f"[{GROUP}]".encode() in text.read(100_000)
+    except OSError:
+        return False

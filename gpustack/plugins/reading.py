@@ -1,0 +1,291 @@
+"""One plugin, read and checked whole before anything of it is used: the same schemas as ours, and its own name."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpustack import matrix as tables
+from gpustack.collect import catalogue
+from gpustack.collect.catalogue import System
+from gpustack.diagnose import rulebook
+from gpustack.diagnose.requirements.records import Record
+from gpustack.diagnose.requirements.register import RECORDS
+from gpustack.diagnose.rule import Rule
+from gpustack.imports.deadline import OutOfTime, within
+from gpustack.matrix import Matrix
+from gpustack.matrix import facts as schema
+from gpustack.matrix.subjects.health import Limit, State
+from gpustack.matrix.subjects.messages import STATUS, Pattern
+from gpustack.model.command import Command
+from gpustack.model.facts import JsonValue, Layer
+from gpustack.model.reading import key, made
+from gpustack.model.report import Finding
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from gpustack.matrix.facts import Fact
+    from gpustack.model.facts import Facts
+
+NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
+MOST_BYTES, MOST_NAME = 1_000_000, 30
+RULE_SECONDS = 2.0  # one rule of a plugin, or its rules.py being read
+KEYS = ("schema", "name", "version", "summary", "systems", "facts", "states", "limits", "messages", "findings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """What a finding of a plugin's rows says: a block of its own in ``plugin.toml``."""
+
+    id: str
+    layer: Layer
+    component: str
+    remedy: str
+    doc: str
+    verify: str
+    commands: tuple[str, ...] = ()
+    needs_root: bool = False
+    needs_reboot: bool = False
+    explained_by: tuple[str, ...] = ()
+
+    @property
+    def record(self) -> Record:
+        """It as a record of ours; its commands are the plugin's own words, with nothing of the machine in them."""
+        typed = tuple(map(Command, self.commands))
+        return Record(
+            layer=self.layer,
+            component=self.component,
+            remedy=self.remedy,
+            commands=lambda _gpu: typed,
+            verify=lambda _gpu: Command(self.verify),
+            needs_root=self.needs_root,
+            needs_reboot=self.needs_reboot,
+            doc=cleandoc(self.doc),
+            explained_by=self.explained_by,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """One plugin, as it was read and found right; rows are kept as they are written, for the matrix to read."""
+
+    name: str
+    version: str
+    summary: str
+    origin: str = ""
+    systems: tuple[System, ...] = field(default=(), metadata=key("systems", lambda rows: tuple(map(_system, rows))))
+    facts: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = field(default_factory=dict)
+    states: tuple[JsonValue, ...] = ()
+    limits: tuple[JsonValue, ...] = ()
+    messages: tuple[JsonValue, ...] = ()
+    findings: tuple[Text, ...] = ()
+    rules: tuple[Rule, ...] = field(default=(), metadata=key("rules of rules.py", lambda _: ()))
+    policies: Mapping[str, Path] = field(default_factory=dict, metadata=key("files of policies", lambda _: {}))
+
+    @property
+    def brings(self) -> tuple[str, ...]:
+        """What it brings, counted."""
+        counted = {
+            ("system", "systems"): len(self.systems),
+            ("row", "rows"): len(self.states) + len(self.limits),
+            ("message", "messages"): len(self.messages),
+            ("finding", "findings"): len(self.findings) + len(self.rules),
+            ("policy", "policies"): len(self.policies),
+        }
+        return tuple(f"{count} {words[count != 1]}" for words, count in counted.items() if count)
+
+
+def _system(row: Mapping[str, Any]) -> System:
+    if row["where"] not in {"system", "target", "both"}:
+        raise ValueError(f"where is system, target or both, not {row['where']!r}")
+    return catalogue.system(row)
+
+
+def take(folder: Path, origin: str, others: Sequence[Plugin]) -> tuple[Plugin | None, str]:
+    """Return the plugin of a folder, now in use; None and why, where it is left out."""
+    try:
+        plugin = read(folder, origin)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it costs the plugin, and nothing of ours
+        said = " ".join(str(error).split())[:300]
+        return None, said if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {said}"
+    if plugin.name in {one.name for one in others}:
+        return None, f"there is a plugin {plugin.name} already"
+    use(plugin)
+    return plugin, ""
+
+
+def read(folder: Path, origin: str) -> Plugin:
+    """Return the plugin of a folder, checked; raises ValueError or OSError with what is wrong."""
+    held = _decoded(folder / "plugin.toml")
+    unknown = [one for one in held if one not in KEYS]
+    if unknown or held.get("schema") != 1:
+        raise ValueError(f"plugin.toml: there is no key {unknown[0]}" if unknown else "plugin.toml: schema is not 1")
+    plugin = made({**held, "origin": origin}, Plugin)
+    if not NAME.fullmatch(plugin.name) or len(plugin.name) > MOST_NAME:
+        raise ValueError(f"plugin.toml: name: small letters, digits and hyphens are wanted, not {plugin.name!r:.60}")
+    plugin = replace(
+        plugin,
+        systems=tuple(_placed(one, folder) for one in plugin.systems),
+        policies={f"{plugin.name}/{one.stem}": one for one in sorted(folder.glob("policies/*.toml"))},
+    )
+    rows = tuple(_checked(plugin))
+    plugin = replace(plugin, rules=tuple(_rules(plugin, folder / "rules.py")))
+    known = {*(one.id for one in plugin.findings), *(one.id for one in plugin.rules)}
+    lost = [one.finding for one in rows if isinstance(one, State | Limit) and one.finding not in known]
+    if lost:
+        raise ValueError(f"{lost[0]}: a row names this finding, and no block of [[findings]] says what it is")
+    for one in plugin.policies.values():
+        _decoded(one)
+    return plugin
+
+
+def use(plugin: Plugin) -> None:
+    """Add what a plugin brings to what is asked and judged from now on."""
+    catalogue.ADDED.extend(plugin.systems)
+    rulebook.ADDED.update({one.id: one for one in plugin.rules})
+    RECORDS.update({one.id: one.record for one in plugin.findings})
+    for place, rows in _rows(plugin).items():
+        held = tables.ADDED.get(place)
+        tables.ADDED[place] = [*(held or ()), *rows] if isinstance(rows, list) else {**dict(held or {}), **rows}
+    schema.schema.cache_clear()
+
+
+def _rows(plugin: Plugin) -> Mapping[tuple[str, str], Any]:
+    """Return what goes into which table of the matrix."""
+    return {
+        ("health", "states"): list(map(_thawed, plugin.states)),
+        ("health", "limits"): list(map(_thawed, plugin.limits)),
+        ("messages_environment", "messages"): list(map(_thawed, plugin.messages)),
+        ("facts", "facts"): plugin.facts,
+    }
+
+
+def _thawed(value: JsonValue) -> Any:  # noqa: ANN401 - as TOML gives it
+    if isinstance(value, Mapping):
+        return {name: _thawed(one) for name, one in value.items()}
+    return list(map(_thawed, value)) if isinstance(value, tuple) else value
+
+
+def _decoded(file: Path) -> Mapping[str, Any]:
+    with file.open("rb") as text:
+        data = text.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{file.name}: more than 1 MB")
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file.name}: {error}") from error
+
+
+def _placed(system: System, folder: Path) -> System:
+    """Return a system whose probe is named by its whole path; raises ValueError where it is not in the folder."""
+    probe = Path(folder, system.data["probe"]).resolve()
+    if not probe.is_file() or not probe.is_relative_to(folder.resolve()):
+        raise ValueError(f"{system.id}: there is no probe {system.data['probe']} in the plugin")
+    return replace(system, data={**system.data, "probe": str(probe)})
+
+
+def _checked(plugin: Plugin) -> Iterator[State | Limit | Pattern]:
+    """Yield every row as its type; raises ValueError for a name of somebody else, and for a fact without a schema."""
+    duties: list[State | Limit] = [
+        *(_row(one, State, "states", number) for number, one in enumerate(plugin.states)),
+        *(_row(one, Limit, "limits", number) for number, one in enumerate(plugin.limits)),
+    ]
+    patterns = [_row(one, Pattern, "messages", number) for number, one in enumerate(plugin.messages)]
+    names = (
+        *(one.id for one in plugin.systems),
+        *plugin.facts,
+        *(text for one in duties for text in (one.name, one.finding)),
+        *(one.kind for one in patterns),
+        *(one.id for one in plugin.findings),
+    )
+    for one in names:
+        _own(one, plugin)
+    facts = {(one.component, one.path): one for name, held in plugin.facts.items() for one in _facts(name, held)}
+    for duty in duties:
+        if not _known(duty.of, duty.path.text, facts):
+            raise ValueError(f"{duty.name}: no schema has the fact {duty.of} {duty.path.text}")
+    for pattern in patterns:
+        try:
+            pattern.compiled()
+        except re.error as error:
+            raise ValueError(f"{pattern.kind}: match: {error}") from error
+        for fact in pattern.facts:
+            if fact.path != STATUS and "{" not in fact.component and not _known(fact.component, fact.path, facts):
+                raise ValueError(f"{pattern.kind}: no schema has the fact {fact.component} {fact.path}")
+    yield from (*duties, *patterns)
+
+
+def _own(name: str, plugin: Plugin) -> None:
+    """Raise ValueError for a name that is not below the plugin's own."""
+    own, _, rest = name.partition("/")
+    if own != plugin.name or not NAME.fullmatch(re.sub(r"[._]", "-", rest)):
+        raise ValueError(f"{name}: all that a plugin brings is called {plugin.name}/…, in small letters")
+
+
+def _facts(component: str, rows: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
+    try:
+        return tuple(schema.facts_of(component, rows))
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"facts of {component}: {error}") from error
+
+
+def _row(row: JsonValue, kind: type[Any], part: str, number: int) -> Any:  # noqa: ANN401 - what the type is
+    try:
+        return made({"origin": part, **_thawed(row)}, kind)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{part}[{number}]{'' if str(error).startswith('.') else ': '}{error}") from error
+
+
+def _known(component: str, path: str, own: Mapping[tuple[str, str], Fact]) -> bool:
+    """Return whether a fact is in the plugin's own schema or in ours, whose parts in braces may be any name."""
+    names = re.sub(r"\{[^}]*\}", "*", path).replace("[]", ".[]").split(".")
+    return (component, path) in own or schema.schema(Matrix()).at(component, *names) is not None
+
+
+def _rules(plugin: Plugin, file: Path) -> Iterator[Rule]:
+    """Yield the rules of rules.py, each guarded; raises ValueError for one under another name or without a text."""
+    if not file.is_file():
+        return
+    names: dict[str, Any] = {"__name__": f"gpustack_plugin_{plugin.name.replace('-', '_')}", "__file__": str(file)}
+    _guarded(lambda: exec(compile(file.read_text("utf-8"), str(file), "exec"), names), "rules.py")  # noqa: S102 - whoever installed the plugin trusts it
+    for one in [held for held in names.values() if isinstance(held, Rule)]:
+        _own(one.id, plugin)
+        if not one.explanation:
+            raise ValueError(f"rules.py: {one.id}: its predicate has no docstring, which explain would print")
+        yield replace(one, predicate=_held_to(one))
+
+
+def _held_to(rule: Rule) -> Callable[[Facts, Matrix], tuple[Finding, ...]]:
+    """Return the predicate of a rule that ends in time and yields findings of its own id alone."""
+
+    def predicate(facts: Facts, matrix: Matrix) -> tuple[Finding, ...]:
+        found = tuple(_guarded(lambda: tuple(rule.predicate(facts, matrix)), rule.id))
+        for one in found:
+            if not isinstance(one, Finding) or one.id != rule.id:
+                raise TypeError(f"it yields {one!r:.60}, which is no finding {rule.id}")
+        return found
+
+    predicate.__doc__ = rule.predicate.__doc__
+    return predicate
+
+
+def _guarded(call: Callable[[], Any], name: str) -> Any:  # noqa: ANN401 - what is called
+    """Return what is called; raises RuntimeError where that would end the program, TimeoutError where it takes long."""
+    try:
+        with within(time.monotonic() + RULE_SECONDS):
+            return call()
+    except SystemExit as error:
+        raise RuntimeError(f"{name} would have ended the program") from error
+    except OutOfTime as error:
+        raise TimeoutError(f"{name} took longer than {RULE_SECONDS:g} s") from error

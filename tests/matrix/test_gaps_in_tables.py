@@ -1,0 +1,121 @@
+"""No tick across a gap: what is drawn at random from every generated table, and from between its rows."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.version import Version
+
+from gpustack.ask import answering
+from gpustack.ask.given import Given
+from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import generated
+from gpustack.model.matrix_answer import Compatibility
+from tools.matrix.__main__ import GENERATED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MATRIX = Matrix()
+TABLES = sorted(path.stem for path in GENERATED.glob("*.toml"))
+WORKS = {Compatibility.COMPATIBLE, Compatibility.LIMITED}
+PYTHONS = ("3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
+PLATFORMS: dict[str, dict[str, str]] = {
+    "linux-x86_64": {"machine": "x86_64"},
+    "linux-aarch64": {"machine": "aarch64"},
+    "windows": {"os": "windows"},
+}
+GIVEN: tuple[dict[str, str], ...] = (
+    {},
+    {"python": "3.12"},
+    {"python": "3.10", "machine": "aarch64"},
+    {"os": "windows"},
+    {"gpu": "H100", "driver": "580.95.05"},
+    {"gpu": "T4", "python": "3.10"},
+    {"glibc": "2.35"},
+)
+
+
+def between(rows: tuple[generated.Release, ...], chance: random.Random) -> Iterator[str]:
+    """Yield versions that no row states: between two rows, after the last, before a release."""
+    there = {Version(one.version) for one in rows}
+    for row in chance.sample(rows, min(3, len(rows))):
+        version = Version(row.version)
+        major, minor, patch, *_ = (*version.release, 0, 0)
+        made = (
+            f"{version.base_version}.post97",
+            f"{major}.{minor}.{patch + 57}",
+            f"{major}.{minor + 90}.0",
+            f"{major + 1}.77.0",
+            f"{version.base_version}rc7",
+            f"{version.base_version}.dev20260101",
+        )
+        yield from (one for one in made if Version(one) not in there)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_release_that_no_row_states_is_unknown_and_says_so(name: str) -> None:
+    chance = random.Random(name)  # noqa: S311 - a sample, no secret
+    for version in between(generated.releases(MATRIX, name), chance):
+        beside = chance.choice([[], ["numpy==2.1.0"]])
+        answer = answering.why([f"{name}=={version}", *beside], Given(**chance.choice(GIVEN)), None, MATRIX)
+        assert answer.verdict is Compatibility.UNKNOWN, (version, answer.reasons)
+        assert version in answer.reasons[0].text
+
+
+def fits(tag: str, python: str) -> bool:
+    if tag.endswith("+"):
+        return "t" not in python and Version(python) >= Version(tag[:-1])
+    return tag in {"any", python}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_release_works_only_with_a_python_and_a_platform_that_it_has_a_wheel_for(name: str) -> None:
+    chance = random.Random(name)  # noqa: S311 - a sample, no secret
+    for row in chance.choices(generated.releases(MATRIX, name), k=12):
+        platform, python = chance.choice(list(PLATFORMS)), chance.choice(PYTHONS)
+        held = (*row.wheels.get(platform, ()), *row.wheels.get(generated.EVERY, ()))
+        wheel = row.python.holds(f"{python.rstrip('t')}.99") and any(fits(one, python) for one in held)
+        answer = answering.why([f"{name}=={row.version}"], Given(python=python, **PLATFORMS[platform]), None, MATRIX)
+        if row.wheels and not wheel:
+            assert answer.verdict not in WORKS, (row.version, platform, python, answer.reasons)
+        denied = [one for one in answer.reasons if one.verdict is Compatibility.INCOMPATIBLE]
+        if wheel:  # what denies it all the same says more than the index does, and from where it knows
+            assert not any(one.row and one.row.table == f"generated/{name}" for one in denied), denied
+            assert all(one.source for one in denied), denied
+
+
+def test_what_was_withdrawn_is_never_well() -> None:
+    withdrawn = [one for name in TABLES for one in generated.releases(MATRIX, name) if one.yanked and one.wheels]
+    assert len(withdrawn) > 4
+    for one in withdrawn:
+        answer = answering.why([f"{one.name}=={one.version}"], Given(), None, MATRIX)
+        assert answer.verdict is not Compatibility.COMPATIBLE, one
+        assert any("withdrawn" in reason.text for reason in answer.reasons), (one, answer.reasons)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "verdict"),
+    [
+        ("bitsandbytes==0.41.1", {"python": "3.11"}, Compatibility.COMPATIBLE),  # a wheel for any Python
+        ("bitsandbytes==0.41.1", {"machine": "aarch64"}, Compatibility.UNKNOWN),  # which has libraries of x86-64 in it
+        ("onnxruntime==1.22.1", {"python": "3.9"}, Compatibility.INCOMPATIBLE),
+        ("onnxruntime==1.22.1", {"python": "3.13", "machine": "aarch64"}, Compatibility.COMPATIBLE),
+        ("onnxruntime-gpu==1.22.0", {"python": "3.13", "machine": "aarch64"}, Compatibility.INCOMPATIBLE),
+        ("jax==0.7.0", {"python": "3.12", "os": "windows"}, Compatibility.COMPATIBLE),  # on the CPU
+        ("jax==0.7.0", {"gpu": "H100", "os": "windows"}, Compatibility.INCOMPATIBLE),
+        ("jaxlib==0.4.26", {"python": "3.10", "machine": "aarch64"}, Compatibility.COMPATIBLE),  # no plugin is there
+        ("torchvision==0.21.0", {"python": "3.13", "os": "windows"}, Compatibility.COMPATIBLE),
+        ("torchaudio==2.5.1", {"python": "3.13"}, Compatibility.INCOMPATIBLE),
+        ("triton==3.2.0", {"os": "windows"}, Compatibility.INCOMPATIBLE),
+        ("flash-attn==2.7.3", {"python": "3.8"}, Compatibility.INCOMPATIBLE),
+        ("vllm==0.1.0", {"python": "3.10"}, Compatibility.LIMITED),  # a source archive alone, which nvcc compiles
+    ],
+)
+def test_each_distribution_is_judged_by_its_own_wheels(
+    asked: str, given: dict[str, str], verdict: Compatibility
+) -> None:
+    answer = answering.why([asked], Given(**given), None, MATRIX)
+    assert answer.verdict is verdict, [one.text for one in answer.reasons]

@@ -1,0 +1,124 @@
+"""What is read in other primary sources than the package index: pci.ids, and the header of nvcc."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpustack.matrix import Matrix
+from tools.matrix import headers, pci
+from tools.matrix.__main__ import main
+
+MATRIX = Matrix()
+PCI_IDS = """\
+#	Version: 2026.08.22
+#	Date:    2026-08-22 03:15:01
+10dd  Another vendor
+	2b00  GB10B [not of NVIDIA]
+10de  NVIDIA Corporation
+	0008  NV1 [STG2000]
+	0a20  GT216 [GeForce GT 220]
+		1043 8311  ENGT220
+	0a65  GT218 [GeForce 210]
+	0ab0  MCP79 Ethernet
+	0be2  GT216 High Definition Audio Controller
+	0ca3  GT215 [GeForce GT 240]
+	2200  GA102
+	2204  GA102 [GeForce RTX 3090]
+	2206  GA102 USB Type-C UCSI Controller
+	2208  GA102 [GeForce RTX 3080 Ti]
+	2900  GB100 [B200]
+	2b85  GB202 [GeForce RTX 5090]
+10df  Emulex Corporation
+	2c02  GB203 [not of NVIDIA]
+C 03  Display controller
+"""
+RANGES = [
+    (0x0A20, 0x0A65, "Tesla"),
+    (0x0CA3, 0x0CA3, "Tesla"),
+    (0x2200, 0x2208, "Ampere"),
+    (0x2900, 0x2900, "Blackwell"),
+    (0x2B85, 0x2B85, "Blackwell"),
+]
+
+
+def test_devices_of_one_architecture_are_joined_and_what_is_no_gpu_parts_them() -> None:
+    assert list(pci.ranges(PCI_IDS)) == RANGES
+
+
+def test_the_same_pci_ids_gives_the_same_bytes_and_no_other_file_gives_any(tmp_path: Path) -> None:
+    source, made = tmp_path / "pci.ids", tmp_path / "measured" / "pci.toml"
+    source.write_text(PCI_IDS, "utf-8")
+    for day in ("2026-11-23", "2026-12-01"):  # a day alone is no change
+        assert main(["pci", str(source), "--folder", str(tmp_path), "--date", day]) == 0
+        assert made.read_text("utf-8") == pci.table(PCI_IDS, "2026-11-23")
+    made.write_text(made.read_text("utf-8").replace("0x2208", "0x2fff"), "utf-8")
+    assert main(["pci", str(source), "--folder", str(tmp_path), "--date", "2026-11-23"]) == 0
+    assert made.read_text("utf-8") == pci.table(PCI_IDS, "2026-11-23")
+    for wrong in ("", "no list of devices", PCI_IDS.replace("10de", "10dc")):
+        source.write_text(wrong, "utf-8")
+        assert main(["pci", str(source), "--folder", str(tmp_path)]) == 1
+    assert made.read_text("utf-8") == pci.table(PCI_IDS, "2026-11-23")
+
+
+def test_no_ethernet_controller_of_a_chipset_is_taken_for_a_gpu() -> None:
+    for device in (0x0AB0, 0x0AB9, 0x0FAE):  # MCP79 Ethernet and AHCI, Tegra X1's root port
+        assert MATRIX.pci_arch(device) is None
+    for device, arch in ((0x0A65, "Tesla"), (0x0FA7, "Kepler"), (0x2330, "Hopper"), (0x2B85, "Blackwell")):
+        found = MATRIX.pci_arch(device)
+        assert found
+        assert found.arch == arch
+        assert "pci.ids of 2026" in found.row.source
+
+
+HEADER = """\
+#if (__GRCO_CLANG_COMPILER__ == 1) && ((__clang_major__ < 15) || (__clang_major__ > 17))
+#error -- unsupported Grace clang version! The version must be 15.x to 17.x.
+#endif
+#if defined(__GNUC__)
+#if __GNUC__ > 12
+
+#error -- unsupported GNU version! gcc versions later than 99 are not supported!
+#endif
+#if (__clang_major__ >= 40)
+#error -- unsupported HOS clang version! The version must be less than 40 .
+#endif
+#if (__clang_major__ >= 17) || (__clang_major__ < 3) || ((__clang_major__ == 3) &&  (__clang_minor__ < 3))
+#error -- unsupported clang version! clang version must be less than 16 and greater than 3.2 .
+#endif
+#endif
+#if _MSC_VER < 1910 || _MSC_VER >= 1940
+
+#error -- unsupported Microsoft Visual Studio version! Only the versions between 2017 and 2022 are supported!
+#endif
+"""
+
+
+def test_the_condition_counts_and_not_the_message_beside_it() -> None:
+    assert headers.limits(HEADER) == {"gcc_max": 12, "clang_max": 16, "msc_min": 1910, "msc_max": 1939}
+    assert headers.limits("#error -- unsupported GNU version!") == {}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning")
+def test_rows_of_host_compilers_are_held_against_the_header_in_a_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "index" / "nvidia-cuda-nvcc-cu12"
+    page.mkdir(parents=True)
+    name = "nvidia_cuda_nvcc_cu12-12.3.107-py3-none-manylinux1_x86_64.whl"
+    (page / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{name}">{name}</a></body></html>', "utf-8")
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    for header, status, said in (
+        (HEADER, 0, "gcc_max 12, clang_max 16, msc_min 1910, msc_max 1939\n"),
+        (HEADER.replace(">= 17", ">= 16"), 1, "; clang_max is 15, and the row says 16\n"),
+    ):
+        with zipfile.ZipFile(page / name, "w") as wheel:
+            wheel.writestr("nvidia/cuda_nvcc/include/crt/host_config.h", header)
+        assert main(["compilers", "nvidia-cuda-nvcc-cu12==12.3.107"]) == status
+        assert capsys.readouterr().out.endswith(said)
+    assert main(["compilers", "nvidia-cuda-nvcc-cu12==9.9"]) == 1
+    shutil.rmtree(tmp_path / "index")

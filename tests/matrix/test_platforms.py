@@ -1,0 +1,81 @@
+"""What the matrix answers on platforms other than Linux x86-64 with a common card: Windows, ARM, Jetson, ROCm."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.ask import answering
+from gpustack.ask.given import Given
+from gpustack.matrix import Matrix
+from gpustack.matrix.subjects import gpus
+from gpustack.model.matrix_answer import Compatibility
+from gpustack.model.versions import ComputeCapability
+
+MATRIX = Matrix()
+WORKS, LIMITED, FAILS = Compatibility.COMPATIBLE, Compatibility.LIMITED, Compatibility.INCOMPATIBLE
+UNKNOWN = Compatibility.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "verdict"),
+    [
+        ("torch==2.8.0+cu128", {"os": "windows", "gpu": "RTX 5090"}, WORKS),
+        ("torch==2.7.1+cu128", {"os": "windows", "gpu": "GTX 1080"}, WORKS),  # the build for Linux has no Pascal
+        ("torch==2.7.1+cu128", {"gpu": "GTX 1080"}, FAILS),
+        ("torch==2.8.0+cu128", {"os": "windows", "gpu": "GTX 1080"}, FAILS),
+        ("torch==2.8.0+cu126", {"os": "windows", "gpu": "RTX 5090"}, FAILS),
+        ("torch==2.6.0+cu124", {"os": "windows", "gpu": "RTX 5090"}, FAILS),
+        ("torch==2.6.0+cu126", {"os": "windows", "gpu": "RTX 4090"}, WORKS),
+        ("torch==2.5.1+cu124", {"os": "windows", "gpu": "RTX 4090"}, UNKNOWN),  # nobody read its list of code
+        ("torch==2.9.0+rocm6.4", {"gpu": "gfx1201"}, WORKS),
+        ("torch==2.9.0+rocm6.4", {"gpu": "gfx1150"}, FAILS),
+        ("torch==2.7.1+rocm6.3", {"gpu": "gfx1102"}, WORKS),
+        ("torch==2.5.1+rocm6.2", {"gpu": "gfx1102"}, FAILS),
+        ("torch==2.11.0+rocm7.2", {"gpu": "gfx1151"}, WORKS),
+        ("rocm==6.4.1", {"gpu": "gfx1201"}, WORKS),
+        ("rocm==6.4.0", {"gpu": "gfx1201"}, UNKNOWN),
+        ("torch==2.9.1", {"gpu": "GB10"}, FAILS),  # on ARM the index had a build for the CPU alone until 2.11
+        ("torch==2.12.0", {"gpu": "GB10"}, WORKS),
+        ("torch==2.12.0", {"gpu": "GB300"}, WORKS),
+        ("torch==2.12.0", {"gpu": "GH200"}, WORKS),
+        ("torch==2.12.0", {"gpu": "Jetson AGX Thor"}, LIMITED),
+        ("torch==2.12.0", {"gpu": "Jetson AGX Orin"}, LIMITED),
+        ("torch==2.12.0", {"gpu": "Jetson AGX Xavier"}, FAILS),
+    ],
+)
+def test_a_build_is_judged_by_the_code_that_it_has_there(
+    asked: str, given: dict[str, str], verdict: Compatibility
+) -> None:
+    answer = answering.why([asked], Given(**given), None, MATRIX)
+    assert answer.verdict is verdict, [one.text for one in answer.reasons]
+
+
+def test_a_jetson_says_from_which_jetpack_on_it_runs_what_the_index_serves() -> None:
+    for name, jetpack in (("Jetson AGX Orin", "JetPack 7.2 (Jetson Linux 39.1.0)"), ("Jetson AGX Thor", "JetPack 7.0")):
+        answer = answering.why(["torch==2.12.0"], Given(gpu=name), None, MATRIX)
+        assert jetpack in answer.reasons[0].text
+        assert "jetson-containers" in answer.reasons[0].source
+
+
+def test_each_jetpack_from_5_to_7_is_there_with_its_cuda() -> None:
+    orin = {one.jetpack: one.cuda for one in gpus.jetpacks_for(MATRIX, ComputeCapability(8, 7))}
+    assert {"5.1.2": "11.4", "6.0": "12.4", "6.2": "12.6", "7.2": "13.2"}.items() <= orin.items()
+    assert {one.l4t.partition(".")[0] for one in gpus.jetpacks_for(MATRIX, ComputeCapability(7, 2))} == {"35"}
+    assert not gpus.jetpacks_for(MATRIX, ComputeCapability(9, 0))
+
+
+@pytest.mark.parametrize(
+    ("capability", "sms", "mhz", "published"),
+    [
+        ((10, 3), 160, 1920, {"fp32": 80, "tf32": 1250, "bf16": 2500, "fp8": 5000, "fp4": 15000}),
+        ((11, 0), 20, 1575, {"fp16": 258.5, "fp8": 517, "fp4": 1035}),
+        ((12, 1), 48, 2500, {"fp4": 500}),
+    ],
+)
+def test_rates_of_the_newest_gpus_give_what_is_published(
+    capability: tuple[int, int], sms: int, mhz: int, published: dict[str, float]
+) -> None:
+    row = MATRIX.architectures[ComputeCapability(*capability)]
+    for dtype, tera in published.items():
+        assert row.rates[dtype] * sms * mhz / 1e6 == pytest.approx(tera, rel=0.03), dtype
+    assert row.tensor_cores == 5

@@ -1,0 +1,313 @@
+"""The pages of the documentation site, made from what is here: a hook of mkdocs (``mkdocs.yml``, ``nox -s docs``).
+
+Written pages keep their places in the repository, where their links work too; here each gets an address on the site,
+and links between them follow. Every finding, table, schema and decision is a page of its own.
+"""
+
+# ruff: noqa: INP001 - one of the maintainers' programs, whose folder is no package
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+REPO = Path(__file__).resolve().parents[1]
+if str(REPO) not in sys.path:  # mkdocs loads a hook by its path
+    sys.path.insert(0, str(REPO))
+
+from gpustack.diagnose import rulebook  # noqa: E402 - see above
+from gpustack.explain import topics  # noqa: E402
+from gpustack.matrix import Matrix  # noqa: E402
+from gpustack.matrix.subjects import health, messages  # noqa: E402
+from gpustack.matrix.subjects.terms import place_of  # noqa: E402
+from gpustack.model.facts import Layer  # noqa: E402
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+# Each written page by its place in the repository: its address on the site and its title in the menu, in its order.
+WRITTEN = {
+    "Start": {"README.md": ("index.md", "Start"), "docs/guide.md": ("guide.md", "Commands and formats")},
+    "How it judges": {
+        "docs/judging.md": ("judging.md", "From facts to a verdict"),
+        "docs/faults.md": ("faults.md", "Planted faults"),
+        "docs/glossary.md": ("glossary.md", "Words"),
+    },
+    "Measure": {"docs/benchmarks.md": ("benchmarks.md", "Method and results")},
+    "Use": {
+        "docs/policy.md": ("policy.md", "Policy"),
+        "docs/fleet.md": ("fleet.md", "Many machines"),
+        "integrations/README.md": ("integrations.md", "CI and schedulers"),
+        "docs/library.md": ("library.md", "In Python"),
+        "examples/plugin/README.md": ("plugins.md", "A plugin"),
+        "examples/README.md": ("examples.md", "Recorded machines"),
+    },
+    "Trust": {
+        "SECURITY.md": ("security.md", "Security"),
+        "docs/redaction.md": ("redaction.md", "What is taken out"),
+        "docs/stability.md": ("stability.md", "What is stable"),
+        "CHANGELOG.md": ("changelog.md", "Changes"),
+    },
+    "Contribute": {
+        "CONTRIBUTING.md": ("contributing.md", "A probe, a row, a rule, a benchmark"),
+        "compat-matrix/README.md": ("tables.md", "The tables"),
+    },
+}
+# Pages that are made: what leads to them in the repository.
+MADE = {f"docs/{name}.md": f"{name}/index.md" for name in ("findings", "matrix", "decisions")}
+LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<path>(?![a-z]+:|#)[^)#]+)(?P<anchor>#[^)]*)?\)")
+MARKED = re.compile(r"([\\`*_<>\[\]#|~&])")
+TABLE = re.compile(r"<!--table (\S+)-->")
+LONGEST = 2_000  # letters of a text in a table; what is longer is made by programs for programs
+HIDDEN = "---\nsearch:\n  exclude: true\n---\n"
+HELD: dict[str, str] = {}  # tables as HTML, which are put in after Markdown was read: it would take long over them
+
+
+def pages(root: Path) -> Mapping[str, str]:
+    """Return every page as Markdown by its address."""
+    places = {**{name: at for part in WRITTEN.values() for name, (at, _) in part.items()}, **MADE}
+    decided = {f"docs/decisions/{path.name}": f"decisions/{path.name}" for path in root.glob("docs/decisions/*.md")}
+    places |= decided
+    texts = {name: (root / name).read_text("utf-8") for name in places if (root / name).exists() and name not in MADE}
+    written = {places[name]: linked(text, name, places) for name, text in texts.items()}
+    listed = "\n".join(f"- [{title(texts[name])}]({at.rpartition('/')[2]})" for name, at in sorted(decided.items()))
+    return {
+        **written,
+        "decisions/index.md": f"# Decisions\n\nWhy things are as they are, one page each.\n\n{listed}\n",
+        **dict(findings()),
+        **dict(tables(root)),
+        **dict(schemas(root)),
+    }
+
+
+def title(text: str) -> str:
+    """Return the heading of a page."""
+    return next((line[2:] for line in text.splitlines() if line.startswith("# ")), "")
+
+
+def linked(text: str, name: str, places: Mapping[str, str]) -> str:
+    """Return a page whose links lead to other pages; one to a file that is no page shows its path instead."""
+
+    def one(found: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
+        here = posixpath.dirname(places[name]) or "."
+        if found["picture"]:
+            return f"![{found['text']}]({posixpath.relpath(posixpath.basename(path), here)})"
+        if path in places:
+            return f"[{found['text']}]({posixpath.relpath(places[path], here)}{found['anchor'] or ''})"
+        shown = found["text"].strip("`")
+        return f"`{path}`" if shown in {path, posixpath.basename(path)} else f"{found['text']} (`{path}`)"
+
+    return LINK.sub(one, text)
+
+
+def findings() -> Iterator[tuple[str, str]]:
+    """Yield a page for each finding, and the list of all by layer."""
+    matrix = Matrix()
+    ids = topics.ids()
+    places = {one: place.layer if (place := place_of(matrix, one)) else None for one in ids}
+    by_layer = {layer: sorted(one for one in ids if places[one] is layer) for layer in (*Layer, None)}
+    rows = "\n".join(
+        f"| {layer.value if layer else 'any'} | {', '.join(f'[{one}]({one}.md)' for one in held)} |"
+        for layer, held in by_layer.items()
+        if held
+    )
+    about = (
+        "Every finding that gpustack can come to. `gpustack explain ID` prints the same text, with how to see it here."
+    )
+    yield "findings/index.md", f"# Findings\n\n{about}\n\n| layer | findings |\n|---|---|\n{rows}\n"
+    leads = _leads(matrix)
+    behind = {one: [cause for cause in rulebook.explained_by(one) if cause in ids] for one in ids}
+    for one in ids:
+        first, *rest = topics.text(one)
+        layer = places[one]
+        parts = [
+            f"# {one}",
+            f"**{plain(first)}**",
+            *map(plain, rest),
+            f"Layer: {layer.value}." if layer else "",
+            _listed("It may follow from", behind[one]),
+            _listed("It may be behind", [other for other, causes in behind.items() if one in causes]),
+            *leads.get(one, ()),
+        ]
+        yield f"findings/{one}.md", "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _leads(matrix: Matrix) -> Mapping[str, list[str]]:
+    """Return what leads to each finding: the states and limits that it rests on, and the messages of programs."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for duty in (*health.states(matrix), *health.limits(matrix), *health.alikes(matrix)):
+        rows = found.setdefault(duty.finding, {})
+        line = f"`{duty.of} {duty.path.text}` {plain(duty.wanted)}. Source: {plain(duty.source)}"
+        rows.setdefault("Requirements", []).append(line)
+    for one in messages.patterns(matrix):
+        if one.finding:
+            rows = found.setdefault(one.finding, {})
+            rows.setdefault("Messages", []).append(f"{plain(one.says)} Source: {plain(one.source)}")
+    return {
+        name: [
+            "\n".join((f"## {head}\n", *(f"- {line}" for line in dict.fromkeys(lines)))) for head, lines in rows.items()
+        ]
+        for name, rows in found.items()
+    }
+
+
+def _listed(words: str, ids: Iterable[str]) -> str:
+    links = ", ".join(f"[{one}]({one}.md)" for one in ids)
+    return f"{words}: {links}." if links else ""
+
+
+def tables(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield a page for each table of the matrix: how it is measured, and its rows with their sources."""
+    names = []
+    for path in sorted((root / "compat-matrix").rglob("*.toml")):
+        text, name = path.read_text("utf-8"), path.relative_to(root / "compat-matrix").with_suffix("").as_posix()
+        names.append(name)
+        lines = text.splitlines()
+        end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+        head = "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines[:end])
+        HELD[name] = "".join(_parts(tomllib.loads(text)))
+        yield f"matrix/{name}.md", f"{HIDDEN}# {name}\n\n```text\n{head}\n```\n\n<!--table {name}-->\n"
+    listed = "\n".join(f"- [{name}]({name}.md)" for name in names)
+    yield (
+        "matrix/index.md",
+        f"# The compatibility matrix\n\nEvery table, row by row, each with its source.\n\n{listed}\n",
+    )
+
+
+def _parts(held: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of a table as HTML, the lone values first."""
+    lone = {key: value for key, value in held.items() if not _rows(value)}
+    if lone:
+        yield _html(({"": key, "value": value} for key, value in lone.items()))
+    for part, value in held.items():
+        if rows := _rows(value):
+            yield f'<h2 id="{escape(part)}">{escape(part)}</h2>{_html(rows)}'
+
+
+def _rows(value: object) -> list[Mapping[str, Any]]:
+    """Return a part as rows; none where it is a lone value."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return value
+    if isinstance(value, dict):
+        named = {key: one if isinstance(one, dict) else {"value": one} for key, one in value.items()}
+        return [{"": key, **one} for key, one in named.items()]
+    return []
+
+
+def _html(rows: Iterable[Mapping[str, Any]]) -> str:
+    held = list(rows)
+    keys = list(dict.fromkeys(key for row in held for key in row))
+    head = "".join(f"<th>{escape(key)}</th>" for key in keys)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(row.get(key))}</td>' for key in keys)}</tr>\n" for row in held)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+    return f'<div class="md-typeset__scrollwrap">{table}</div>\n'
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return escape(text) if len(text) <= LONGEST else f"{len(text)} letters, made by a program"
+
+
+def schemas(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield a page for each JSON Schema: every key with its type and meaning."""
+    names = []
+    for path in sorted((root / "gpustack/schemas").glob("*.json")):
+        schema = json.loads(path.read_text("utf-8"))
+        names.append(path.stem)
+        kinds = {"": schema, **schema.get("$defs", {})}
+        HELD[f"json/{path.stem}"] = "".join(
+            f'<h2 id="{escape(name)}">{escape(name or "The whole")}</h2>'
+            f"<p>{escape(kind.get('description', ''))}</p>{_keys(kind)}"
+            for name, kind in kinds.items()
+        )
+        about = plain(schema.get("description", ""))
+        yield f"json/{path.stem}.md", f"# {schema['title']}\n\n{about}\n\n<!--table json/{path.stem}-->\n"
+    listed = "\n".join(f"- [{name}]({name}.md)" for name in names)
+    yield (
+        "json/index.md",
+        f"# JSON\n\nEvery output, key by key. The schemas ship as `gpustack/schemas/NAME.json`.\n\n{listed}\n",
+    )
+
+
+def _keys(kind: Mapping[str, Any]) -> str:
+    if "enum" in kind:
+        return f"<p>{escape(', '.join(map(str, kind['enum'])))}</p>"
+    needed = kind.get("required", ())
+    rows = [
+        f"<tr><td><code>{escape(name)}</code></td><td>{_type(one)}</td><td>{'always' if name in needed else ''}</td>"
+        f"<td>{escape(one.get('description', ''))}</td></tr>"
+        for name, one in kind.get("properties", {}).items()
+    ]
+    head = "<tr><th>key</th><th>type</th><th>there</th><th>means</th></tr>"
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>" if rows else ""
+
+
+def _type(one: Mapping[str, Any]) -> str:
+    """Return a type in words, with a link to what it is made of."""
+    if "$ref" in one:
+        name = escape(one["$ref"].rpartition("/")[2])
+        return f'<a href="#{name}">{name}</a>'
+    if "const" in one:
+        return f"<code>{escape(json.dumps(one['const']))}</code>"
+    for key in ("anyOf", "oneOf"):
+        if key in one:
+            return " or ".join(map(_type, one[key]))
+    kind = one.get("type", "anything")
+    if kind == "array":
+        return f"list of {_type(one.get('items', {}))}"
+    if kind == "object" and isinstance(one.get("additionalProperties"), dict):
+        return f"object of {_type(one['additionalProperties'])}"
+    return escape(" or ".join(kind) if isinstance(kind, list) else str(kind))
+
+
+def plain(text: str) -> str:
+    """Return a text that Markdown shows letter by letter."""
+    return MARKED.sub(r"\\\1", text)
+
+
+def menu(made: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the menu: the written pages in their order, and what is made beside them."""
+    held: dict[str, list[Any]] = {
+        part: [{name: at} for at, name in pages_.values()] for part, pages_ in WRITTEN.items()
+    }
+    for part, folder in (("Findings", "findings"), ("Matrix", "matrix"), ("JSON", "json")):
+        index = f"{folder}/index.md"
+        held[part] = [index, *sorted(one for one in made if one.startswith(f"{folder}/") and one != index)]
+    held["Contribute"].append({"Decisions": "decisions/index.md"})
+    order = ("Start", "How it judges", "Findings", "Matrix", "Measure", "Use", "JSON", "Trust", "Contribute")
+    return [{part: held[part]} for part in order]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Put the made pages in the place of what mkdocs found (a hook)."""
+    from mkdocs.structure.files import File, Files  # noqa: PLC0415 - whoever wants the pages alone has no mkdocs
+
+    made = pages(REPO)
+    pictures = [REPO / "docs" / name for name in ("bench.svg", "doctor.svg")]
+    config.nav = menu(made)
+    return Files(
+        [
+            *(one for one in files if one.src_dir != config.docs_dir),  # the theme's
+            *(File.generated(config, name, content=text) for name, text in made.items()),
+            *(File.generated(config, one.name, abs_src_path=str(one)) for one in pictures),
+        ]
+    )
+
+
+def on_page_content(html: str, **_more: object) -> str:
+    """Put the tables in (a hook)."""
+    return TABLE.sub(lambda found: HELD[found[1]], html)

@@ -1,0 +1,70 @@
+"""gpustack and what it needs as one file, for a machine without a network: ``python -m tools.zipapp WHEEL OUT``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+START = Path(__file__).with_name("start.py")
+LEAST = "3.10"  # what every Python from here on can run: wheels of no platform, and what the oldest of them needs
+EPOCH = (1980, 1, 1, 0, 0, 0)  # what zip archives count from
+# What installers write beside a distribution, of which the rest names this machine.
+KEPT = re.compile(
+    r"METADATA|entry_points\.txt|top_level\.txt|licen[cs]es/.*|(?:LICEN[CS]E|NOTICE|COPYING|AUTHORS).*", re.IGNORECASE
+)
+
+
+def build(wheel: Path, out: Path) -> None:
+    """Write the archive; the same wheel and the same constraints make the same bytes."""
+    with tempfile.TemporaryDirectory() as made:
+        site = Path(made, "site")
+        _install(wheel, site)
+        pack(site, out)
+
+
+def pack(site: Path, out: Path) -> None:
+    """Write what is installed in a folder as an archive; raises ValueError for what only some machines can run."""
+    files = {f"site/{name}": path.read_bytes() for name, path in _files(site)}
+    files["__main__.py"] = START.read_bytes()
+    digest = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    files["DIGEST"] = digest.hexdigest()[:32].encode()
+    with out.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, data in sorted(files.items()):
+                about = zipfile.ZipInfo(name, EPOCH)
+                about.external_attr = (stat.S_IFREG | 0o644) << 16
+                about.create_system = 3  # Unix, wherever it is built
+                archive.writestr(about, data, zipfile.ZIP_DEFLATED, 9)
+    out.chmod(0o755)
+
+
+def _install(wheel: Path, site: Path) -> None:
+    """Install the wheel and what it needs, in the versions that the tests are run with; raises where that fails."""
+    asked = ("--python-version", LEAST, "--only-binary", ":all:", "--no-compile-bytecode", "--link-mode", "copy")
+    command = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", *asked)
+    constraints = ("-c", str(REPO / "constraints.txt"))
+    subprocess.run([*command, *constraints, "--target", str(site), str(wheel)], check=True)
+
+
+def _files(site: Path) -> Iterator[tuple[str, Path]]:
+    """Yield what belongs into the archive."""
+    for path in site.rglob("*"):
+        name = path.relative_to(site)
+        top = name.parts[0]
+        if not path.is_file() or top in {"bin", "share"} or "__pycache__" in name.parts or path.name == ".lock":
+            continue
+        if path.suffix == ".so":
+            raise ValueError(f"{name} is for one platform alone: the archive is for all")
+        if not top.endswith(".dist-info") or KEPT.fullmatch("/".join(name.parts[1:])):
+            yield name.as_posix(), path
