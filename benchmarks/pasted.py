@@ -26,6 +26,10 @@ TEXTS = {
     "conversation": "I removed the riser {n} times, the card was never hot, but nvidia_uvm is not loaded. Why?\n",
     "commands": "$ pip install vllm==0.{n}.3 torch=={n}.1.2 --index-url https://example.org/whl/cu{n}\n",
     "codes": "cuInit(0) = {n}, nvmlInit failed with return code {n}, CUDA error {n} " * 20 + "\n",
+    "tables": "|   {n}  Tesla T4  On | 00000000:1B:00.0 Off |  0 |\n| N/A 41C P0 98W | {n}MiB / 81559MiB |\n",
+    "environments": "Nvidia driver version: 570.{n}.20\n[pip3] torch==2.{n}.0\nIs CUDA available: True\nGPU 0: T4\n",
+    "sessions": ">>> torch.cuda.is_available()\nTrue\n>>> torch.ones({n}).cuda()\ntensor([1.], device='cuda:0')\n",
+    "other makers": "  Name:  gfx{n}\n[level_zero:gpu][level_zero:0] Intel(R) Arc(TM) A770 Graphics 1.3 [1.3.{n}]\n",
     "one line": "GPU 0 driver {n} was old; ",
     "spaces": "error:                                        CUDA -> -> -> = = ( ( ( code code code {n}\n",
 }

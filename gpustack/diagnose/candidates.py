@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from gpustack.diagnose import rulebook
 from gpustack.diagnose.deciding import decide
 from gpustack.diagnose.machine.messages import MESSAGE
 from gpustack.matrix.subjects.candidates import NOTHING_WRONG, index
+from gpustack.matrix.subjects.messages import patterns
 from gpustack.model.facts import Status, Strength
 from gpustack.model.report import Because, Candidate, Confidence, Health, Similar
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gpustack.model.facts import Component, Facts, JsonValue
     from gpustack.model.report import Finding, Verdict
 
+OWN_FAULT = "application-fault"  # of a program that reached the GPU: no cause in the stack
 MOST, ALWAYS, LEAST = 5, 3, 0.03  # candidates, how many of them however small, and the share of the others
 MOST_REASONS, MOST_SIMILAR, MOST_WORDS = 4, 3, 6
 FINE = 10_000  # weights have four digits
@@ -70,6 +73,23 @@ def likely(facts: Facts, matrix: Matrix, known: Collection[str] = ()) -> Iterato
             ),
             decide=decide(one.cause),
         )
+    if not others:
+        yield from _meant(facts, matrix, seen, known)
+
+
+def _meant(
+    facts: Facts, matrix: Matrix, seen: Mapping[str, Because | None], known: Collection[str]
+) -> Iterator[Candidate]:
+    """Yield what the messages mostly lead to, by their rows, where no recorded machine speaks for any cause."""
+    led: dict[str, dict[str, Because]] = {}
+    for row in patterns(matrix):
+        said = seen.get(f"{MESSAGE}:{row.kind}")
+        if said and row.finding and row.finding not in {*known, OWN_FAULT} and possible(row.finding, facts):
+            led.setdefault(row.finding, {})[row.kind] = said
+    for cause, grounds in islice(led.items(), ALWAYS):
+        weight = floor(FINE / (len(led) + 1)) / FINE
+        because = tuple(grounds.values())[:MOST_REASONS]
+        yield Candidate(id=cause, title=title(cause), weight=weight, because=because, similar=(), decide=decide(cause))
 
 
 def recognised(facts: Facts) -> bool:

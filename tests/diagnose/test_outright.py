@@ -90,6 +90,10 @@ FAULTS = (
         *("host-compiler-missing", "CC"),
     ),
     ("error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory", "host-compiler-missing", "gcc"),
+    (
+        "Could not find the compiler specified in the environment variable CC:\n  gcc-12.",
+        *("host-compiler-missing", "gcc"),
+    ),
     ("nvcc fatal   : Cannot find compiler 'cl.exe' in PATH", "host-compiler-missing", "cl.exe"),
     (
         "NVIDIA_DRIVER_CAPABILITIES=utility\nImportError: libcuda.so.1: cannot open shared object file",
