@@ -194,8 +194,7 @@ def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
     """Yield one reason and, once, the row that it rests on."""
     mark, style = MARKS[reason.verdict]
     yield Line(lead=write(page, (page.mark(mark), style), " "), body=write(page, reason.text))
-    if reason.row and reason.row.text not in told:
-        row = reason.row
+    if (row := reason.row) and row.text not in told:
         told.add(row.text)
         checked = f", checked {row.checked}" if page.verbose else ""
         yield Line(lead=Text("  "), body=write(page, (f"{row.text} ({row.source}{checked})", "dim")))
@@ -203,8 +202,7 @@ def _reason(reason: Reason, told: set[str], page: Page) -> Iterator[Line]:
 
 def _alternative(number: int, one: Alternative, page: Page, place: str) -> Iterator[Line]:
     limits, lead = " (with limits)" * (one.verdict is Compatibility.LIMITED), f"{number:>2}. "
-    body = write(page, (one.subject, "head"), f": {one.change}", (limits, "warning"))
-    yield Line(lead=write(page, lead), body=body)
+    yield Line(lead=write(page, lead), body=write(page, (one.subject, "head"), f": {one.change}", (limits, "warning")))
     for command in one.commands:
         yield Line(lead=Text(" " * (len(lead) + GAP)), body=write(page, (command, "command")), whole=True)
     needs = f"Needs root{' and a restart' * one.needs_reboot}." * one.needs_root
@@ -289,8 +287,8 @@ def _update(update: MatrixUpdate, page: Page) -> Iterator[Line]:
     yield Line(body=write(page, (head, "head"), f" from the package index ({asked}); {update.same} agree."))
     for one in update.changes:
         yield Line()
-        new = " (new)" if one.was is None else ""
-        yield Line(body=write(page, (f"{one.table}.{one.part} {one.key}", "head"), (new, "warning")))
+        new = (" (new)" * (one.was is None), "warning")
+        yield Line(body=write(page, (f"{one.table}.{one.part} {one.key}", "head"), new))
         if one.was is not None:
             yield Line(lead=write(page, ("  - ", "error")), body=write(page, one.was))
         yield Line(lead=write(page, ("  + ", "good")), body=write(page, one.now))

@@ -345,8 +345,9 @@ def test_what_is_left_after_ignoring_decides_the_verdict() -> None:
     lost = replace(hurt, not_seen=(Unseen(what="a-rule", why="its rule failed", enable_by=engine.REPORT_IT),))
     assert checked(lost, IGNORE.format(finding="gpu-ecc-error")).verdict.status is Health.UNKNOWN
     jetson = merged(healthy(torch()), seen("pci-display"), seen("gpu"), drop=["nvml", "nvidia.ko"])
-    hurt = replace(report(jetson), findings=(replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR),))
-    assert checked(hurt, IGNORE.format(finding="gpu-ecc-error")).verdict.status is report(jetson).verdict.status
+    whole = report(jetson)
+    hurt = replace(whole, findings=(*whole.findings, replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR)))
+    assert checked(hurt, IGNORE.format(finding="gpu-ecc-error")).verdict.status is whole.verdict.status
     sick = report(healthy(torch()))
     error, warning = replace(LOW, id="gpu-ecc-error", severity=Severity.ERROR), replace(LOW, id="gpu-overheat")
     unseen = replace(LOW, id="component-not-seen", severity=Severity.UNKNOWN)
