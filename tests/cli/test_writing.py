@@ -254,7 +254,7 @@ def test_ctrl_c_in_the_middle_leaves_the_old_file_alone(tmp_path: Path) -> None:
 
 
 def test_no_other_place_writes_files() -> None:
-    """What a folder of its own holds for a moment is nobody's file (children, an unpacked fleet); the null device too."""
+    """A folder of its own holds what children write and a fleet that was unpacked; the null device keeps nothing."""
     apart = {"gpustack/model/writing.py", "gpustack/cli/__init__.py", "gpustack/fleet/tables.py"}
     apart |= set(map(str, _children()))
     for path in (REPO / "gpustack").rglob("*.py"):
