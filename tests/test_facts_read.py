@@ -12,6 +12,7 @@ from gpustack import diagnose
 from gpustack.diagnose.machine.values import copies, flag, items, number
 from gpustack.matrix.facts import ANY, EACH, STEPS
 from tests import asked, drawn, sharing
+from tests.diagnose import machines
 from tests.recorded import facts_of
 from tests.schema import MATRIX, SCHEMA
 from tools import cases
@@ -117,7 +118,11 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]
 def read_by_rules() -> frozenset[tuple[str, str]]:
     """Return the rows that some rule reads, by block and path."""
     first = {case.root_cause: case for case in reversed(cases.every())}
-    found = asked.read([*drawn.known(), *drawn.machines(10), *map(facts_of, first.values())])
+    ports = machines.recorded()  # of one kind, which machines that are drawn seldom have
+    machines.add_ports(ports)
+    machines.add(ports, "environment", "environment", {"nccl_conf": {"NCCL_P2P_DISABLE": "1"}})
+    known = (*drawn.known(), *drawn.machines(10), machines.facts(ports))
+    found = asked.read([*known, *map(facts_of, first.values())])
     held = {(fact.component, fact.path) for fact in found}
     rows = {(block, path) for block, path, _, components in blocks() if {(one, path) for one in components} & held}
     return frozenset({*rows, *BY_SOURCE})

@@ -66,7 +66,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(REPO / name, copy)
     shutil.copytree(REPO / "docs/man", copy / "docs/man")
     for name in FOLDERS:
-        shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(REPO / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".made"))
     return copy
 
 

@@ -16,7 +16,7 @@ KINDS = ("GPU", "MIG", "uuid", "host", "user", "serial", "mac", "ip", "email", "
 PLACEHOLDER = re.compile(r"(?:GPU|MIG|uuid|host|user|serial|mac|ip|email|secret)-\d+")
 NOTHING = frozenset({"", "none", "null", "nil", "true", "false", "yes", "no", "n/a", "[n/a]", "unknown", "0", "~"})
 ADDRESS_NAME = re.compile(
-    r"(?i).*(?:addr|host|server|gateway|dns|peer|proxy|endpoint|url|inet|remote|(?:^|_)ip(?:$|_|v))"
+    r"(?i).*(?:addr|host|server|gateway|dns|peer|proxy|endpoint|url|inet|remote|socket|ifname|comm_id|(?:^|_)ip(?:$|_|v))"
 )
 VERSION_NAME = re.compile(
     r"(?i).*(?:version|release|pins|installed|distributions|plugins|packages|parts|requires|build|driver|firmware"

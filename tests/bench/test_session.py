@@ -127,7 +127,7 @@ def test_a_hang_at_the_end_of_the_time_leaves_what_there_is() -> None:
         ("say('nothing', {'reason': 'no driver', 'remedy': 'gpustack doctor'})", "no driver; to fix it: gpustack"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "the child was killed by SIGSEGV"),
         ("say('opened', {'devices': []})", "malformed"),
-        ("print('garbage')", "no line of ours"),
+        ("print('garbage')", "an unexpected line"),
     ],
 )
 def test_where_no_gpu_can_be_opened_there_is_nothing_to_see(script: str, says: str) -> None:

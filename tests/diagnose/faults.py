@@ -528,6 +528,10 @@ FAULTS = (
         machine("debug-variable-set", "environment", "environment", f"variables.{name}", value)
         for name, value in VARIABLES.items()
     ),
+    *(
+        machine("debug-variable-set", "environment", "environment", f"nccl_conf.NCCL_{name}_DISABLE", "1")
+        for name in ("P2P", "SHM", "IB")
+    ),
     machine("numa-balancing-on", "linux-kernel", "kernel", "numa_balancing", value=True),
     machine("cpu-governor-slow", "linux-kernel", "kernel", "cpu_governor", "powersave"),
     machine("clocksource-slow", "linux-kernel", "kernel", "clocksource", "hpet"),

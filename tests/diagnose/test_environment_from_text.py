@@ -70,7 +70,7 @@ WSL = "WSL2, Ubuntu 22.04, RTX 3080\n"
         (
             "cuda-visible-devices-invalid",
             "CUDA_VISIBLE_DEVICES=1 python train.py --device cuda:1\n" + ORDINAL,
-            ["CUDA_VISIBLE_DEVICES=1", "cuda:0 alone"],
+            ["CUDA_VISIBLE_DEVICES=1", "cuda:0 only"],
         ),
         (
             "mig-multiple-devices",

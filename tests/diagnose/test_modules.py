@@ -145,7 +145,7 @@ def test_without_any_driver_the_missing_driver_is_the_root() -> None:
         ("opensuse-leap", "0x2684", "sudo zypper install nvidia-open"),
         ("arch", "0x2684", "sudo pacman -S nvidia-open nvidia-utils"),
         ("pop", "0x2684", "sudo apt-get install system76-driver-nvidia"),
-        ("gentoo", "0x2684", f"as it says in {DRIVERS}"),
+        ("gentoo", "0x2684", f"as described in {DRIVERS}"),
         ("rocky", "0x1b82", "sudo dnf module enable nvidia-driver:580-dkms"),
         ("debian", "0x1b82", "sudo apt-get install nvidia-driver-pinning-580"),
         ("arch", "0x1b82", "nvidia-580xx-dkms"),
@@ -269,7 +269,8 @@ def test_a_module_of_another_kernel_is_the_root() -> None:
 def unlisted(device: str, release: str, flavour: str, count: int = 0) -> Facts:
     """Give a machine whose driver is loaded and does not list its one GPU."""
     parts = (seen("pci-display", pci(device=device)), module(release, release, flavour=flavour), driver(release))
-    return healthy(torch(), *parts, nvml(release, count=count), libcuda(release=release, init=100), seen("gpu"))
+    parts += (uvm(release), nvml(release, count=count), libcuda(release=release, init=100), seen("gpu"))
+    return healthy(torch(), *parts)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ STANDS: tuple[tuple[str, str, str, str], ...] = (
         "echo 'DRAM Uncorrectable : 0'",
     ),
     (r"nvidia-smi -q -d PCI", "nvidia-smi", "echo 'Current : 1'", "echo 'Current : 5'"),
-    (r"nvidia-smi (--query-gpu=\S+ --format=csv|-q -i \S+|-q .*)", "nvidia-smi", *SMI),
+    (r"nvidia-smi (--query-gpu=\S+ --format=csv|-q( .*)?)", "nvidia-smi", *SMI),
     (r"ldconfig -p \| grep lib\S+", "ldconfig", *LISTS),
     (r"systemctl (is-active|status) nvidia-fabricmanager", "systemctl", "echo failed; exit 3", "echo active"),
     (r"nvcc --(version|list-gpu-arch)", "nvcc", "exit 127", "echo compute_120"),

@@ -317,7 +317,7 @@ def test_the_hooks_end_before_slurm_ends_them() -> None:
 def test_slurm_may_run_what_it_runs_and_nothing_else_is_a_program() -> None:
     programs = {path.name for path in HOOKS.glob("*.sh") if os.access(path, os.X_OK)}
     named = set(re.findall(r"/(\w+\.sh)$", (HOOKS / "slurm.conf.part").read_text("utf-8"), re.MULTILINE))
-    assert programs == {*named, "node.sh"}
+    assert programs == {*named, "node.sh", "fleet.sh"}
 
 
 def test_the_log_is_where_the_documentation_says() -> None:

@@ -35,7 +35,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     copy = copied(tmp_path)
     shutil.copy(REPO / "CHANGELOG.md", copy)
-    shutil.copytree(REPO / "integrations", copy / "integrations")
+    shutil.copytree(REPO / "integrations", copy / "integrations", ignore=shutil.ignore_patterns("__pycache__"))
     git(copy, "init", "-q")
     git(copy, "add", ".")
     author = ("-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")

@@ -28,7 +28,7 @@ def _memory(gpu: str | None) -> Command:
 
 
 def _reset(gpu: str | None) -> tuple[Command, ...]:
-    return (sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(gpu)),)
+    return (sh("sudo nvidia-smi --gpu-reset -i {gpu}", gpu=GPU(gpu)) if gpu else sh("sudo nvidia-smi --gpu-reset"),)
 
 
 COMPARED = sh("nvidia-smi --query-gpu=pci.bus_id,vbios_version,power.limit,clocks.max.sm,ecc.mode.current --format=csv")

@@ -282,7 +282,10 @@ RECORDS: Mapping[str, Record] = {
         layer=Layer.ENVIRONMENT,
         component="environment",
         remedy="If it is not intended, remove it from the environment and from the files that set it.",
-        commands=lambda _gpu: (sh("env | grep -E '^(CUDA|NCCL)_'"), sh("grep -nE '(CUDA|NCCL)_' ~/.bashrc ~/.profile")),
+        commands=lambda _gpu: (
+            sh("env | grep -E '^(CUDA|NCCL)_'"),
+            sh("grep -nE '(CUDA|NCCL)_' ~/.bashrc ~/.profile /etc/nccl.conf"),
+        ),
         verify=lambda _gpu: sh("env | grep -E '^(CUDA|NCCL)_'"),
         doc="""A variable is set that makes CUDA or NCCL slower, or loads a tool into every program.
 

@@ -373,32 +373,33 @@ def _silent(facts: Facts) -> Iterator[Finding]:
     for name, fact in ANSWERED.items():
         seen, answers = facts.find(name), copies(facts, name)
         told_ = any(copy.status is Status.FAILED or at(copy.facts, fact) is not None for copy in answers)
-        if name == "libcuda" and starts(facts):  # by a framework that ran
-            continue
-        if seen is None or (seen.status is Status.PRESENT and not told_):
+        started = name == "libcuda" and starts(facts)  # by a framework that ran
+        if not started and (seen is None or (seen.status is Status.PRESENT and not told_)):
             yield _no_answer(facts, name, name, fact)
-    counted = number(told(facts, "nvml"), "gpu_count")
-    if counted and status(facts, "gpu") in {None, Status.ABSENT, Status.NOT_APPLICABLE}:
+    counted, without = number(told(facts, "nvml"), "gpu_count"), {None, Status.ABSENT, Status.NOT_APPLICABLE}
+    if counted and status(facts, "gpu") in without:
         yield _no_answer(facts, "gpu", f"each of the {counted} GPUs that NVML counts", "name")
     linked = {name for copy in copies(facts, "nvlink") if items(copy.facts, "links") for name in _names(copy)}
-    failed = status(facts, "nvlink") in {Status.FAILED, Status.UNKNOWN}  # which is said of all of them at once
+    each = gpus(facts)[1:] and status(facts, "nvlink") in {
+        None,
+        Status.PRESENT,
+        Status.ABSENT,
+    }  # else said of all at once
     for gpu in gpus(facts):
-        if gpu.copy.status is Status.PRESENT and text(gpu.copy.facts, "name") is None:
+        if gpu.copy.status is Status.PRESENT and not any(text(gpu.copy.facts, one) for one in ("name", "cc")):
             yield _no_answer(facts, "gpu", f"the GPU at {gpu.mark}", "name")
-        if gpus(facts)[1:] and not failed and number(gpu.copy.facts, "nvlinks") and not linked & set(_names(gpu.copy)):
+        if each and number(gpu.copy.facts, "nvlinks") and not linked & set(_names(gpu.copy)):
             yield _no_answer(facts, "nvlink", f"the NVLinks of the GPU at {gpu.mark}", "links")
 
 
 def _names(copy: Instance) -> tuple[JsonValue, ...]:
     """Return what a GPU is called in the lists of GPUs and of NVLinks: its UUID, or its number."""
-    known = (copy.key, text(copy.facts, "uuid"), number(copy.facts, "index"))
-    return tuple(name for name in known if name is not None)
+    return tuple(one for one in (copy.key, text(copy.facts, "uuid"), number(copy.facts, "index")) if one is not None)
 
 
 def _no_answer(facts: Facts, component: str, name: str, fact: str) -> Finding:
-    known = facts.find(component)
-    seen = known or Component(id=component, layer=Layer.DRIVER, vendor="nvidia", status=Status.UNKNOWN)
-    return _unseen_finding(seen, name, f"these facts have no {component} {fact}")
+    nothing = Component(id=component, layer=Layer.DRIVER, vendor="nvidia", status=Status.UNKNOWN)
+    return _unseen_finding(facts.find(component) or nothing, name, f"these facts have no {component} {fact}")
 
 
 def _above(facts: Facts) -> Iterator[Finding]:
