@@ -269,8 +269,8 @@ def test_a_module_of_another_kernel_is_the_root() -> None:
 def unlisted(device: str, release: str, flavour: str, count: int = 0) -> Facts:
     """Give a machine whose driver is loaded and does not list its one GPU."""
     parts = (seen("pci-display", pci(device=device)), module(release, release, flavour=flavour), driver(release))
-    parts += (uvm(release), nvml(release, count=count), libcuda(release=release, init=100), seen("gpu"))
-    return healthy(torch(), *parts)
+    loaded = uvm(release), nvml(release, count=count), libcuda(release=release, init=100), seen("gpu")
+    return healthy(torch(), *parts, *loaded)
 
 
 @pytest.mark.parametrize(
