@@ -105,7 +105,11 @@ def import_all() -> None:
         return
     for module in pkgutil.walk_packages(gpustack.__path__, "gpustack."):
         if not module.name.endswith("__main__"):
-            import_module(module.name)
+            try:
+                import_module(module.name)
+            except ModuleNotFoundError as error:  # of an extra that the tests do without
+                if (error.name or "").startswith("gpustack"):
+                    raise
     probes = told.REPO / "probes"
     for file in probes.glob("*/*.py"):
         told.load(str(file.relative_to(probes)))
