@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.matrix import Matrix
 
 VERSION = re.compile(r"(?:v(?=\d+\.))?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\.?(?:post|dev|rc)\d+)?(?:\+\w[\w.]{0,20})?)")
-BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)?\s*" + VERSION.pattern + r"(\+)?")
+BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)? ?" + VERSION.pattern + r"(\+)?")
 GLUED = re.compile(r"([A-Za-z][A-Za-z_-]*)(?:={1,3}|[:@/])?(v?\d[\w.+]*)")  # torch2.6, torch=2.6, cuda12.4
 AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or of their memory
 SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters

@@ -249,7 +249,7 @@ def _row(row: JsonValue, kind: type[Any], part: str, number: int) -> Any:  # noq
 
 def _known(component: str, path: str, own: Mapping[tuple[str, str], Fact]) -> bool:
     """Return whether a fact is in the plugin's own schema or in ours, whose parts in braces may be any name."""
-    names = re.sub(r"\{[^}]*\}", "*", path).replace("[]", ".[]").split(".")
+    names = re.sub(r"\{[^{}]*\}", "*", path).replace("[]", ".[]").split(".")
     return (component, path) in own or schema.schema(Matrix()).at(component, *names) is not None
 
 

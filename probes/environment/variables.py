@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 LONGEST = 512
 CONF = "/etc/nccl.conf"
-LINE = re.compile(r"^\s*([A-Z][A-Z0-9_]*)=(\S+)", re.MULTILINE)
+LINE = re.compile(r"^[ \t]{0,40}([A-Z][A-Z0-9_]*)=(\S+)", re.MULTILINE)
 
 
 def probe(host: "Host") -> "Answer":
