@@ -189,10 +189,14 @@ def outside(plan: Plan, answer: str) -> tuple[list[str], list[str]]:
     if any(re.split(r"[\[=<>!~]", one)[0] in FROM_SOURCE for one in plan.wanted):
         return [], []  # installed by --no-deps: it moves nothing
     ok, before = resolved(plan.beside, plan.python, "", plan.platform)
+    own = releases(answer)
+    free = tuple(one for one in plan.beside if re.split(r"[\[=<>!~]", one)[0] not in own)  # of the others
     there, after = resolved((*plan.wanted, *plan.beside), plan.python, before, plan.platform)
+    if ok and not there:
+        there, after = resolved((*plan.wanted, *free), plan.python, before, plan.platform)
     if not (ok and there):
         return [f"not resolved beside the others: {(after if ok else before)[:300]}"], []
-    was, now, own = (releases(one) for one in (before, after, answer))
+    was, now = releases(before), releases(after)
     moves = [name for name in was if was[name] != now.get(name, was[name]) and name not in own]
     named = {re.split(r"[\[=<>!~]", one)[0] for one in plan.wanted}
     taken = tuple(f"{name}=={now[name]}" for name in sorted(named & {*now}))
