@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpustack.diagnose.engine import judge
 from gpustack.imports.texts import take
 from gpustack.matrix import Matrix
 from gpustack.model.report import Confidence
+from tests.build import machine, seen
 
 MATRIX = Matrix()
 PAIRS = (
@@ -45,3 +48,10 @@ def test_two_things_that_do_not_go_together_are_the_root(words: str, finding: st
 def test_what_may_never_meet_is_not_judged(words: str) -> None:
     facts, _ = take([("paste", f"{words}\n")], MATRIX)
     assert judge(facts, MATRIX).verdict.root_causes == ()
+
+
+def test_a_name_that_is_no_text_costs_no_answer() -> None:
+    """A snapshot of somebody else's may hold anything where a name belongs."""
+    copies = seen("kernel-headers", {"key": "0"}, {"key": "1"})
+    named = replace(copies, instances=tuple(replace(one, facts={"name": {}}) for one in copies.instances))
+    assert judge(replace(machine(named), taken=""), MATRIX).verdict.root_causes == ()

@@ -30,7 +30,7 @@ KINDS = frozenset({"accelerator", "architecture", "host-compiler", "python", "to
 
 def contracts(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     """Yield each requirement that two things break which a text names in words alone, and of each but one."""
-    alone = {one.id for one in facts.components if len({_what(copy) for copy in one.instances}) == 1}
+    alone = {one.id for one in facts.components if _is_one(one)}
     named = {one.id for one in facts.components if one.source.endswith(IN_WORDS)} & alone
     if len(alone & GPUS) > 1 or heard(facts, *WELL):
         return
@@ -38,6 +38,11 @@ def contracts(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
     for one in draw(question, matrix):
         if one.status is Kept.BROKEN and one.kind in KINDS and {one.from_, one.to} <= named | (COMPILERS & alone):
             yield one
+
+
+def _is_one(component: Component) -> bool:
+    copies = component.instances
+    return bool(copies) and all(_what(copy) == _what(copies[0]) for copy in copies)
 
 
 def _what(copy: Instance) -> tuple[object, ...]:
