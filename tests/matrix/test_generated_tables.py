@@ -264,6 +264,13 @@ def why(*texts: str, **given: str) -> MatrixAnswer:
         (("sglang==0.5.23", "torch==2.13.0"), {}, FAILS),
         (("vllm==0.2.1",), {"python": "3.10"}, Compatibility.LIMITED),  # withdrawn
         (("torch==2.11.0", "cuda==13.1"), {}, WORKS),  # a toolkit beside it, and not the wheel cuda-toolkit
+        (("cudnn==9.10.2",), {"gpu": "H100"}, WORKS),  # on the index as 9.10.2.21
+        (("cudnn==9.10",), {"gpu": "H100"}, WORKS),
+        (("cudnn==9.10.9",), {"gpu": "H100"}, UNKNOWN),  # between two releases
+        (("tensorrt==10.3.0.26",), {"gpu": "H100"}, WORKS),  # the archive's number; on the index it is 10.3.0
+        (("torchcodec==0.14.0",), {"python": "3.12", "machine": "aarch64"}, WORKS),
+        (("cuda-bindings==12.9.4",), {"python": "3.14", "os": "windows"}, WORKS),
+        (("cuda-bindings==12.9.4",), {"python": "3.8"}, FAILS),
         (("vllm==0.1.0", "torch==2.0.0"), {}, UNKNOWN),  # a source archive alone: nobody read what it requires
     ],
 )

@@ -42,6 +42,10 @@ MACHINES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+# Libraries of which other packages than wheels have builds: which release one is, say its first three numbers.
+BY_RELEASE = frozenset({*DISTRIBUTIONS["cudnn"], *DISTRIBUTIONS["nccl"], *DISTRIBUTIONS["cublas"], "tensorrt"})
+
+
 def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(pythons.split()) for name, pythons in said.items()}
 
@@ -126,14 +130,30 @@ def releases(matrix: Matrix, distribution: str) -> tuple[Release, ...]:
 
 
 def release_of(matrix: Matrix, distribution: str, version: str) -> Release | None:
-    """Return the release of exactly this version, or None where no row states it."""
+    """Return the release of exactly this version, or None where no row states it.
+
+    Of a library it is the newest wheel of the release: cuDNN 9.10.2 is on the index as 9.10.2.21.
+    """
     wanted = version_of(version.partition("+")[0])
-    return _by_version(releases(matrix, distribution)).get(wanted) if wanted is not None else None
+    if wanted is None:
+        return None
+    there = releases(matrix, distribution)
+    whole = distribution in BY_RELEASE and not (wanted.is_prerelease or wanted.is_postrelease)
+    return _by_version(there).get(wanted) or (_by_release(there).get(_release(wanted)) if whole else None)
 
 
 @lru_cache(maxsize=256)
 def _by_version(there: tuple[Release, ...]) -> Mapping[Version | None, Release]:
     return {version_of(one.version): one for one in there}
+
+
+@lru_cache(maxsize=256)
+def _by_release(there: tuple[Release, ...]) -> Mapping[tuple[int, ...], Release]:
+    return {_release(known): one for known, one in _by_version(there).items() if known}
+
+
+def _release(version: Version) -> tuple[int, ...]:
+    return version.major, version.minor, version.micro
 
 
 def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
