@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EVERY = "any"
 PLUGIN = "jax-cuda{}-plugin"
+PART = re.compile(r"jax(?:lib|-cuda\d\d-(?:plugin|pjrt))?")  # one JAX comes as several distributions
 NAME = re.compile(r"[a-z0-9-]+")
 PYTHONS = tuple(f"3.{number}" for number in range(6, 16))
 # The distributions that a component is, where they are called otherwise; the first is the one that people name.
@@ -42,12 +43,23 @@ MACHINES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+PURE = frozenset({"jax"})  # without code of its own: what has, and for which Python and GPU, other parts say
 # Libraries of which other packages than wheels have builds: which release one is, say its first three numbers.
 BY_RELEASE = frozenset({*DISTRIBUTIONS["cudnn"], *DISTRIBUTIONS["nccl"], *DISTRIBUTIONS["cublas"], "tensorrt"})
 
 
 def _split(said: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(pythons.split()) for name, pythons in said.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Together(Stated):
+    """How the distributions that are one thing go together."""
+
+    rule: str
+
+    def __str__(self) -> str:
+        return self.rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -114,6 +126,16 @@ class Release(Stated):
         return named or tuple(one for one in PYTHONS if self.python.holds(f"{one}.99")) or PYTHONS
 
 
+def parted(one: str, other: str) -> bool:
+    """Return whether two distributions are parts of one thing, each with a version of its own."""
+    return one != other and bool(PART.fullmatch(one) and PART.fullmatch(other))
+
+
+def together(matrix: Matrix) -> Together:
+    """Return how the distributions of a JAX go together."""
+    return matrix.rows("jax", "rules", Together)[0]
+
+
 def table(distribution: str) -> str:
     """Return the name of the table of a distribution."""
     return f"generated/{distribution}"
@@ -157,7 +179,12 @@ def _release(version: Version) -> tuple[int, ...]:
 
 
 def of_component(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
-    """Yield the releases of this version of the distributions that a component is."""
+    """Yield the releases of this version of the distributions that a component is, but those without code."""
+    return (one for one in named(matrix, component, version) if one.name not in PURE)
+
+
+def named(matrix: Matrix, component: str, version: str) -> Iterator[Release]:
+    """Yield the releases of this version of all distributions that a component is."""
     for name in DISTRIBUTIONS.get(component, (component,)):
         found = release_of(matrix, name, version)
         if found:
