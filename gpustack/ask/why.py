@@ -46,6 +46,7 @@ MINOR_VERSION = (
 BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
 BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
+BY_CPU = " It computes on the CPU there."
 BY_PIN = " It runs, and pip does not install the two together."
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
 
@@ -231,8 +232,8 @@ def _more(contract: Contract) -> str:
         return ""
     if contract.from_ in FROM_SOURCE and contract.kind in {"torch", "python", "platform"}:
         return BY_PIP
-    if contract.kind == "requirement":
-        return BY_PIN
+    if contract.kind in {"requirement", "system"}:
+        return BY_PIN if contract.kind == "requirement" else BY_CPU
     if contract.kind == "toolkit":
         return BY_OWN if contract.from_ == "jax" else BY_OWN_NVCC
     by_row = f" It works with a limit: {contract.row.text if contract.row else 'see above'}."

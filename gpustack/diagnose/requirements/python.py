@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose.machine.frameworks import platform
-from gpustack.diagnose.machine.values import copies, flag, text
+from gpustack.diagnose.machine.values import copies, flag, number, text
 from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.matrix.subjects import frameworks, generated, ranges, serving, torch, training, wheel_tags
@@ -91,7 +91,9 @@ def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
     """Return the distributions whose wheels a copy of a component is; none where no row can speak of it."""
     if component == "onnxruntime" and text(copy.facts, "accelerator") == "cpu":
         return ("onnxruntime",)
-    name = PACKAGES.get(component) or (component if generated.has(matrix, component) else None)
+    major = number(copy.facts, "cuda_major")  # of a library that was named as its wheel
+    name = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
+    name = name if component in PACKAGES or generated.has(matrix, name) else None
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
     return tuple(filter(None, (name, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
 
