@@ -179,9 +179,10 @@ def _glibc(held: Installed, python: Instance, matrix: Matrix) -> Iterator[Contra
     if not needed and asked(held.copy):
         known = _listed(held, matrix)
         needed, row = (known.glibc.get(held.system), known.row) if known else (None, None)
-    if glibc and needed and numbers(glibc):
-        kept = Kept.OK if numbers(glibc) >= numbers(needed) else Kept.BROKEN
-        fit = Fit(kept=kept, needs=f"glibc {needed} or newer", found=f"glibc {glibc}", row=row)
+    musl = glibc is None and flag(python.facts, "musl") is True and asked(held.copy)  # Alpine: no wheel of these fits
+    if needed and (musl or numbers(glibc)):
+        kept = Kept.OK if glibc and numbers(glibc) >= numbers(needed) else Kept.BROKEN
+        fit = Fit(kept=kept, needs=f"glibc {needed} or newer", found="musl" if musl else f"glibc {glibc}", row=row)
         yield edge(held.component, "python", "glibc", fit, held.copy.environment)
 
 
