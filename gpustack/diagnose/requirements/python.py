@@ -93,9 +93,9 @@ def packages(component: str, copy: Instance, matrix: Matrix) -> tuple[str, ...]:
         return ("onnxruntime",)
     major = number(copy.facts, "cuda_major")  # of a library that was named as its wheel
     name = PACKAGES.get(component, f"nvidia-{component}-cu{major}" if major else component)
-    name = name if component in PACKAGES or generated.has(matrix, name) else None
+    known = component in PACKAGES or generated.has(matrix, name)
     plugin = re.fullmatch(r"cuda(\d\d)", copy.build or "") if component == "jax" else None
-    return tuple(filter(None, (name, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
+    return tuple(filter(None, (name if known else None, f"jax-cuda{plugin[1]}-plugin" if plugin else None)))
 
 
 def tagged(component: str, copy: Instance, matrix: Matrix) -> tuple[tuple[WheelTags, ...], ...]:
