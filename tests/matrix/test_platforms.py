@@ -79,6 +79,19 @@ def test_a_jetson_says_from_which_jetpack_on_it_runs_what_the_index_serves() -> 
         assert "jetson-containers" in answer.reasons[0].source
 
 
+def test_a_jetson_says_for_which_jetpack_nvidia_builds_a_torch_that_the_index_has_for_the_cpu_alone() -> None:
+    for name, own in (
+        ("Jetson AGX Orin", {"5.1 or 5.1.1 or 5.1.2", "6.0 DP"}),
+        ("Jetson AGX Xavier", {"5.1 or 5.1.1 or 5.1.2"}),
+    ):
+        answer = answering.why(["torch==2.1.0"], Given(gpu=name), None, MATRIX)
+        assert answer.verdict is FAILS
+        said = {one.text.partition("own build for JetPack ")[2].partition(";")[0] for one in answer.reasons}
+        assert said - {""} == own
+    plain = answering.why(["torch==2.1.0"], Given(gpu="GH200"), None, MATRIX)
+    assert not any("JetPack" in one.text for one in plain.reasons)
+
+
 def test_each_jetpack_from_5_to_7_is_there_with_its_cuda() -> None:
     orin = {one.jetpack: one.cuda for one in gpus.jetpacks_for(MATRIX, ComputeCapability(8, 7))}
     assert {"5.1.2": "11.4", "6.0": "12.4", "6.2": "12.6", "7.2": "13.2"}.items() <= orin.items()

@@ -14,7 +14,7 @@ from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, packages
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
-from gpustack.matrix.subjects.gpus import jetpacks_for
+from gpustack.matrix.subjects.gpus import jetpacks_for, jetson_torches
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
@@ -72,14 +72,18 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return from which JetPack on a Jetson runs the builds for servers on ARM, which the index and PyTorch serve."""
+    """Return from which JetPack on a Jetson runs the builds for servers on ARM, and where NVIDIA has one of its own."""
     for gpu, build in product(gpus(facts), builds(facts)):
-        known = jetpacks_for(matrix, gpu.capability) if gpu.capability and build.accelerator == "cuda" else ()
+        known = jetpacks_for(matrix, gpu.capability) if gpu.capability and asked(build.copy) else ()
         first = next((one for one in known if one.servers), None)
-        if first and asked(build.copy):
+        if first and build.accelerator == "cuda":
             needs = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else a build for its own JetPack"
             fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=first.row)
             yield edge(build.component, "gpu", "platform", fit, build.copy.environment)
+        for one in jetson_torches(matrix, build.copy.version or "", known) if build.component == "pytorch" else ():
+            needs = f"NVIDIA's own build for JetPack {' or '.join(one.jetpacks)}"
+            fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=one.row)
+            yield edge("pytorch", "gpu", "platform", fit, build.copy.environment)
 
 
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:

@@ -13,6 +13,8 @@ from gpustack.model.rows import Stated
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpustack.matrix import Matrix
 
 PEAKS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
@@ -124,6 +126,18 @@ class Side(str, Enum):
     BELOW = "below"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class JetsonTorch(Stated):
+    """A PyTorch (2.1) that NVIDIA builds with CUDA for some JetPacks and one Python."""
+
+    torch: str
+    jetpacks: tuple[str, ...]
+    python: str
+
+    def __str__(self) -> str:
+        return f"NVIDIA builds PyTorch {self.torch} for JetPack {', '.join(self.jetpacks)} with Python {self.python}"
+
+
 def product_lines(matrix: Matrix) -> tuple[ProductLine, ...]:
     """Return every line of products, oldest architecture first."""
     return matrix.rows("gpus", "products", ProductLine)
@@ -137,6 +151,13 @@ def shared_names(matrix: Matrix) -> tuple[SharedName, ...]:
 def figures(matrix: Matrix) -> tuple[Figures, ...]:
     """Return the datasheet figures that the matrix has."""
     return matrix.rows("gpus", "figures", Figures)
+
+
+def jetson_torches(matrix: Matrix, torch: str, jetpacks: Iterable[JetPack]) -> tuple[JetsonTorch, ...]:
+    """Return NVIDIA's own builds of a PyTorch (2.1.0) for any of these JetPacks, the newest last."""
+    names = {one.jetpack for one in jetpacks}
+    rows = matrix.rows("gpus", "jetson_torch", JetsonTorch)
+    return tuple(one for one in rows if one.torch == ".".join(torch.split(".")[:2]) and names & {*one.jetpacks})
 
 
 def jetpacks_for(matrix: Matrix, capability: ComputeCapability) -> tuple[JetPack, ...]:
