@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,7 +42,24 @@ settings.load_profile("same")
 COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
 FAKES = Path(__file__).parent / "fakes"
+SYNTAX = "rfc3987_syntax"
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
+
+
+def postponed() -> ModuleType:
+    """Return a stand-in that imports the real module when it is asked: it builds 38 grammars, and is seldom asked.
+
+    jsonschema imports it, in each process that holds something to a schema, for internationalised addresses alone.
+    """
+    module = ModuleType(SYNTAX)
+
+    def is_valid_syntax(*given: str) -> bool:
+        if sys.modules.get(SYNTAX) is module:
+            del sys.modules[SYNTAX]
+        return bool(import_module(SYNTAX).is_valid_syntax(*given))
+
+    vars(module).update(is_valid_syntax=is_valid_syntax)
+    return module
 
 
 def constants() -> Constants:
@@ -60,10 +79,11 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
-    for programs in ("probes", "microbench"):  # as an installer does: hundreds of children would each compile them
-        compileall.compile_dir(FAKES.parents[1] / programs, quiet=2)
     if "PYTEST_XDIST_WORKER" not in os.environ:
+        for programs in ("gpustack", "probes", "microbench", "tools"):  # as an installer does, for all that start later
+            compileall.compile_dir(FAKES.parents[1] / programs, quiet=2, workers=0)
         tables.prepare()
+    sys.modules.setdefault(SYNTAX, postponed())
     subprocess.Popen = warm.Popen  # type: ignore[misc]  # which run() and all others start with
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
@@ -79,7 +99,10 @@ def pytest_collection() -> Iterator[None]:
     """Collect uncounted, once all that is to be counted has been imported."""
     counting.import_all()
     with counting.uncounted():
-        return (yield)
+        result = yield
+    gc.collect()
+    gc.freeze()  # modules and tests are kept until the end, where pytest would walk over them again and again
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
