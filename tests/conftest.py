@@ -77,6 +77,7 @@ def pytest_configure() -> None:
     vars(providers).update(_get_local_constants=constants)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: the workers want the cores
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(100_000, 50, 100)
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -103,6 +104,11 @@ def pytest_collection() -> Iterator[None]:
     gc.collect()
     gc.freeze()  # modules and tests are kept until the end, where pytest would walk over them again and again
     return result
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: at the end all others would wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -137,7 +137,7 @@ class Clock:
 
 
 def test_each_batch_is_timed_and_a_larger_one_takes_longer() -> None:
-    told = following.batches(Asked(model="mlp", size="medium"), (256, 1))
+    told = following.batches(Asked(model="mlp", size="medium", timeout=600.0), (256, 1))  # asked for: both
     assert [one.batch for one in told] == [1, 256]
     assert all(one.cpu_seconds and one.gpu_seconds is None for one in told)
     assert (told[1].cpu_seconds or 0) > (told[0].cpu_seconds or 0)
