@@ -72,7 +72,7 @@ def test_other_files_that_two_wheels_have_written() -> None:
     assert roots(facts) == ("wheel-files-overwritten",)
     finding = found(facts, "wheel-files-overwritten")
     assert finding is not None
-    assert "pytorch 2.11.0+cu130 requires nvidia-cudnn-cu12 2.27.3" in finding.detail
+    assert "PyTorch 2.11.0+cu130 requires nvidia-cudnn-cu12 2.27.3" in finding.detail
     consequence = found(facts, "framework-fails-on-gpu")
     assert consequence is not None
     assert consequence.caused_by == finding.key

@@ -47,7 +47,7 @@ from gpustack.diagnose.rule import rule
 from gpustack.matrix.subjects import known_bad
 from gpustack.matrix.subjects.ranges import numbers
 from gpustack.model.command import PATH, VARIABLE, Command, requirement, sh, step
-from gpustack.model.facts import Component, Layer, Status, once
+from gpustack.model.facts import Component, Layer, Status, once, product
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
             severity=Severity.WARNING if _computes(component, library, facts) else Severity.INFO,
             layer=Layer.RUNTIME,
             component=component,
-            title=f"{where} registers the {NAMES[component]} driver {library}, which does not exist",
+            title=f"{where} registers the {product(component)} driver {library}, which does not exist",
             detail="The loader skips it: the devices of that driver are missing from every list."
             + (f" The file was named by {by}." if by and by != "folder" else ""),
             because=(Because(component=component, fact=where, value=library, source=seen.source if seen else ""),),
@@ -95,9 +95,6 @@ def broken(facts: Facts, component: str, finding: str, verify: Command) -> Itera
                 "Remove the library from the variable.", sh("unset {variable}", variable=VARIABLE(where)), verify=verify
             ),
         )
-
-
-NAMES = {"opencl": "OpenCL", "vulkan": "Vulkan"}
 
 
 def _computes(component: str, library: str, facts: Facts) -> bool:
@@ -211,7 +208,7 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matri
     proven = one.proof is known_bad.Proof.PROJECT
     certain = not one.when and one.effect.value in GRAVE and proven and not from_text(facts)
     seen = facts.find(one.component)
-    pair = " with ".join(f"{name} {versions[name]}" for name in (one.component, *one.partners))
+    pair = " with ".join(f"{product(name)} {versions[name]}" for name in (one.component, *one.partners))
     commands = tuple(line for text_ in one.install for line in _installing(text_, facts, matrix))
     by_driver = any(text_.startswith(DRIVER) for text_ in one.install)
     return known_bad_combination.finding(
@@ -436,11 +433,12 @@ def _lost(seen: Component, answer: str | None, reason: str | None) -> bool:
 
 
 def _unseen_finding(seen: Component, name: str, why: str) -> Finding:
+    shown = product(seen.id) + name.removeprefix(seen.id) if name.startswith(seen.id) else name
     return component_not_seen.finding(
         instance=name,
         layer=seen.layer,
         component=seen.id,
-        title=f"{name} could not be examined: {why}",
+        title=f"{shown} could not be examined: {why}",
         because=(Because(component=seen.id, fact="status", value=seen.status.value, source=seen.source),),
         fix=_stuck() if DIED.match(why) or not _around(seen) else _at_fault(),
     )

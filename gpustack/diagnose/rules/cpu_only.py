@@ -29,7 +29,7 @@ from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, Command, sh
-from gpustack.model.facts import Layer, Strength
+from gpustack.model.facts import Layer, Strength, product
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
@@ -95,7 +95,7 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU) and nvidia_here(facts):
         yield _plain(facts, "tensorflow", "TensorFlow", _for_gpu("tensorflow", facts, matrix))
     if _onnxruntime(facts):
-        yield _plain(facts, "onnxruntime", "onnxruntime", _for_gpu("onnxruntime", facts, matrix))
+        yield _plain(facts, "onnxruntime", "ONNX Runtime", _for_gpu("onnxruntime", facts, matrix))
     if installed(facts, PADDLE) and not installed(facts, f"{PADDLE}-gpu") and nvidia_here(facts):
         yield from (
             _plain(facts, PADDLE, "PaddlePaddle", _paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
@@ -412,7 +412,7 @@ def _why(build: Build, facts: Facts) -> str:
     if asked and build.accelerator == "cpu":
         return f"A build with CUDA {asked} was asked for, but the installer chose one without CUDA."
     if _says_so(build):
-        return f"{build.component} reports it itself; GPU and driver are not at fault."
+        return f"{product(build.component)} reports it itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
         return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
