@@ -108,7 +108,7 @@ def test_what_could_not_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -
     test = tmp_path / "test_lost.py"
     test.write_text(asking("'pytorch'"), "utf-8")
     done = run(tmp_path, str(test), "--gpustack-from", str(tmp_path / "lost.json"))
-    assert "PyTorch could not be examined: KeyError: 'x'" in " ".join(done.stdout.split())
+    assert "pytorch could not be examined: KeyError: 'x'" in " ".join(done.stdout.split())
 
 
 def test_fail_gives_the_diagnosis_and_what_to_type(tmp_path: Path) -> None:
