@@ -20,6 +20,8 @@ else:
 
 # What people call a component whose id spells it differently; an id that is missing here is its own name.
 PRODUCTS: Mapping[str, str] = {
+    "nvidia-driver": "NVIDIA driver",
+    "cuda-toolkit": "CUDA toolkit",
     "pytorch": "PyTorch",
     "tensorflow": "TensorFlow",
     "jax": "JAX",

@@ -198,7 +198,7 @@ def test_a_linker_older_than_what_asks_for_it() -> None:
     assert roots(facts) == ("nvjitlink-clash",)
     finding = found(facts, "nvjitlink-clash")
     assert finding is not None
-    assert "libcusparse.so.12 wants libnvJitLink of CUDA 12.4" in finding.title
+    assert "libcusparse.so.12 needs libnvJitLink of CUDA 12.4" in finding.title
     assert f"12.2 from {TOOLKIT}" in finding.title
     assert finding.fix is not None
     assert "LD_LIBRARY_PATH" in finding.fix.commands[0]

@@ -134,8 +134,8 @@ WORDS = {
     "wrong-results": "is known to give wrong results",
     "crash": "is known to fail",
     "hang": "is known to hang",
-    "slow": "is known to cost much time or memory",
-    "leak": "is known to lose memory",
+    "slow": "is known to use too much time or memory",
+    "leak": "is known to leak memory",
 }
 GRAVE = frozenset({"wrong-results", "crash", "hang"})
 DISTRIBUTIONS = {"flash-attn": "flash-attention", "torch": "pytorch"}
@@ -216,7 +216,7 @@ def _bad_finding(one: KnownBad, versions: Mapping[str, str], facts: Facts, matri
         severity=Severity.WARNING if certain else Severity.INFO,
         layer=seen.layer if seen else Layer.LIBRARY,
         component=one.component,
-        title=f"{pair} {WORDS[one.effect.value]}{f' where {one.when}' if one.when else ''}",
+        title=f"{pair} {WORDS[one.effect.value]}{f' when {one.when}' if one.when else ''}",
         detail=f"{one.what[:1].upper()}{one.what[1:]}.",
         because=tuple(
             Because(component=name, fact="version", value=versions[name], source=_source(name, facts))
@@ -259,7 +259,7 @@ def newer_than_matrix(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _drivers(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     release, newest = driver_release(facts) or user_release(facts), max(matrix.branches)
     if release and release.branch > newest and not facts.host.wsl:
-        title = f"Driver {release} is of a branch newer than the matrix knows ({newest})"
+        title = f"Driver {release} is from a branch newer than the matrix knows ({newest})"
         yield _newer("nvidia-driver", Layer.DRIVER, title, because(facts, "nvidia-driver", "version"))
 
 
@@ -279,7 +279,7 @@ def _newer(component: str, layer: Layer, title: str, ground: Because, instance: 
         layer=layer,
         component=component,
         title=title,
-        detail="What depends on it is not judged by rows.",
+        detail="Nothing that depends on it can be judged.",
         because=(ground,),
         fix=FIX,
     )
@@ -298,7 +298,7 @@ def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     age = _days(matrix.date, facts.taken)
     if age is not None and age > OLD_DAYS:
         yield matrix_old.finding(
-            title=f"The compatibility matrix is of {matrix.date}, {age} days before these facts were taken",
+            title=f"The compatibility matrix dates from {matrix.date}, {age} days before these facts were recorded",
             because=(Because(component="gpustack", fact="matrix_date", value=matrix.date, source="the matrix"),),
             fix=FIX,
         )
