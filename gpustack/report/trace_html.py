@@ -36,14 +36,20 @@ def render(trace: Trace) -> str:
 def _parts(trace: Trace) -> Iterator[str]:
     yield _head(trace)
     yield section("The path through the machine", trace_picture.picture(trace))
-    yield section("The seven steps", _steps(trace))
+    every = words.whole(trace)
+    items = "".join(tag("li", _step(step, every), f"tone-{TONES[step.status]}") for step in trace.steps)
+    yield section("The seven steps", tag("div", tag("ol", items, "steps"), "card"))
     yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield section("Under the roofline", trace_charts.roofline(trace))
     yield _folded("Layers, in the order in which they run", _layers(trace))
     yield _folded("Kernels", _kernels(trace))
     yield _folded("Compared", _compared(trace))
     yield _folded("CPU or GPU", _crossover(trace))
-    yield _folded("From the script down to the kernel", _chain(trace))
+    rows = "".join(
+        tag("dt", safe(one.layer.value)) + tag("dd", safe(words.link(one)), "bad" if one.missing else "")
+        for one in trace.chain
+    )
+    yield _folded("From the script down to the kernel", tag("div", tag("dl", rows, "facts"), "card") if rows else "")
     more = ", ".join(words.TERMS)
     yield tag("p", safe(f"gpustack explain WORD says what a word means: {more}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
@@ -68,12 +74,6 @@ def _head(trace: Trace) -> str:
         inside += tag("pre", safe(trace.stop.explain))
     tone = "ask" if came is State.SKIPPED else TONES[came]
     return tag("header", inside, f"card top tone-{tone}")
-
-
-def _steps(trace: Trace) -> str:
-    every = words.whole(trace)
-    items = "".join(tag("li", _step(step, every), f"tone-{TONES[step.status]}") for step in trace.steps)
-    return tag("div", tag("ol", items, "steps"), "card")
 
 
 def _step(step: Step, every: float | None) -> str:
@@ -186,14 +186,6 @@ def _crossover(trace: Trace) -> str:
         for one in found.points
     ]
     return tag("div", said, "card") + trace_charts.times(trace) + _table(BATCH, rows)
-
-
-def _chain(trace: Trace) -> str:
-    rows = "".join(
-        tag("dt", safe(one.layer.value)) + tag("dd", safe(words.link(one)), "bad" if one.missing else "")
-        for one in trace.chain
-    )
-    return tag("div", tag("dl", rows, "facts"), "card") if rows else ""
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

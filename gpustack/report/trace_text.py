@@ -129,7 +129,13 @@ def _row(cells: Sequence[str], columns: Sequence[int]) -> str:
 
 def lines(trace: Trace, page: Page) -> Iterator[Line]:
     """Yield the lines of the whole trace, section by section."""
-    yield from _head(trace, page)
+    came = words.state(trace)
+    mark, _, style = words.STATES[came]
+    said = words.headline(trace)
+    yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
+    early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
+    for told in filter(None, (words.model(trace), words.ground(trace), early)):
+        yield from indent(2, (Line(body=write(page, told)),))
     yield from _section("THE SEVEN STEPS", _steps(trace, page), page)
     if trace.stop:
         yield from _section("WHY THERE", _stop(trace.stop, page), page)
@@ -147,16 +153,6 @@ def _section(heading: str, inside: Iterator[Line], page: Page) -> Iterator[Line]
     held = list(inside)
     if held:
         yield from (Line(), Line(body=write(page, (heading, "head"))), *held)
-
-
-def _head(trace: Trace, page: Page) -> Iterator[Line]:
-    came = words.state(trace)
-    mark, _, style = words.STATES[came]
-    said = words.headline(trace)
-    yield Line(body=write(page, (f"{page.mark(mark)} {WORDS[came]}: ", style), (f"{said}.", "head")), hang=Text("  "))
-    early = f"stopped early: {trace.interrupted}" if trace.interrupted else ""
-    for told in filter(None, (words.model(trace), words.ground(trace), early)):
-        yield from indent(2, (Line(body=write(page, told)),))
 
 
 def _steps(trace: Trace, page: Page) -> Iterator[Line]:
