@@ -69,13 +69,7 @@ def _onnxruntime(cuda: re.Match[str]) -> Row:
 PARTS = (
     Part(component="pytorch", distribution="torch", table="torch_wheels", part="patches", key="torch", read=_torch),
     Part(component="jax", distribution="jax", table="jax", part="releases", key="jax"),
-    Part(
-        component="tensorflow",
-        distribution="tensorflow",
-        table="tensorflow",
-        part="pins",
-        key="tensorflow",
-    ),
+    Part(component="tensorflow", distribution="tensorflow", table="tensorflow", part="pins", key="tensorflow"),
     Part(
         component="onnxruntime",
         distribution="onnxruntime-gpu",

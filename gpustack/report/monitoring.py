@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 CUT = "..."
 FIRST_LINE = 80  # what node-problem-detector keeps, and most pagers show
-COUNTS = {
-    Severity.ERROR: "errors",
-    Severity.WARNING: "warnings",
-    Severity.UNKNOWN: "unknown",
-    Severity.INFO: "notes",
-}
+COUNTS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.UNKNOWN: "unknown", Severity.INFO: "notes"}
 HELP = {
     "build_info": "Which gpustack made this, with which compatibility matrix.",
     "last_run_timestamp_seconds": "When the machine was examined.",
