@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from enum import Enum, EnumMeta
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
@@ -159,8 +159,8 @@ class Read:
     def __init__(self, kind: object) -> None:
         """Take the type of the option: that of its items, where there may be several."""
         self.kind: Any = get_args(kind)[0] if get_origin(kind) is list else kind
-        enum = isinstance(self.kind, EnumMeta)
-        self.choices = tuple(self.kind) if enum else get_args(self.kind) if get_origin(self.kind) is Literal else ()
+        members: dict[str, Any] = getattr(self.kind, "__members__", {})  # of an enumeration
+        self.choices = get_args(self.kind) if get_origin(self.kind) is Literal else tuple(members.values())
         self.known = bool(self.choices) or self.kind in {str, int, float, bool, Path}  # the rest is left to typer
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - as typer passes it

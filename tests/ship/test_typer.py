@@ -39,7 +39,7 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(python: Path, words: str, *options: str) -> subprocess.CompletedProcess[str]:
     whole = {**os.environ, "PYTHONPATH": str(REPO), "COLUMNS": "100"}
-    command = [python, *options, "-c", PROGRAM, *words.split()]
+    command: list[str | Path] = [python, *options, "-c", PROGRAM, *words.split()]
     return subprocess.run(command, cwd=REPO, env=whole, capture_output=True, text=True, check=False)
 
 
