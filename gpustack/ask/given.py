@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpustack.diagnose import driver_packages
+from gpustack.diagnose.machine.frameworks import JETPACK, jetpack
 from gpustack.diagnose.machine.inventory import on_windows
 from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.edges import asked
@@ -103,6 +104,7 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
         system = SYSTEMS.get(given.os, "Linux")
         machine = replace(machine, host=replace(machine.host, os=system, wsl=given.os == "wsl"))
         machine = put(machine, _distribution(given.os)) if given.os not in SYSTEMS else machine
+        machine = _jetson(machine, given, matrix)
     for component in _components(given, where(machine), machine, matrix):
         machine = put(machine, component)
     return machine
@@ -235,6 +237,19 @@ def _distribution(named: str) -> Component:
     copy = Instance(key=SOURCE, version=None, build=None, environment=None, facts=held)
     one = made("linux-kernel", None)
     return replace(one, facts=held, instances=(copy,))
+
+
+def _jetson(machine: Facts, given: Given, matrix: Matrix) -> Facts:
+    """Return a machine of which a JetPack or a Jetson Linux was given with the newest GPU that it is for."""
+    said = jetpack(machine)
+    known = gpus.jetpack_named(matrix, said) if said else None
+    if known is None:
+        return machine
+    there = put(machine, _distribution(f"{JETPACK}-{known.jetpack}"))
+    board = made("gpu", None, name="Jetson", cc=str(max(known.capabilities)))
+    held = {name: one for name, one in board.facts.items() if name != "given"}  # a GPU that is asked about replaces it
+    copies_ = tuple(replace(copy, facts=held) for copy in board.instances)
+    return there if given.gpu else put(there, replace(board, facts=held, instances=copies_))
 
 
 def _without_release(component: Component) -> Component:

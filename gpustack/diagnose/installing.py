@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from gpustack.diagnose.machine.frameworks import jetpack
+from gpustack.diagnose.machine.inventory import capabilities
+from gpustack.matrix.subjects.gpus import jetson_torches
 from gpustack.model.command import (
     ADDRESS,
     BUILD_TAG,
+    DOTTED,
     NOTHING,
     PYTHON,
     SOME_PYTHON,
+    VERSION,
     Command,
     Word,
     requirement,
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpustack.diagnose.change_sets import ChangeSet
+    from gpustack.matrix import Matrix
     from gpustack.model.facts import Facts
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
@@ -84,6 +91,34 @@ def commands(change: ChangeSet, facts: Facts, environment: str | None) -> tuple[
 def index(tag: str | None, option: Command = INDEX) -> Command:
     """Return the option that names PyTorch's own index of a build."""
     return sh("{option} {index}/{tag}", option=option, index=ADDRESS(TORCH_INDEX), tag=BUILD_TAG(tag))
+
+
+def jetson(
+    facts: Facts, matrix: Matrix, environment: str | None, release: str | None
+) -> tuple[str, tuple[Command, ...]]:
+    """Return the PyTorch that NVIDIA builds for this Jetson: its release and how it is installed; none where none is.
+
+    The release is that which is wanted, else the newest; where the JetPack is not known, a command shows it first.
+    """
+    here = jetpack(facts)
+    known = [row for gpu in capabilities(facts) for row in jetson_torches(matrix, gpu, here)]
+    row = next((one for one in known if release in one.torch), known[0] if known else None)
+    if row is None:
+        return "", ()
+    found = release if release in row.torch else row.torch[-1]
+    first = () if here else (sh("cat /etc/nv_tegra_release"),)
+    least, end = map(DOTTED, re.findall(r"[\d.]+", row.jetpacks.text))
+    of = {"python": DOTTED(row.python), "release": VERSION(found), "page": ADDRESS(row.page)}
+    of |= {"least": least, "end": end}
+    note = step("it is built for JetPack from {least} on and before {end}, and its Python {python} ({page})", **of)
+    if row.index is None:
+        by_hand = step(
+            "download the wheel of torch {release} for Python {python} from that page, and install it",
+            **of,
+        )
+        return found, (*first, note, by_hand)
+    at = sh("{option} {index}", option=INDEX, index=ADDRESS(row.index))
+    return found, (*first, install(facts, environment, (requirement("torch", f"=={found}"),), at), note)
 
 
 def words(change: ChangeSet, held: Mapping[str, str]) -> str:
