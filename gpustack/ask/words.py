@@ -14,6 +14,7 @@ from gpustack.ask.releases import FIND, KNOWN
 from gpustack.ask.subjects import COMPONENTS, LONGEST, is_gpu, parse
 from gpustack.diagnose.driver_packages import DISTRIBUTIONS
 from gpustack.errors import UsageError
+from gpustack.matrix.subjects import torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ VERSION = re.compile(r"(?:v(?=\d+\.))?(\d{1,4}(?:\.\d{1,5}){0,3}(?:\.?(?:post|de
 BOUND = re.compile(r"(==|>=|<=|~=|!=|<|>)? ?" + VERSION.pattern + r"(\+)?")
 GLUED = re.compile(r"([A-Za-z][A-Za-z_-]*)(?:={1,3}|[:@/])?(v?\d[\w.+]*)")  # torch2.6, torch=2.6, cuda12.4
 AMOUNT = re.compile(r"\d+x|x\d+|\d+(?:gb|gib|g)", re.IGNORECASE)  # of cards, or of their memory
+DRIVER = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?")  # what no other thing has for a version
+BUILD = re.compile(r"cu\d{2,3}|cuda1[1-3]|rocm\d\.\d{1,2}(?:\.\d)?|xpu|cpu")  # of a wheel, as its tag names it
 SIZE = re.compile(r"\d+(?:\.\d+)?[bm]", re.IGNORECASE)  # of a model, in parameters
 MINE = frozenset({"my", "this", "here", "mine"})
 FILLING = frozenset(
@@ -86,7 +89,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
     words = [word for one in parts for word in ([one] if _written(one, matrix) else one.split())]
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
     system, machine, left = _ground([word for word in plain if word.lower() not in FILLING | MINE])
-    found = tuple(_subjects(left, matrix))
+    found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     known = [one for one in found if _known(one, matrix)]
     if not known:
         return Asked(subjects=tuple(parts))  # none of it is known: it is refused as it was typed
@@ -125,6 +128,8 @@ def _like(word: str, matrix: Matrix) -> bool:
 
 
 def _known(subject: str, matrix: Matrix) -> bool:
+    if BUILD.fullmatch(subject):
+        return False
     return is_gpu(subject, matrix) or _like(re.split(r"[\[=<>!~ ]", subject)[0], matrix)
 
 
@@ -157,7 +162,7 @@ def _joined(words: Sequence[str], matrix: Matrix) -> Iterator[str]:
 
 def _apart(word: str, matrix: Matrix) -> tuple[str, ...]:
     """Return a name and the version that is glued to it; any other word as it is, and none for a mere amount."""
-    glued = GLUED.fullmatch(word)
+    glued = None if BUILD.fullmatch(word) else GLUED.fullmatch(word)
     if AMOUNT.fullmatch(word):
         return ()
     if glued and not _named(word, matrix) and _of_a_stack(glued[1], matrix):
@@ -190,7 +195,8 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
         word, after = words[at], words[at + 1 : at + 3]
         longest = min(LONGEST_NAME, len(words) - at)
         card = next((size for size in range(longest, 0, -1) if _card(words[at : at + size], matrix)), 0)
-        taken, bound = _bound(after)
+        numbered = any(one.isdecimal() for one in after[:1]) and _card(after[:1], matrix)  # of a card, no version
+        taken, bound = (0, "") if numbered else _bound(after)
         if taken and (_named(word, matrix) or (not card and _like(word, matrix))):
             yield f"{word}{bound}"
             at += 1 + taken
@@ -199,8 +205,29 @@ def _subjects(words: list[str], matrix: Matrix) -> Iterator[str]:
             at += card
         else:
             if canonicalize_name(word) not in OF_A_MACHINE or not at:
-                yield word
+                yield f"driver=={word}" if DRIVER.fullmatch(word) else word
             at += 1
+
+
+def _with_builds(found: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """Yield the subjects, with a build that was typed apart as that of the PyTorch or the JAX beside it.
+
+    A CUDA build of nothing is the CUDA version that it names.
+    """
+    tag = next((one for one in found if BUILD.fullmatch(one)), None)
+    names = [COMPONENTS.get(name, name) for name in (re.split(r"[=<>!~]", one)[0] for one in found)]
+    for name, one in zip(names, found, strict=True):
+        if one == tag:
+            if tag.startswith("cu") and not {"pytorch", "jax"} & {*names}:
+                yield f"cuda=={tag[2:].removeprefix('da')[:2]}.{tag[4:].removeprefix('da') or 0}"
+        elif tag and name == "pytorch" and not re.search(r"[<>!~+]", one) and not tag.startswith("cuda"):
+            of = (it.version for it in reversed(torch.releases(matrix)) if torch.build_of(matrix, it.version, tag))
+            version = one.partition("==")[2] or next(of, None)
+            yield f"torch=={version}+{tag}" if version else one
+        elif tag and name == "jax" and tag.startswith("cuda"):
+            yield f"jax[{tag}]{one.removeprefix('jaxlib').removeprefix('jax')}"
+        else:
+            yield one
 
 
 def _bound(words: Sequence[str]) -> tuple[int, str]:
@@ -214,6 +241,8 @@ def _bound(words: Sequence[str]) -> tuple[int, str]:
 
 def _card(words: Sequence[str], matrix: Matrix) -> bool:
     """Return whether words name a GPU; a bare number is a version of what stands before it."""
-    if any(map(SIZE.fullmatch, words)) or (len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES):
+    if any(SIZE.fullmatch(one) or BUILD.fullmatch(one) for one in words) or (
+        len(words) == 1 and VERSION.fullmatch(words[0]) and len(words[0]) != SERIES
+    ):
         return False
     return is_gpu(" ".join(words), matrix)
