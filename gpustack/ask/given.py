@@ -15,7 +15,7 @@ from gpustack.diagnose.machine.values import copies
 from gpustack.diagnose.requirements.edges import asked
 from gpustack.errors import UsageError
 from gpustack.matrix.subjects import amd_intel, drivers, gpus
-from gpustack.model.facts import Component, Facts, Host, Instance, Layer, Status
+from gpustack.model.facts import Component, Environment, Facts, Host, Instance, Layer, Status
 from gpustack.model.versions import ComputeCapability, DriverRelease
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ MACHINES = ("x86_64", "aarch64")
 ALSO_MACHINES = {"amd64": "x86_64", "x64": "x86_64", "intel": "x86_64", "arm64": "aarch64", "armv8": "aarch64"}
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "wsl": "Linux"}
 DISTRIBUTION = re.compile(rf"({'|'.join(driver_packages.DISTRIBUTIONS)})(?:-(\d[\d.]{{0,9}}))?")
+MANAGERS = ("uv", "poetry", "pixi", "conda")
 GPUS = frozenset({"gpu", "amd-gpu", "intel-gpu"})
 GPU_PARTS = GPUS | {"pci-display", "libcuda"}
 DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "nvidia-modeset.ko", "nvidia-drm.ko"})
@@ -61,7 +62,7 @@ DRIVER_PARTS = frozenset({"nvml", "libcuda", "libnvidia-ml", "nvidia-uvm.ko", "n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What was given of a machine, each as it was typed."""
+    """What was given of a machine, each as it was typed; ``ways`` are those in which something is installed or run."""
 
     driver: str | None = None
     gpu: str | None = None
@@ -74,6 +75,7 @@ class Given:
     kernel_module: str | None = None
     os: str | None = None
     machine: str | None = None
+    ways: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -90,6 +92,7 @@ class Given:
             "kernel module": self.kernel_module,
             "system": self.os,
             "processor": self.machine,
+            "by": " and ".join(self.ways),
         }
         return tuple(f"{name} {said}" for name, said in named.items() if said)
 
@@ -105,6 +108,9 @@ def apply(given: Given, facts: Facts | None, matrix: Matrix) -> Facts:
         machine = replace(machine, host=replace(machine.host, os=system, wsl=given.os == "wsl"))
         machine = put(machine, _distribution(given.os)) if given.os not in SYSTEMS else machine
         machine = _jetson(machine, given, matrix)
+    manager = next((one for one in given.ways if one in MANAGERS), None)
+    if manager and not machine.environments:
+        machine = replace(machine, environments=(Environment(python="python", kind=manager),))
     for component in _components(given, where(machine), machine, matrix):
         machine = put(machine, component)
     return machine

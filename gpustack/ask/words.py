@@ -54,9 +54,22 @@ FILLING = frozenset(
         *("please", "possible", "release", "run", "running", "runs", "still", "support", "supported", "supports"),
         *("that", "the", "there", "to", "together", "under", "use", "using", "version", "versions", "want", "what"),
         *("which", "why", "will", "with", "work", "working", "works", "would", "you", "computer", "server", "laptop"),
-        *("nvidia", "amd", "intel", "compatible", "docker", "container", "conda", "pip", "uv", "slurm", "env"),
+        *("nvidia", "amd", "intel", "compatible", "env", "environment", "inside", "without", "no", "has"),
     }
 )
+# Ways to install and to run, by the words for them.
+WAYS = {
+    **{
+        one: one
+        for one in ("pip", "uv", "poetry", "pixi", "conda", "docker", "podman", "kubernetes", "apptainer", "slurm")
+    },
+    **dict.fromkeys(("mamba", "micromamba", "miniconda", "miniforge", "anaconda"), "conda"),
+    **dict.fromkeys(("container", "dockerfile", "image", "devcontainer"), "docker"),
+    **dict.fromkeys(("k8s", "kube", "openshift", "pod"), "kubernetes"),
+    **dict.fromkeys(("module", "modules", "lmod", "cluster", "hpc"), "slurm"),
+    **dict.fromkeys(("sudo", "root", "admin", "rootless"), "user"),  # who asks about it has not got it
+    "singularity": "apptainer",
+}
 LONGEST_NAME = 4  # words in the name of a GPU, such as rtx 4070 ti super
 SERIES = 4  # digits of a card's number, such as 5090
 JOINED = 3  # words of one name, such as nvidia container toolkit
@@ -70,13 +83,15 @@ LAST = {"python": 4, "gcc": 4, "clang": 4, "linux-kernel": 4}
 class Asked:
     """What was meant: the subjects as they are written, and whether they are asked of this very machine.
 
-    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them; ``strange`` are words that nothing is known of.
+    ``os`` and ``machine`` are as ``--os`` and ``--machine`` take them, ``ways`` those in which something is installed
+    or run; ``strange`` are words that nothing is known of.
     """
 
     subjects: tuple[str, ...]
     here: bool = False
     os: str | None = None
     machine: str | None = None
+    ways: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
 
 
@@ -88,7 +103,8 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
         return Asked(subjects=tuple(parts))
     words = [word for one in parts for word in ([one] if _written(one, matrix) else one.split())]
     plain = [one for word in _joined([word.strip("?!,;\"'") for word in words], matrix) for one in _apart(word, matrix)]
-    system, machine, left = _ground([word for word in plain if word.lower() not in FILLING | MINE])
+    ways = tuple(dict.fromkeys(WAYS[one.lower()] for one in plain if one.lower() in WAYS))
+    system, machine, left = _ground([one for one in plain if one.lower() not in FILLING | MINE | {*WAYS}])
     found = tuple(_with_builds(tuple(_subjects(left, matrix)), matrix))
     known = [one for one in found if _known(one, matrix)]
     if not known:
@@ -98,6 +114,7 @@ def understood(texts: Sequence[str], matrix: Matrix) -> Asked:
         here=any(word.lower() in MINE for word in plain),
         os=system,
         machine=machine,
+        ways=ways,
         strange=tuple(one for one in found if one not in known),
     )
 
@@ -174,13 +191,14 @@ def _ground(words: Sequence[str]) -> tuple[str | None, str | None, list[str]]:
     """Return the system and the processor that are named, as the options take them, and the other words."""
     system = machine = None
     left: list[str] = []
+    before: str | None = None
     for word in words:
-        plain = word.lower()
+        plain, last, before = word.lower(), before, word.lower()
         if plain in SYSTEMS or plain == "wsl2":
             system = plain.removesuffix("2")
         elif plain in DISTRIBUTIONS:
             system = plain
-        elif system in DISTRIBUTIONS and VERSION.fullmatch(word):
+        elif system in DISTRIBUTIONS and last == system and VERSION.fullmatch(word):
             system = f"{system}-{word}"
         elif plain in {*MACHINES, *ALSO_MACHINES}:
             machine = ALSO_MACHINES.get(plain, plain)
