@@ -215,7 +215,7 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     grounds += [Because(component="kernel-log", fact="iommu_faults", value=one) for one in faults[-1:]]
     yield iommu_acs_p2p.finding(
         severity=Severity.WARNING if faults else Severity.INFO,
-        title=f"Between the {len(cards)} GPUs stands {' and '.join(ways[:1])}"
+        title=f"The {len(cards)} GPUs are separated by {' and '.join(ways[:1])}"
         + (", and copies were rejected" if faults else ""),
         detail="; ".join(ways),
         confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
@@ -249,14 +249,14 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     likely = slower or booted or heard(facts, *WAYS)
     yield iommu_acs_p2p.finding(
         severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
-        title=f"Copies between GPUs (P2P) {what}: {way} is in the way"
+        title=f"Copies between GPUs (P2P) {what}: {way} interferes"
         if fails or turned_away or slower
         else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
         detail=machine(
             facts,
             matrix,
-            "With IOMMU or ACS in the way, P2P copies hang, are very slow or arrive as zeros.",
-            "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
+            "With an IOMMU or ACS between the GPUs, P2P copies hang, are very slow or arrive as zeros.",
+            "The kernel was booted without iommu=pt, which AMD requires with several GPUs." * booted,
         ),
         because=(
             *grounds(facts, *WAYS, HELPS, DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
@@ -372,7 +372,8 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
         return
     row = matrix.cuda_codes.get(NOT_READY)
     yield fabric_manager_version_mismatch.finding(
-        title=f"The fabric manager is {manager or 'a different release'}, the driver is {driver or 'another'}",
+        title=f"The fabric manager is {manager or 'a different release'}, but the driver is "
+        + str("another release" if driver in {None, manager} else driver),
         detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
         "down, and CUDA does not start (error 802).",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
@@ -405,7 +406,7 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
     row, driver, names = matrix.cuda_codes.get(NOT_READY), naming.driver_name(facts, matrix), naming.gpu_names(facts)
     yield fabric_manager_not_running.finding(
         title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
-        detail="CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."
+        detail="On machines with NVSwitch, CUDA works only after the fabric manager has joined the GPUs."
         + (f" It must be of the driver's release: {driver}." if driver else "")
         + (f" GPU: {names}." if names else ""),
         because=(
