@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cache
 from math import sqrt
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpustack.model.bench import TIMES, Mark, Result
 
@@ -149,6 +149,11 @@ class Spread:
     steady: bool
     enough: bool
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """The numbers that a result has too, by their names there."""
+        return {one: getattr(self, one) for one in ("median", "p05", "p95", "interval", "steady", "drift")}
+
 
 def spread(samples: Sequence[float]) -> Spread:
     """Return the statistics of samples, of which there must be at least one; they are in the order of their taking."""
@@ -252,13 +257,8 @@ def _joined(middle: Result, runs: Sequence[Result], values: tuple[float, ...]) -
         why=(*differ, *first.why),
         advice=first.advice,
         value=value,
-        median=value,
-        p05=whole.p05,
-        p95=whole.p95,
-        interval=whole.interval,
         samples=samples,
-        steady=steady,
-        drift=whole.drift,
+        **{**whole.told, "median": value, "steady": steady},
         runs=values,
         ratio=_scaled(middle, middle.ratio, value),
         ratio_held=_scaled(middle, middle.ratio_held, value),

@@ -148,7 +148,10 @@ def _inside(then: Component, now: Component, reports: tuple[Report, Report]) -> 
             if (one.what, one.before, one.after) not in told:
                 yield one
     if now.id == fingerprint.PACKAGES:
-        yield from _packages(now, reports)
+        old, new = fingerprint.distributions(reports[0]), fingerprint.distributions(reports[1])
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                yield _changed(name, now.layer, "distribution", old.get(name), new.get(name))
 
 
 def _copies(component: Component, old: Instance | None, new: Instance | None) -> Iterator[Changed]:
@@ -176,14 +179,6 @@ def _facts(component: Component, then: dict[str, str], now: dict[str, str], wher
         told = (what in then and what in now) or what.startswith(fingerprint.SET)
         if told and then.get(what) != now.get(what):
             yield _changed(component.id, component.layer, what, then.get(what), now.get(what), where=where)
-
-
-def _packages(now: Component, reports: tuple[Report, Report]) -> Iterator[Changed]:
-    """Yield the distributions of the chosen Python that came, went or changed."""
-    old, new = fingerprint.distributions(reports[0]), fingerprint.distributions(reports[1])
-    for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            yield _changed(name, now.layer, "distribution", old.get(name), new.get(name))
 
 
 def _paired(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from inspect import cleandoc
 from typing import TYPE_CHECKING
 
@@ -179,32 +180,25 @@ def of_message(pattern: Pattern, line: str, matrix: Matrix) -> Meaning:
 
 def of_system(system: System, matrix: Matrix) -> Meaning:
     """Return what a system of the stack is for, what it stands on and what stands on it."""
-    return Meaning(
-        kind=Kind.SYSTEM,
-        id=system.id,
-        title=system.role,
-        layer=system.layer,
-        says=tuple(_able(system.id, matrix)),
-        stands_on=system.stands_on,
-        carries=carried(system.id, matrix),
-        see=system.see,
-        findings=leads(system.findings),
-        row=system.row,
-    )
+    return replace(_in_stack(Kind.SYSTEM, system.id, system, matrix), says=tuple(_able(system.id, matrix)))
 
 
 def of_term(term: Term, matrix: Matrix) -> Meaning:
     """Return what a term means, what it stands on and what stands on it."""
+    return _in_stack(Kind.TERM, term.name, term, matrix)
+
+
+def _in_stack(kind: Kind, name: str, one: System | Term, matrix: Matrix) -> Meaning:
     return Meaning(
-        kind=Kind.TERM,
-        id=term.name,
-        title=term.role,
-        layer=term.layer,
-        stands_on=term.stands_on,
-        carries=carried(term.name, matrix),
-        see=term.see,
-        findings=leads(term.findings),
-        row=term.row,
+        kind=kind,
+        id=name,
+        title=one.role,
+        layer=one.layer,
+        stands_on=one.stands_on,
+        carries=carried(name, matrix),
+        see=one.see,
+        findings=leads(one.findings),
+        row=one.row,
     )
 
 

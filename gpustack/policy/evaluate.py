@@ -258,10 +258,14 @@ def _may_differ(parts: Sequence[Changed], written: Written) -> bool:
     return any(fnmatchcase(name, pattern) for name in names for pattern in written.policy.golden.may_differ)
 
 
+def few(words: Sequence[str]) -> str:
+    """Return the first words, and how many more there are."""
+    rest = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + rest
+
+
 def _told(words: Iterable[str | None]) -> str:
-    known = list(dict.fromkeys(word or "not there" for word in words))
-    rest = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return ", ".join(known[:MOST_NAMED]) + rest
+    return few(list(dict.fromkeys(word or "not there" for word in words)))
 
 
 def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:

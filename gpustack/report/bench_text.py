@@ -22,7 +22,7 @@ from gpustack.report.bench_many import (
     own,
     skipped,
 )
-from gpustack.report.lines import Line, block, indent, renderer, say
+from gpustack.report.lines import Line, block, bullets, indent, renderer, say
 from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
 
@@ -138,7 +138,7 @@ def _table(results: Sequence[Result], page: Page) -> Iterator[Line]:
     for result in results:
         if result.verdict is not Mark.SKIPPED:
             yield _bench_text_row(result, page)
-            yield from indent(4, (say(page, said, lead="- ") for said in _remarks(result, page)))
+            yield from indent(4, bullets(_remarks(result, page), page))
             yield from _remedy(result.remedy, page)
     for said, remedy in skipped(results):
         yield say(page, (said, "dim"), lead=f"{page.mark('none')} ")

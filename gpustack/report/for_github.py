@@ -14,7 +14,7 @@ from gpustack.model.policy import CheckReport
 from gpustack.model.report import Confidence, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, ordered, unkept
-from gpustack.report.summary import alike, sentences
+from gpustack.report.summary import grouped, sentences
 
 if TYPE_CHECKING:
     from gpustack.model.policy import Held
@@ -107,10 +107,7 @@ def _policy(reported: Reported) -> Iterator[str]:
 
 
 def _findings(reported: Reported, told: Told) -> Iterator[str]:
-    families = ordered(reported)
-    by_head = {head.key: follow for head, follow in families}
-    for first, others in alike(head for head, _ in families):
-        follow = [one for head in (first, *others) for one in by_head[head.key]]
+    for first, others, follow in grouped(ordered(reported)):
         lines = [first.key, *sentences(first, follow), *_others(others)]
         place = of_finding(first, reported, told) if told.origins else None
         yield _line(COMMANDS[first.severity], first.title, lines, place)

@@ -128,7 +128,7 @@ def ordered(reported: Reported) -> tuple[Family, ...]:
     report, bench = diagnosis(reported), measured(reported)
     every = {one.key: one for held in (report, bench) if held for one in held.findings}
     first, rest = families(tuple(every.values()), report.verdict.root_keys if report else ())
-    return (*first, *sorted(rest, key=_by_severity))
+    return (*first, *sorted(rest, key=by_severity))
 
 
 def every(reported: Reported) -> tuple[Finding, ...]:
@@ -287,5 +287,6 @@ def _speaking(one: Candidate) -> Iterator[str]:
         yield f"Similar recorded machines: {listed([alike.source for alike in one.similar])}"
 
 
-def _by_severity(family: Family) -> int:
+def by_severity(family: Family) -> int:
+    """Return the place of a cause among others, the gravest first."""
     return tuple(Severity).index(family[0].severity)

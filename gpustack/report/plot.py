@@ -163,11 +163,6 @@ def _roofline(found: Roofline, at: int) -> Iterator[str]:
         x = scale.x(roof / found.bandwidth)
         yield _line((x, y, WIDTH - RIGHT, y), ROOF, ' stroke-width="1.5"')
         yield _text(x + 8, y - 4, f"{names} {roof:.4g} TFLOP/s", FAINT, size=11)
-    yield from _points(found, scale)
-
-
-def _points(found: Roofline, scale: _Scale) -> Iterator[str]:
-    """Draw the figures, from the highest down, each name below the one before where they would meet."""
     free = 0.0
     for point in sorted(found.points, key=lambda one: -one.rate):
         x, y = scale.x(point.intensity), scale.y(point.rate)

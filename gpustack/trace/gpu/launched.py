@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpustack.trace.gpu.device import Run, Runner
 
 KERNEL_NODE = 0
-THREADS_AT_MOST, SHARED, REGISTERS = 0, 1, 4  # CUfunction_attribute
+SHARED, REGISTERS = 1, 4  # CUfunction_attribute
 NAME = 200
 LIBRARY = "cuBLASLt"
 

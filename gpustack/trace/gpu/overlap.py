@@ -18,7 +18,7 @@ from gpustack.trace.gpu.story import sized
 if TYPE_CHECKING:
     from cuda.core import Event, Stream  # pyright: ignore[reportAttributeAccessIssue] - as in the bench's card
 
-    from gpustack.bench.card import Card, Memory
+    from gpustack.bench.card import Memory
     from gpustack.trace.gpu.device import Runner, Stage
 
 CHUNKS = (8, 4, 2)  # the first that divides the batch
@@ -28,23 +28,14 @@ ROUNDS = 5
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One stream with a runner for a chunk, and the input that it copies to."""
+    """One stream with a runner for a chunk, and where its input is copied to and its output from."""
 
-    card: Card
     runner: Runner
     stream: Stream
     into: int
+    out: int
     each_in: int
     each_out: int
-
-    def copy_in(self, source: int) -> None:
-        """Enqueue the copy of a chunk's input."""
-        self.card.to_device(self.into, source, self.each_in, self.stream)
-
-    def copy_out(self, target: int) -> None:
-        """Enqueue the copy of a chunk's output."""
-        name = self.runner.model.output.name
-        self.card.to_host(target, self.runner.addresses[name], self.each_out, self.stream)
 
 
 def chunks(batch: int) -> int:
@@ -105,10 +96,10 @@ class Turns:
             lane.stream.wait(begin)
         for number in range(self.count):
             lane = lanes[number % len(lanes)]
-            lane.copy_in(source + number * lane.each_in)
+            card.to_device(lane.into, source + number * lane.each_in, lane.each_in, lane.stream)
             if kernels:
                 lane.runner()
-            lane.copy_out(self.held.address + number * lane.each_out)
+            card.to_host(self.held.address + number * lane.each_out, lane.out, lane.each_out, lane.stream)
         for lane in lanes:
             over = card.event()
             lane.stream.record(over)
@@ -124,10 +115,10 @@ def _lane(stage: Stage, batch: int, stack: ExitStack) -> Lane:
     mine.prepare(lambda _work, _ways: 0)
     model = mine.model
     return Lane(
-        card=card,
         runner=mine,
         stream=stream,
         into=mine.addresses[model.input.name],
+        out=mine.addresses[model.output.name],
         each_in=model.input.count * model.width,
         each_out=model.output.count * model.width,
     )
