@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, repeat, starmap
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpustack.bench.timing import Train
-
-if TYPE_CHECKING:
-    from gpustack.bench.timing import Timer
+from gpustack.bench.timing import Timer, Train
 
 LIBRARY = "libcuda.so.1"
 THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

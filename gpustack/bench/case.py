@@ -10,12 +10,11 @@ from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from gpustack.model.bench import TIMES, Mark, Result
+from gpustack.model.bench import TIMES, Advice, Device, Mark, Result, Telemetry
 
 if TYPE_CHECKING:
     from gpustack.bench.ceilings import Ceiling
     from gpustack.bench.suite import Part
-    from gpustack.model.bench import Advice, Device, Telemetry
     from gpustack.model.facts import JsonValue
     from gpustack.model.rows import Architecture
 

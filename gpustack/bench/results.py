@@ -11,14 +11,13 @@ from gpustack.bench.case import Case, spread
 from gpustack.bench.reasons import explain, judge
 from gpustack.collect.probe_results import plain
 from gpustack.errors import NothingSeenError, UsageError
-from gpustack.model.bench import Device, Mark, Result
+from gpustack.model.bench import Device, Mark, Result, Telemetry
 from gpustack.model.command import reread
 from gpustack.model.versions import ComputeCapability
 
 if TYPE_CHECKING:
     from gpustack.bench.suite import Bench, Part
     from gpustack.matrix import Matrix
-    from gpustack.model.bench import Telemetry
     from gpustack.model.rows import Architecture
 
 SCALES = {"GB/s": 1e9, "TFLOP/s": 1e12}

@@ -24,12 +24,11 @@ from gpustack.collect.subprocesses import Door
 from gpustack.collect.targets import MOST, sort_out
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.model.facts import Component, Facts, Layer, Status, Unseen
+from gpustack.model.facts import Component, Environment, Facts, Instance, JsonValue, Layer, Status, Unseen
 from gpustack.model.versions import DriverRelease
 
 if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
-    from gpustack.model.facts import Environment, Instance, JsonValue
 
 ELSEWHERE, TOOLKIT = "known folder", "the container toolkit"
 ASKED = ("cu_init", "cu_init_name", "driver_cuda", "kind")  # what the machine's own copy answered

@@ -15,11 +15,10 @@ from gpustack.collect.probe_results import parse
 from gpustack.collect.subprocesses import Door
 from gpustack.collect.targets import Surroundings
 from gpustack.collect.workers import MOST_CHILDREN, Task, ask
-from gpustack.model.facts import Facts, Layer
+from gpustack.model.facts import Environment, Facts, Layer
 
 if TYPE_CHECKING:
     from gpustack.collect.catalogue import System
-    from gpustack.model.facts import Environment
 
 __all__ = ["look", "parse", "plan"]
 

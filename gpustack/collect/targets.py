@@ -15,16 +15,14 @@ from gpustack import assets
 from gpustack.collect import isolation
 from gpustack.collect.catalogue import question
 from gpustack.collect.probe_results import parse
-from gpustack.collect.subprocesses import ended
+from gpustack.collect.subprocesses import Door, ended
 from gpustack.collect.workers import Task, ask
 from gpustack.errors import UsageError
-from gpustack.model.facts import Environment, Unseen
+from gpustack.model.facts import Component, Environment, Instance, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from gpustack.collect.subprocesses import Door
-    from gpustack.model.facts import Component, Instance
 
 MOST = 64
 OURS = (sys.executable, "-I", "-S", str(assets.RUNNER))  # starts the probes in our own Python, which starts bare

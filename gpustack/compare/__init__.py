@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from gpustack import __version__
 from gpustack.compare import fingerprint
 from gpustack.model.difference import Changed, Difference, Side, Told, Turn
-from gpustack.model.facts import Layer, Status
-from gpustack.model.report import Severity, Tool
+from gpustack.model.facts import Component, Instance, Layer, Status
+from gpustack.model.report import Finding, Report, Severity, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpustack.model.facts import Component, Instance
-    from gpustack.model.report import Finding, Report
 
 LAYERS = tuple(Layer)
 SEVERITIES = tuple(Severity)

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 from gpustack.diagnose import rulebook
 from gpustack.matrix.subjects import serving
-from gpustack.matrix.subjects.codes import bucket_of, cascades
-from gpustack.matrix.subjects.terms import layers, leads_of, place_of, systems, terms
+from gpustack.matrix.subjects.codes import ClockReason, Number, bucket_of, cascades
+from gpustack.matrix.subjects.terms import LayerRow, System, Term, layers, leads_of, place_of, systems, terms
 from gpustack.model.facts import Layer
 from gpustack.model.matrix_answer import Kind, Lead, Meaning
 
 if TYPE_CHECKING:
     from gpustack.matrix import Matrix
-    from gpustack.matrix.subjects.codes import ClockReason, Number
     from gpustack.matrix.subjects.messages import Pattern
-    from gpustack.matrix.subjects.terms import LayerRow, System, Term
     from gpustack.model.report import Finding
     from gpustack.model.rows import Architecture
 

@@ -12,8 +12,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Status
-from gpustack.model.policy import CheckReport, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.policy import CheckReport, HealthClass, Held, Policy
+from gpustack.model.report import Finding, Health, Report, Severity
 from gpustack.policy import Written, evaluate, gpu_rows
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from gpustack.model.bench import BenchReport
-    from gpustack.model.policy import Policy
-    from gpustack.model.report import Finding, Report
 
 HOST, NOBODY = HealthClass.BAD_HOST, HealthClass.OK
 AT_FAULT = frozenset({Severity.ERROR, Severity.WARNING})

@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING
 from gpustack.compare import changes, fingerprint
 from gpustack.diagnose import engine
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Facts, Layer, Status
-from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.facts import Component, Facts, Layer, Status
+from gpustack.model.policy import ALSO, PRESENT, HealthClass, Held, Ignored, Policy, Raised
+from gpustack.model.report import Finding, Health, Report, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
     from gpustack.model.difference import Changed
-    from gpustack.model.facts import Component
-    from gpustack.model.policy import Ignored, Policy, Raised
-    from gpustack.model.report import Finding, Report, Verdict
     from gpustack.policy import Written
 
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING
 from gpustack.diagnose.machine.inventory import from_text, ours
 from gpustack.diagnose.machine.values import at, flag, items, number, text, told
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
-from gpustack.model.facts import Facts, Status
+from gpustack.model.facts import Component, Facts, Instance, Status
 from gpustack.model.policy import Gpus, HealthClass, Held
-from gpustack.model.report import Health, Severity
+from gpustack.model.report import Health, Report, Severity
 from gpustack.model.versions import ComputeCapability
-from gpustack.policy import evaluate
+from gpustack.policy import Written, evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpustack.model.facts import Component, Instance
-    from gpustack.model.report import Report
-    from gpustack.policy import Written
 
 MIB, MIB_IN_BYTES = 1024, 1 << 20
 OTHERS = ("amd-gpu", "intel-gpu")

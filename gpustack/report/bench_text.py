@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.bench import Advice, BenchReport, Device, Mark, Result, Span, Telemetry
-from gpustack.model.difference import Outcome
+from gpustack.model.difference import Comparison, Outcome
 from gpustack.model.report import Severity
 from gpustack.report.bench_charts import besides, drawn, matrices, roofline
 from gpustack.report.bench_many import (
@@ -27,7 +27,6 @@ from gpustack.report.parts import figures, worst
 from gpustack.report.summary import alike, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.difference import Comparison
     from gpustack.report.page import Page
 
 STYLES = {

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpustack.model.bench import Mark
-from gpustack.model.difference import Difference, Turn
-from gpustack.model.matrix_answer import Part
-from gpustack.model.policy import CheckReport, HealthClass
+from gpustack.model.bench import BenchReport, Mark, Result
+from gpustack.model.difference import Changed, Difference, Side, Told, Turn
+from gpustack.model.matrix_answer import Part, SelfTest
+from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Severity
 from gpustack.report import text
 from gpustack.report.bench_many import ID_COLUMNS, NUMBER_COLUMNS, UNIT_COLUMNS, VERDICT, gathered, many, number, own
@@ -19,10 +19,6 @@ from gpustack.report.parts import cause, figures
 from gpustack.report.summary import alike, few, listed
 
 if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Result
-    from gpustack.model.difference import Changed, Side, Told
-    from gpustack.model.matrix_answer import SelfTest
-    from gpustack.model.policy import Held
     from gpustack.report.page import Page
 
 CLASSES = {

@@ -7,18 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
-from gpustack.model.policy import CheckReport
-from gpustack.model.report import Confidence, Severity
+from gpustack.model.policy import CheckReport, Held
+from gpustack.model.report import Confidence, Finding, Severity
 from gpustack.report.page import clean
 from gpustack.report.parts import NOTHING, Reported, Told, diagnosis, every, headline, means, ordered, unkept
 from gpustack.report.summary import grouped, sentences
-
-if TYPE_CHECKING:
-    from gpustack.model.policy import Held
-    from gpustack.model.report import Finding
 
 POLICY = "gpustack.toml"  # where a reader can do something about what has no file of its own
 STANDARD_INPUT = "-"

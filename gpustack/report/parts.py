@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from gpustack.model.bench import BenchReport, Mark, Result
 from gpustack.model.policy import CheckReport, HealthClass, Held
 from gpustack.model.report import Candidate, Contract, Decide, Finding, Health, Kept, Report, Severity
-from gpustack.report.summary import alike, families, ground, listed
+from gpustack.report.summary import Family, alike, families, ground, listed
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Host
-    from gpustack.report.summary import Family
 
 Reported: TypeAlias = "Report | BenchReport"
 WORST = (Mark.FAILED, Mark.LOW, Mark.UNSTEADY, Mark.OK, Mark.SKIPPED)

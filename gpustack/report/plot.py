@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib import import_module
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpustack.model.bench import Mark
+from gpustack.model.bench import BenchReport, Device, Mark, Result
 from gpustack.report.bench_charts import Roofline, roofline
 from gpustack.report.page import clean
-
-if TYPE_CHECKING:
-    from gpustack.model.bench import BenchReport, Device, Result
 
 WIDTH, PLOT_HEIGHT, BAR_HEIGHT, HEAD, FOOT = 960, 420, 22, 34, 30
 LEFT, RIGHT = 70, 40

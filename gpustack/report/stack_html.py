@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpustack.model.facts import Component, Layer, Status
-from gpustack.model.report import Confidence, Contract, Kept, Severity
+from gpustack.model.report import Confidence, Contract, Finding, Fix, Kept, Severity
 from gpustack.report.page import bullets, document, safe, table, tag
 from gpustack.report.parts import of_policy
 from gpustack.report.stack_text import DOWNWARD
-from gpustack.report.summary import entries, grouped, heading, one_line, paragraphs, worth
+from gpustack.report.summary import Family, entries, grouped, heading, one_line, paragraphs, worth
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpustack.model.matrix_answer import StackMap
     from gpustack.model.policy import Held
-    from gpustack.model.report import Finding, Fix
-    from gpustack.report.summary import Family
 
 VENDORS = {"any": "", "nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 NONE: Mapping[str, str] = {}

@@ -11,12 +11,11 @@ from gpustack.model.report import Confidence, EnvironmentVerdict, Finding, Healt
 from gpustack.report.lines import MARK, WORD, Line, block, commands, fix, indent, renderer, say, section, title
 from gpustack.report.parts import by_severity, cause, chosen, likely, likely_heading, where, works
 from gpustack.report.stack_text import stack
-from gpustack.report.summary import fact, families, few, grouped, strongest
+from gpustack.report.summary import Family, fact, families, few, grouped, strongest
 
 if TYPE_CHECKING:
     from gpustack.model.facts import Unseen
     from gpustack.report.page import Page
-    from gpustack.report.summary import Family
 
 SEVERAL = {**WORD, Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "notes"}
 VERDICT = {

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gpustack.model.trace import State
+from gpustack.model.trace import Figure, State, Step, Stop, Trace
 from gpustack.report import trace_words as words
 from gpustack.report.lines import Line, block, bullets, indent, renderer, say, section, write
 
 if TYPE_CHECKING:
     from gpustack.model.difference import BatchTime
-    from gpustack.model.trace import Figure, Step, Stop, Trace
     from gpustack.report.page import Page
 
 LAYER = ("layer", "time", "FLOP/byte", "reached", "of limit", "bound by")

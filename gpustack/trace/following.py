@@ -14,7 +14,7 @@ from gpustack import __version__
 from gpustack.bench import numa
 from gpustack.errors import NothingSeenError
 from gpustack.matrix import Matrix
-from gpustack.model.difference import BatchTime
+from gpustack.model.difference import BatchTime, Check
 from gpustack.model.facts import Layer
 from gpustack.model.report import Tool
 from gpustack.model.trace import Figure, Ground, Loaded, Moment, Processor, State, Step, TensorLayer, Trace
@@ -23,14 +23,12 @@ from gpustack.trace.counting import Roof, layer, place, raised, subject, total
 from gpustack.trace.failing import wrong
 from gpustack.trace.models import Model, build
 from gpustack.trace.ops import made, outs
-from gpustack.trace.steps import NAMES, WITHOUT, left_out, needing
+from gpustack.trace.steps import NAMES, WITHOUT, Asked, Progress, left_out, needing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpustack.model.difference import Check
     from gpustack.trace.reference import Array
-    from gpustack.trace.steps import Asked, Progress
 
 USUAL = "fp32"
 WARM = 1.0  # seconds: a run that took less is run again, since the first one starts threads

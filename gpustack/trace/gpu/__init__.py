@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from gpustack.bench import setting, suite
-from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Outlet, measure, opened
+from gpustack.bench.child import OUT_OF_MEMORY, QUICK, Desk, Outlet, measure, opened
 from gpustack.bench.lab import SkipError
 from gpustack.bench.listening import start
 from gpustack.collect.subprocesses import Door
@@ -36,7 +36,6 @@ from gpustack.trace.gpu.heard import Heard
 from gpustack.trace.models import build
 
 if TYPE_CHECKING:
-    from gpustack.bench.child import Desk
     from gpustack.model.trace import Trace
     from gpustack.trace.steps import Asked, Progress
 
