@@ -11,7 +11,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from gpustack.compare import changes, fingerprint
+from packaging.utils import canonicalize_name
+
+from gpustack.compare import PACKAGES, changes, distributions
 from gpustack.diagnose import engine
 from gpustack.matrix.subjects.ranges import VersionRange, version_of
 from gpustack.model.facts import Component, Facts, Layer, Status
@@ -251,7 +253,7 @@ def drift(
 
 
 def _may_differ(parts: Sequence[Changed], written: Written) -> bool:
-    names = {parts[0].component, *([fingerprint.PACKAGES] if parts[0].what == "distribution" else [])}
+    names = {parts[0].component, *([PACKAGES] if parts[0].what == "distribution" else [])}
     return any(fnmatchcase(name, pattern) for name in names for pattern in written.policy.golden.may_differ)
 
 
@@ -277,9 +279,9 @@ def _version(seen: Component, wanted: str) -> tuple[str, bool | None]:
 
 def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | None]:
     """Return what there is of a distribution in the chosen Python, for a name that is no system of the stack."""
-    held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
-    if fingerprint.plain(name) in held:
-        return _within(held[fingerprint.plain(name)], wanted)
+    held = {canonicalize_name(one): version for one, version in distributions(report).items()}
+    if canonicalize_name(name) in held:
+        return _within(held[canonicalize_name(name)], wanted)
     return ("absent", False) if held else ("not known: the packages of the chosen Python were not seen", None)
 
 
