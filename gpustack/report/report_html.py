@@ -17,7 +17,6 @@ from gpustack.report import bench_html, parts, stack_html
 from gpustack.report.page import bullets, document, safe, section, table, tag
 
 if TYPE_CHECKING:
-    from gpustack.model.facts import Unseen
     from gpustack.report.parts import Reported
     from gpustack.report.summary import Family
 
