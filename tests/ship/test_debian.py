@@ -58,7 +58,7 @@ def test_it_brings_what_it_needs_and_leaves_the_python_of_the_system_alone(
     copyright_ = (tmp_path / "root/usr/share/doc/gpustack-doctor/copyright").read_text()
     assert "other 1.2.3, by Somebody: MIT\n\nThe licence of other." in copyright_
     for script in ("postinst", "prerm"):
-        subprocess.run(["sh", "-n", tmp_path / "about" / script], check=True)
+        subprocess.run(["/bin/sh", "-n", tmp_path / "about" / script], check=True)
         assert os.access(tmp_path / "about" / script, os.X_OK)
     program = (tmp_path / "root/usr/bin/gpustack").read_text().replace("/usr/lib", f"{tmp_path}/root/usr/lib")
     done = subprocess.run([sys.executable, "-I", "-c", program, "doctor"], capture_output=True, text=True, check=True)
