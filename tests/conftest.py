@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from gpustack.diagnose import engine
 from gpustack.imports.gathered import Gathered
-from tests import counting, schema, sharing, tables
+from tests import counting, schema, sharing, tables, warm
 from tests.fakes.nvml import SONAME, StandIn
 from tests.leaving import leave_out
 
@@ -33,9 +35,17 @@ SLOW = [HealthCheck.too_slow]
 settings.register_profile("same", deadline=None, max_examples=20, derandomize=True, suppress_health_check=SLOW)
 settings.register_profile("wide", deadline=None, max_examples=2000, suppress_health_check=SLOW)
 settings.load_profile("same")
+# Hypothesis draws the constants of whatever modules of ours have been imported by then, which differs from process to
+# process: with the profile "same" it draws none of them. It has no setting for this; tests/test_draws.py holds it.
+COLLECT = providers._get_local_constants  # noqa: SLF001 - there is no other way
 
 FAKES = Path(__file__).parent / "fakes"
 LEAVE = posix._exit  # noqa: SLF001 - the system's own; coverage has its own in place of os._exit
+
+
+def constants() -> Constants:
+    """Return the constants of ours that are drawn beside others: none where the same is to be drawn each time."""
+    return Constants() if settings.get_current_profile_name() == "same" else COLLECT()
 
 
 def pytest_configure() -> None:
@@ -45,6 +55,7 @@ def pytest_configure() -> None:
     A shell starts what it runs in the background deaf to Ctrl-C, and children inherit that: ours are to hear it.
     What was compiled is kept, whatever the shell says: thousands of children would each compile every module otherwise.
     """
+    vars(providers).update(_get_local_constants=constants)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,6 +64,7 @@ def pytest_configure() -> None:
         compileall.compile_dir(FAKES.parents[1] / programs, quiet=2)
     if "PYTEST_XDIST_WORKER" not in os.environ:
         tables.prepare()
+    subprocess.Popen = warm.Popen  # type: ignore[misc]  # which run() and all others start with
     os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", LEAVE))
 
 
@@ -72,7 +84,8 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Count the first cases of a test."""
+    """Count the first cases of a test, and start what a test of starts starts for real."""
+    warm.active = item.get_closest_marker("starts") is None
     with counting.counted(item):
         return (yield)
 

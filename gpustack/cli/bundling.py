@@ -1,4 +1,4 @@
-"""The commands on what was recorded: diff compares two machines, report packs what a vendor's support asks for."""
+"""The commands on recordings: diff compares two machines, report packs what a vendor's support asks for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LOG = "kernel-log"
 EVENTS = {"xids": "Xid", "sxids": "SXid"}
-ABOUT = """What gpustack recorded of one machine, for whoever helps with it.
+ABOUT = """What gpustack recorded about one machine, for whoever helps with it.
 
 Host and user names, addresses, serial numbers, UUIDs and secrets were removed from every file.
 
@@ -34,7 +34,7 @@ report.json    the same for programs
 snapshot.json  the recorded facts; `gpustack doctor --from snapshot.json` judges them again
 """
 MORE = {
-    "log.txt": "log.txt        the lines of the kernel's log, and of pasted texts, that matter\n",
+    "log.txt": "log.txt        the lines that matter from the kernel log and pasted texts\n",
     "bench.json": "bench.json     the figures of gpustack bench\n",
 }
 
@@ -59,7 +59,7 @@ def report(
     from gpustack.matrix import Matrix
 
     if str(output) == "-":
-        raise UsageError("a bundle is a zip file: name one, such as -o bundle.zip")
+        raise UsageError("a bundle is a zip file: name it, such as -o bundle.zip")
     writable(output)
     alone({"--from": origins, "--python": pythons, "--deep": deep})
     matrix = Matrix()

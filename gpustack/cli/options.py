@@ -21,7 +21,7 @@ Threshold: TypeAlias = Literal["error", "warning", "unknown", "never"]
 
 
 class Shape(str, Enum):
-    """The forms of a report: for people, for programs, and for what reads the results of many."""
+    """The formats of a report: for people, for programs, and for tools that collect results."""
 
     TEXT = "text"
     JSON = "json"
@@ -35,14 +35,14 @@ class Shape(str, Enum):
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number as it is; raises where it is none, which no bound would refuse."""
+    """Return the number; raises for nan, which no bound would refuse."""
     if value is not None and math.isnan(value):
         raise typer.BadParameter("nan is not a number")
     return value
 
 
 def writable(path: Path | None) -> Path | None:
-    """Return the path of a result; raises where nothing can be written there, before the work whose result it is."""
+    """Return the path of a result; raises before any work is done if it cannot be written."""
     if path is None or str(path) == "-":
         return path
     if path.is_dir():
@@ -50,7 +50,7 @@ def writable(path: Path | None) -> Path | None:
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"{path} cannot be written: permission denied")
     if not path.exists() and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path} cannot be written: there is no folder {path.parent} that may be written to")
+        raise OutputError(f"{path} cannot be written: there is no writable folder {path.parent}")
     return path
 
 
@@ -66,7 +66,7 @@ Origins = Annotated[
     typer.Option(
         "--from",
         metavar="PATH",
-        help="What was recorded or pasted elsewhere; - is standard input (repeatable).",
+        help="A recording or pasted output to judge; - is standard input (repeatable).",
         callback=named,
     ),
 ]
@@ -75,7 +75,7 @@ Plugins = Annotated[
     typer.Option(
         "--plugins",
         metavar="DIR",
-        help="A plugin of your site, beside the installed ones (repeatable).",
+        help="A plugin of your site, in addition to installed ones (repeatable).",
         callback=plugins.load,
     ),
 ]
