@@ -250,15 +250,15 @@ def any_torch(build: Build | None, facts: Facts, matrix: Matrix, accelerator: st
     )
 
 
-def jetson(build: Build) -> Fix:
+def jetson(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     """Return how a PyTorch for a Jetson is installed."""
+    release = (build.copy.version or "").partition("+")[0]
+    typed = installing.jetson(facts, matrix, build.copy.environment, release)[1]
+    removed = sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python)
+    last = step("then install the wheel for the JetPack that the first command shows")
     return Fix(
         text=f"Install the PyTorch that NVIDIA builds for this JetPack ({JETSON}), instead of the generic wheel.",
-        commands=(
-            sh("cat /etc/nv_tegra_release"),
-            sh("{python} -m pip uninstall -y torch torchvision torchaudio", python=build.python),
-            step("then install the wheel for the JetPack that the first command shows"),
-        ),
+        commands=typed or (sh("cat /etc/nv_tegra_release"), removed, last),
         verify=verify(build),
     )
 
@@ -267,7 +267,7 @@ def off_path(folders: Iterable[str], what: str, verify: Command) -> Fix:
     """Return how to take folders off LD_LIBRARY_PATH; where none is known, those of CUDA's stubs."""
     dropped = [sh("-e {folder}", folder=PATH(folder)) for folder in folders] or [sh("-e /usr/local/cuda/lib64/stubs")]
     return Fix(
-        text=f"Take {what} off LD_LIBRARY_PATH, here and where your shell, module or image sets it.",
+        text=f"Remove {what} from LD_LIBRARY_PATH, here and wherever your shell, module or image sets it.",
         commands=(
             sh(
                 "export LD_LIBRARY_PATH=$(echo \"$LD_LIBRARY_PATH\" | tr : '\\n' | grep -vxF {dropped} | paste -sd:)",

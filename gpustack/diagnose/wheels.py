@@ -71,7 +71,7 @@ def _onnxruntime(build: Build, facts: Facts, matrix: Matrix) -> Wheel | None:
                 sh("{python} -m pip uninstall -y onnxruntime onnxruntime-gpu", python=build.python),
                 sh("{python} -m pip install {wanted}", python=build.python, wanted=wanted),
             )
-            return f"Install onnxruntime-gpu, made for CUDA {one.cuda}, in the place of this one.", commands
+            return f"Install onnxruntime-gpu, made for CUDA {one.cuda}, instead of this one.", commands
     return None
 
 
@@ -119,7 +119,7 @@ def companions_fix(facts: Facts, matrix: Matrix, package: str) -> Fix:
     tag = (build.copy.build if build else None) or (f"cu{cuda.major}{cuda.minor}" if cuda else None)
     page = (installing.index(tag),) if BUILD_TAG.holds(tag) else ()
     return Fix(
-        text=f"Install torch and {package} of one release, in one command, from one index.",
+        text=f"Install matching releases of torch and {package} in one command, from one index.",
         commands=(installing.install(facts, environment, wanted, *page, sh("--force-reinstall --no-deps")),),
         verify=verify,
     )

@@ -201,7 +201,7 @@ RECORDS: Mapping[str, Record] = {
         explained_by=(*LOST, "gpu-ecc-error", "nvlink-error", "host-hardware-fault"),
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Stop its programs and do what NVIDIA's catalogue asks for; gpustack explain xid NUMBER says more. If "
+        remedy="Stop its programs and do what NVIDIA's catalogue asks; gpustack explain xid NUMBER says more. If "
         "it comes back, test the GPU and have it replaced.",
         commands=lambda gpu: (sh("sudo dmesg | grep -iE 'nvrm|xid'"), *_reset(gpu)),
         verify=_all,
@@ -246,7 +246,7 @@ RECORDS: Mapping[str, Record] = {
     "bios-bar-setting": Record(
         layer=Layer.HARDWARE,
         component="pci-display",
-        remedy="Switch on Above 4G Decoding and Resizable BAR in the machine's firmware, or take pci=realloc=off off "
+        remedy="Turn on Above 4G Decoding and Resizable BAR in the machine's firmware, or remove pci=realloc=off from "
         "the kernel's command line; then restart.",
         commands=lambda gpu: (
             sh("sudo dmesg | grep -i 'BAR '"),
@@ -265,7 +265,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-recovery-needed": Record(
         layer=Layer.HARDWARE,
         component="gpu",
-        remedy="Stop the programs on it, then do what the driver asks for.",
+        remedy="Stop the programs on it, then do what the driver asks.",
         commands=_reset,
         verify=_all,
     ),

@@ -131,7 +131,7 @@ RECORDS: Mapping[str, Record] = {
     "driver-library-mismatch": Record(
         layer=Layer.DRIVER,
         component="nvidia-driver",
-        remedy="Bring kernel module, firmware and libraries to one release, then restart.",
+        remedy="Install kernel module, firmware and libraries of one release, then restart.",
         commands=lambda _gpu: (sh("cat /proc/driver/nvidia/version"), sh("ls /lib/firmware/nvidia")),
         verify=_listed,
         needs_reboot=True,
@@ -165,7 +165,7 @@ RECORDS: Mapping[str, Record] = {
     "gpu-far-from-network": Record(
         layer=Layer.HARDWARE,
         component="infiniband",
-        remedy="Look at the machine's diagram of slots: seat a network card beside each group of GPUs, or find out "
+        remedy="Check the machine's slot diagram: seat a network card beside each group of GPUs, or find out "
         "which card is missing.",
         commands=lambda _gpu: (sh("nvidia-smi topo -m"), sh("lspci -tv")),
         verify=lambda _gpu: sh("nvidia-smi topo -m"),

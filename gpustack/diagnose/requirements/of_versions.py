@@ -53,13 +53,13 @@ class Pair:
 
 
 NEWER_DRIVER = "Install a newer driver, or a build for an older CUDA."
-SAME_RELEASE = "Bring the kernel module and the driver's libraries to one release, then restart."
+SAME_RELEASE = "Install the kernel module and the driver's libraries of one release, then restart."
 OTHER_BUILD = "Install a build that has code for this GPU."
-OTHER_CUDA = "Install the CUDA that it was built for beside this one, or a release that was built for this CUDA."
+OTHER_CUDA = "Install the CUDA that it was built for alongside this one, or a release built for this CUDA."
 FITTING = "Install versions that work together: gpustack matrix plan shows which ones do on this machine."
 BUILD = sh("sudo dkms autoinstall")
 OTHER_LIBRARY = (
-    "Let the framework load the library that it was built with: reinstall it, and take other copies off the path."
+    "Let the framework load the library that it was built with: reinstall it, and remove other copies from the path."
 )
 MODULE_OUT = ("dkms-headers-missing", "dkms-build-failed", "nvidia-module-not-loaded", "module-built-for-other-kernel")
 CODE = (
@@ -103,6 +103,14 @@ PAIRS: Mapping[str, Pair] = {
         component="nvidia.ko",
         whole=True,
     ),
+    "flavour proprietary": Pair(
+        finding="closed-module-unsupported-gpu",
+        commands=lambda _facts: (sh("modinfo -F license nvidia"),),
+        layer=Layer.KERNEL_MODULE,
+        remedy="Install the other flavour of the kernel module: NVIDIA packages both.",
+        component="nvidia.ko",
+        whole=True,
+    ),
     "release": Pair(
         finding="driver-library-mismatch",
         commands=lambda facts: (fixes.reinstall(facts),),
@@ -124,7 +132,7 @@ PAIRS: Mapping[str, Pair] = {
         finding="dkms-headers-missing",
         commands=lambda facts: (fixes.headers(facts), BUILD),
         layer=Layer.KERNEL,
-        remedy="Install the headers of the running kernel and let DKMS build.",
+        remedy="Install the headers of the running kernel and let DKMS build the module.",
         said_by=MODULE_OUT,
         component="kernel-headers",
         whole=True,

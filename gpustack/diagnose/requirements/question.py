@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-from gpustack.diagnose.machine.frameworks import platform
+from gpustack.diagnose.machine.frameworks import jetpack, platform
 from gpustack.diagnose.machine.inventory import builds, gpus, ours
 from gpustack.diagnose.machine.values import copies, items, number, text, told, version
 from gpustack.diagnose.requirements import metadata
@@ -14,7 +14,7 @@ from gpustack.diagnose.requirements.edges import asked, edge, release
 from gpustack.diagnose.requirements.fits import Fit
 from gpustack.diagnose.requirements.python import ON_ARM, UNFIT, machines_of, packages
 from gpustack.matrix.subjects import frameworks, generated, libraries, terms, torch
-from gpustack.matrix.subjects.gpus import jetpacks_for, jetson_torches
+from gpustack.matrix.subjects.gpus import jetpacks_for
 from gpustack.matrix.subjects.ranges import minor, numbers
 from gpustack.model.report import Kept
 
@@ -72,18 +72,18 @@ def _platforms(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
 
 
 def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Contract]:
-    """Return from which JetPack on a Jetson runs the builds for servers on ARM, and where NVIDIA has one of its own."""
+    """Return from which JetPack on a Jetson runs the builds for servers on ARM, which the index and PyTorch serve."""
+    here = jetpack(facts)
     for gpu, build in product(gpus(facts), builds(facts)):
-        known = jetpacks_for(matrix, gpu.capability) if gpu.capability and asked(build.copy) else ()
+        known = jetpacks_for(matrix, gpu.capability) if gpu.capability and build.accelerator == "cuda" else ()
         first = next((one for one in known if one.servers), None)
-        if first and build.accelerator == "cuda":
-            needs = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else a build for its own JetPack"
-            fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=first.row)
+        if known and asked(build.copy):
+            newer = f"JetPack {first.jetpack} (Jetson Linux {first.l4t}) or newer, else " if first else ""
+            runs = first is not None and here is not None and numbers(here) >= numbers(first.jetpack)
+            kept = Kept.OK if runs else Kept.LIMITED if first and here is None else Kept.BROKEN
+            found = f"a {gpu.name}{f' with JetPack {here}' if here else ''}"
+            fit = Fit(kept=kept, needs=f"{newer}a build for its own JetPack", found=found, row=(first or known[-1]).row)
             yield edge(build.component, "gpu", "platform", fit, build.copy.environment)
-        for one in jetson_torches(matrix, build.copy.version or "", known) if build.component == "pytorch" else ():
-            needs = f"NVIDIA's own build for JetPack {' or '.join(one.jetpacks)}"
-            fit = Fit(kept=Kept.LIMITED, needs=needs, found=f"a {gpu.name}", row=one.row)
-            yield edge("pytorch", "gpu", "platform", fit, build.copy.environment)
 
 
 def _windows(facts: Facts, matrix: Matrix) -> Iterator[Contract]:

@@ -29,7 +29,7 @@ from gpustack.diagnose.pinning import pinned
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.wheels import wheel_for_driver
 from gpustack.model.command import ADDRESS, BUILD_TAG, DISTRIBUTION, Command, sh
-from gpustack.model.facts import Layer, Strength
+from gpustack.model.facts import Layer, Strength, product
 from gpustack.model.report import Confidence, Finding, Fix, Severity
 from gpustack.model.versions import CudaVersion
 
@@ -69,7 +69,7 @@ INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
         sh('python -c "import jax; print(jax.devices())"'),
     ),
     "tensorflow": (
-        "Install the build with CUDA (on Windows only TensorFlow up to 2.10 or WSL2 has one).",
+        "Install the CUDA build (on Windows only TensorFlow up to 2.10 has one, or use WSL2).",
         ("tensorflow-cpu",),
         "tensorflow[and-cuda]",
         sh("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
@@ -82,7 +82,7 @@ INSTALLED: Mapping[str, tuple[str, tuple[str, ...], str, Command]] = {
     ),
 }
 NIX = fixes.advice(
-    "Take torch-bin (formerly pytorch-bin), or set cudaSupport = true in the configuration of nixpkgs.",
+    "Use torch-bin (formerly pytorch-bin), or set cudaSupport = true in the nixpkgs configuration.",
     sh("nix-shell -p python3Packages.torch-bin"),
     verify=fixes.TORCH_SEES,
 )
@@ -95,7 +95,7 @@ def _listed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     if installed(facts, "tensorflow-cpu") and not installed(facts, "tensorflow", *TF_GPU) and nvidia_here(facts):
         yield _plain(facts, "tensorflow", "TensorFlow", _for_gpu("tensorflow", facts, matrix))
     if _onnxruntime(facts):
-        yield _plain(facts, "onnxruntime", "onnxruntime", _for_gpu("onnxruntime", facts, matrix))
+        yield _plain(facts, "onnxruntime", "ONNX Runtime", _for_gpu("onnxruntime", facts, matrix))
     if installed(facts, PADDLE) and not installed(facts, f"{PADDLE}-gpu") and nvidia_here(facts):
         yield from (
             _plain(facts, PADDLE, "PaddlePaddle", _paddle(facts, matrix)) for _ in said(facts, *SAID[PADDLE])[:1]
@@ -143,7 +143,7 @@ def _paddle(facts: Facts, matrix: Matrix) -> Fix:
     tag = BUILD_TAG("cu118" if highest and highest < PADDLE_CUDA else "cu126")
     index = sh("python -m pip install paddlepaddle-gpu -i {index}/{tag}/", index=ADDRESS(PADDLE_INDEX), tag=tag)
     return fixes.advice(
-        "Install the build with CUDA from Paddle's own index; its installation guide has one for each CUDA version.",
+        "Install the CUDA build from Paddle's own index; its installation guide has one for each CUDA version.",
         sh("python -m pip uninstall -y paddlepaddle"),
         index,
         verify=sh('python -c "import paddle; paddle.utils.run_check()"'),
@@ -260,7 +260,7 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
     """Return the PyTorch of nixpkgs, which is built without CUDA where nobody switched that on."""
     if heard(facts, "nix-torch") and heard(facts, "cuda-available-false"):
         yield _without(
-            "The PyTorch of nixpkgs here",
+            "PyTorch from nixpkgs",
             grounds(facts, "nix-torch", "cuda-available-false", most=3),
             NIX,
             detail="nixpkgs builds PyTorch without CUDA unless cudaSupport is set; pytorch-bin (torch-bin) is "
@@ -272,14 +272,14 @@ def _nixpkgs(facts: Facts) -> Iterator[Finding]:
 def _torch_fix(facts: Facts, matrix: Matrix, what: str) -> Fix:
     build = torch(facts)
     if build and embedded(facts):
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     wheel = fixes.torch_wheel(build, facts, matrix) if build else fixes.new_torch(facts, matrix)
     if wheel is None or what != "CUDA":
         return fixes.any_torch(build, facts, matrix, WORDS_KINDS.get(what, "cuda"))
     return fixes.advice(wheel[0], *wheel[1], verify=fixes.TORCH_SEES)
 
 
-def _jetson(facts: Facts) -> Iterator[Finding]:
+def _jetson(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Return a PyTorch on a Jetson that does not see the GPU, and of which no build for CUDA is mentioned."""
     build = torch(facts)
     unused = build is not None and flag(build.copy.facts, "available") is False
@@ -290,7 +290,7 @@ def _jetson(facts: Facts) -> Iterator[Finding]:
     yield _without(
         f"{build.name} on this Jetson (Orin and the like, aarch64)",
         (because(facts, "pytorch", "available"), because(facts, "gpu", "name")),
-        fixes.jetson(build),
+        fixes.jetson(build, facts, matrix),
         kind="generic",
         detail="Wheels of the package index for aarch64 are CPU-only or for server GPUs; the integrated GPU of a Jetson"
         " (tegra kernel, nvgpu) needs the build that NVIDIA makes for its JetPack.",
@@ -325,7 +325,7 @@ def cpu_only_build(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     yield from (_finding(build, facts, matrix) for build in found)
     known = {build.component for build in found}
     if "pytorch" not in known:
-        for what in (_torch(facts, matrix), _jetson(facts), _other_maker(facts, matrix), _nixpkgs(facts)):
+        for what in (_torch(facts, matrix), _jetson(facts, matrix), _other_maker(facts, matrix), _nixpkgs(facts)):
             yield from what
     yield from (one for one in _listed(facts, matrix) if one.component not in known)
 
@@ -412,17 +412,17 @@ def _why(build: Build, facts: Facts) -> str:
     if asked and build.accelerator == "cpu":
         return f"A build with CUDA {asked} was asked for, but the installer chose one without CUDA."
     if _says_so(build):
-        return f"{build.component} reports it itself; GPU and driver are not at fault."
+        return f"{product(build.component)} reports it itself; GPU and driver are not at fault."
     said = text(build.copy.facts, "cuda_used")
     if said and build.component == "pytorch" and from_text(facts):
-        return f"Its report gives the CUDA used to build it as {said}: it has no CUDA inside."
+        return f"Its report says that the CUDA used to build it is {said}: it contains no CUDA."
     return ""
 
 
 def fix_of(build: Build, facts: Facts, matrix: Matrix) -> Fix:
     """Return the build to install instead."""
     if embedded(facts):
-        return fixes.jetson(build)
+        return fixes.jetson(build, facts, matrix)
     if build.component == "pytorch" and not nvidia_here(facts):
         maker = "rocm" if _of(facts, "amd") else "xpu" if _of(facts, "intel") else "cuda"
         return fixes.any_torch(build, facts, matrix, maker)

@@ -71,7 +71,7 @@ def gpu_fell_off_bus(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
 def _refused(facts: Facts, gone: Sequence[Message]) -> bool:
     """Return whether it is a container that may not open its GPUs: NVML does not start there, and calls none lost.
 
-    "Unable to determine the device handle …: Unknown Error" is said of both.
+    Both report "Unable to determine the device handle …: Unknown Error".
     """
     inside = bool(facts.host.container) or heard(facts, "container-told", "docker-run")
     unnamed = all(one.kind == "gpu-lost" and "unknown error" in one.line.lower() for one in gone)
@@ -84,7 +84,7 @@ def _off_bus_finding(
     return gpu_fell_off_bus.finding(
         instance=pci,
         severity=Severity.WARNING if again else Severity.ERROR,
-        title=f"{place} has fallen off the PCI Express bus" + (", and answers again" if again else ""),
+        title=f"{place} has fallen off the PCI Express bus" + (", and responds again" if again else ""),
         because=grounds,
         row=row,
         fix=Fix(
@@ -190,7 +190,7 @@ def gpu_recovery_needed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
                 *([Because(component="kernel-log", fact="xids", value=f"Xid 154: {logged}")] if logged else []),
             ),
             fix=Fix(
-                text=f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks for.",
+                text=f"{fixes.place(facts)}Stop the programs on it, then do what the driver asks.",
                 commands=(_command(gpu.mark, action, restart=restart),),
                 needs_root=action != DRAIN_P2P,
                 needs_reboot=restart,

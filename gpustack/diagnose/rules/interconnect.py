@@ -25,11 +25,12 @@ from gpustack.diagnose.machine.values import (
     told,
     version,
 )
+from gpustack.diagnose.requirements.in_words import IN_WORDS, WELL
 from gpustack.diagnose.requirements.register import RECORDS
 from gpustack.diagnose.rule import rule
 from gpustack.diagnose.rules import load
 from gpustack.model.command import BRANCH, GPU, sh, step
-from gpustack.model.facts import Layer, Status
+from gpustack.model.facts import AT_WORK, Layer, Status
 from gpustack.model.report import Because, Confidence, Finding, Fix, Severity
 from gpustack.model.versions import DriverRelease
 
@@ -215,7 +216,7 @@ def iommu_acs_p2p(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     grounds += [Because(component="kernel-log", fact="iommu_faults", value=one) for one in faults[-1:]]
     yield iommu_acs_p2p.finding(
         severity=Severity.WARNING if faults else Severity.INFO,
-        title=f"Between the {len(cards)} GPUs stands {' and '.join(ways[:1])}"
+        title=f"The {len(cards)} GPUs are separated by {' and '.join(ways[:1])}"
         + (", and copies were rejected" if faults else ""),
         detail="; ".join(ways),
         confidence=Confidence.LIKELY if faults else Confidence.POSSIBLE,
@@ -249,14 +250,14 @@ def _peers_in_text(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     likely = slower or booted or heard(facts, *WAYS)
     yield iommu_acs_p2p.finding(
         severity=Severity.ERROR if fails or turned_away else Severity.WARNING,
-        title=f"Copies between GPUs (P2P) {what}: {way} is in the way"
+        title=f"Copies between GPUs (P2P) {what}: {way} interferes"
         if fails or turned_away or slower
         else "The IOMMU is not in pass-through mode (iommu=pt), which can hang copies between GPUs",
         detail=machine(
             facts,
             matrix,
-            "With IOMMU or ACS in the way, P2P copies hang, are very slow or arrive as zeros.",
-            "The kernel was booted without iommu=pt, which AMD asks for with several GPUs." * booted,
+            "With an IOMMU or ACS between the GPUs, P2P copies hang, are very slow or arrive as zeros.",
+            "The kernel was booted without iommu=pt, which AMD requires with several GPUs." * booted,
         ),
         because=(
             *grounds(facts, *WAYS, HELPS, DIRECT, "p2p-bandwidth", "p2p-speeds-said"),
@@ -356,6 +357,12 @@ def _install(facts: Facts) -> Fix:
     )
 
 
+def _side_by_side(facts: Facts) -> bool:
+    """Return whether a person names the releases of both, and does not say that all is well."""
+    parts = [facts.find(MANAGER), facts.find("nvidia-driver")]
+    return all(one and one.source.endswith(IN_WORDS) for one in parts) and not heard(facts, *WELL, AT_WORK)
+
+
 @rule("fabric-manager-version-mismatch", Layer.DRIVER, MANAGER, Severity.ERROR)
 def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """Fabric manager and driver are different releases, so the fabric manager does not start.
@@ -368,11 +375,13 @@ def fabric_manager_version_mismatch(facts: Facts, matrix: Matrix) -> Iterator[Fi
     manager = DriverRelease.parse(version(facts, MANAGER))
     driver = driver_release(facts) or DriverRelease.parse(value(facts, "driver-named", "driver"))
     outright, down = heard(facts, MISMATCH), _refused(facts) or flag(told(facts, MANAGER), "running") is False
+    down = down or _side_by_side(facts)
     if not outright and (manager is None or driver is None or manager == driver or not down):
         return
     row = matrix.cuda_codes.get(NOT_READY)
     yield fabric_manager_version_mismatch.finding(
-        title=f"The fabric manager is {manager or 'a different release'}, the driver is {driver or 'another'}",
+        title=f"The fabric manager is {manager or 'a different release'}, but the driver is "
+        + str("another release" if driver in {None, manager} else driver),
         detail="The fabric manager refuses to start with another release of the driver, the NVSwitch fabric stays "
         "down, and CUDA does not start (error 802).",
         confidence=Confidence.CERTAIN if outright else Confidence.LIKELY,
@@ -405,7 +414,7 @@ def fabric_manager_not_running(facts: Facts, matrix: Matrix) -> Iterator[Finding
     row, driver, names = matrix.cuda_codes.get(NOT_READY), naming.driver_name(facts, matrix), naming.gpu_names(facts)
     yield fabric_manager_not_running.finding(
         title=f"The NVSwitch fabric is not ready (CUDA error 802): the fabric manager {_state(facts)}",
-        detail="CUDA waits until the fabric manager has joined the GPUs, which machines with NVSwitch need."
+        detail="On machines with NVSwitch, CUDA works only after the fabric manager has joined the GPUs."
         + (f" It must be of the driver's release: {driver}." if driver else "")
         + (f" GPU: {names}." if names else ""),
         because=(
