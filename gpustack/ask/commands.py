@@ -182,7 +182,7 @@ def _from_nvidia(package: str, facts: Facts, *, arch: str = "") -> tuple[Command
     if fixes.manager(facts):
         return fixes.from_nvidia(facts, package, fixes.TOOLKITS, arch=arch)
     rpm = step(
-        "that is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
+        "this is for Ubuntu and Debian; on Red Hat Enterprise Linux, Rocky, AlmaLinux and Fedora"
         " `sudo dnf install {package}`",
         package=NAME(package),
     )

@@ -131,7 +131,7 @@ def meant(name: str) -> str:
 
 
 def _unknown(subject: Subject, what: str, more: str = "") -> Reason:
-    said = f"No row of the matrix says whether {subject.words} goes with {what}.{more}"
+    said = f"No row of the matrix says whether {subject.words} works with {what}.{more}"
     return Reason(text=said, verdict=Compatibility.UNKNOWN)
 
 

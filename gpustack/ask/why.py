@@ -43,7 +43,7 @@ MINOR_VERSION = (
     " It works by minor-version compatibility, with limits: PTX of a newer CUDA than the driver's is refused, and so is"
     " a call that needs newer driver code."
 )
-BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow to begin with."
+BY_PTX = " It has only PTX for this GPU, which the driver compiles at the first start: slow at first."
 BY_OWN = " It runs anyway, with the CUDA libraries that its wheel brings."
 BY_OWN_NVCC = f"{BY_OWN[:-1]}; extensions are not compiled for it by this nvcc."
 BY_PIP = " There is no wheel for that: pip compiles it, which needs nvcc and much time."
@@ -146,11 +146,11 @@ def _rank(reason: Reason) -> int:
 def _alone(subject: Subject, facts: Facts) -> Reason:
     """Return what to say of a subject of which no contract speaks, where nothing was given but Linux, or a machine."""
     if on_cpu(subject) or not facts.taken:
-        text = f"The matrix knows {subject.words} for Linux, and nothing else was given."
+        text = f"The matrix knows {subject.words} for Linux; nothing else was given."
         if on_cpu(subject):
             text = f"{subject.words} computes on the CPU: it needs no GPU and no driver."
         return Reason(text=text, verdict=Compatibility.COMPATIBLE)
-    text = f"No row of the matrix says what {subject.words} needs of what is here."
+    text = f"No row of the matrix says what {subject.words} needs from what is here."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 
@@ -159,7 +159,7 @@ def _unseen(subject: Subject, own: tuple[Contract, ...], facts: Facts) -> Reason
     wants = facts.taken and not on_cpu(subject) and not any(one.to in DEVICES for one in own)
     if not wants or nvidia_here(facts) or subject.component in WITHOUT_GPU:
         return None
-    text = "No NVIDIA GPU or driver was found on this machine, so whether it would run on one cannot be said."
+    text = "No NVIDIA GPU or driver was found on this machine, so it cannot be said whether it would run on one."
     return Reason(text=text, verdict=Compatibility.UNKNOWN)
 
 

@@ -127,7 +127,7 @@ class Ear:
     def _ended(self) -> Line:
         self.over = True
         code = ended(self.child, GRACE)
-        how = "closed its output and goes on" if code is None else death(code)
+        how = "closed its output but keeps running" if code is None else death(code)
         return Line(kind="died", what=" ".join([how, last_line(self._errors)]).strip())
 
     def _hear(self, seconds: float) -> list[Line]:
@@ -153,7 +153,7 @@ class Ear:
         did = state(self.child.pid)
         self.door.kill(self.child)
         stays = "" if ended(self.child, GRACE) is not None else "; it could not be ended and is left behind"
-        return f"said nothing for {silent:.1f} s ({did}){stays}"
+        return f"printed nothing for {silent:.1f} s ({did}){stays}"
 
 
 def start(

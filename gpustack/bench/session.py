@@ -119,7 +119,7 @@ class Session:
                 self._keep(results.skipped(bench, next(iter(self._workers)), why, remedy))
         for worker in self._workers.values():
             for bench in worker.left:
-                self._keep(results.skipped(bench, worker.gpu, "the time was up before its turn", None))
+                self._keep(results.skipped(bench, worker.gpu, "time ran out before its turn", None))
 
     def _share(self, gpus: Sequence[int]) -> None:
         """Give each GPU its list, and a child if it has none."""
@@ -218,7 +218,7 @@ class Session:
         """Note how a child ended; each answers for at least one benchmark, so that this ends."""
         worker.close()
         died = line.kind == "died"
-        how = str(line.what) if died else "the child said that it was done, and was not"
+        how = str(line.what) if died else "the child reported that it was done, but was not"
         if worker.left and ((died and worker.began) or not worker.answered):
             self._keep(results.failed(worker.left.pop(0), worker.gpu, how))
         if worker.left and self.door.now() < self.deadline:

@@ -128,12 +128,12 @@ def of_number(number: Number, matrix: Matrix) -> Meaning:
     says = [f"Also called {' and '.join(number.also)}."] if number.also else []
     lead = leads(leads_of(matrix, family.id, number.number))
     bucket = bucket_of(matrix, number.bucket) if number.bucket else None
-    says += [f"NVIDIA's catalogue asks for {number.bucket}: {bucket}."] if bucket else []
+    says += [f"NVIDIA's catalogue says {number.bucket}: {bucket}."] if bucket else []
     says += _chain(number.number, matrix) if family.id == "xid" else []
     return Meaning(
         kind=Kind.CODE,
         id=f"{family.id}-{number.number}",
-        title=f"{family.title} {number.number}, {number.name}: {number.meaning or 'not explained by its maker yet'}.",
+        title=f"{family.title} {number.number}, {number.name}: {number.meaning or 'not yet explained by its vendor'}.",
         layer=number.layer,
         says=tuple(says),
         cause=number.cause,

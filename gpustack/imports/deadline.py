@@ -115,7 +115,7 @@ def contents(folder: Path, left: int) -> Iterator[tuple[str, bytes | Unseen]]:
     finally:
         os.close(handle)
     if not found:
-        raise InputError(f"{folder} holds no file that can be read")
+        raise InputError(f"{folder} has no readable file")
 
 
 def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
@@ -124,14 +124,12 @@ def _held(folder: int, path: Path, left: int) -> bytes | Unseen | None:
         inside = path.resolve().relative_to(path.parent.resolve()).parts
         data = read(folder, inside or (path.name,), left + 1)
     except (ValueError, RuntimeError):
-        why = "it is a link that leads out of the folder, or nowhere"
+        why = "it is a link that leads out of the folder or nowhere"
         return Unseen(what=str(path), why=why, enable_by="naming the file that it leads to with --from")
     except OSError as error:
         return Unseen(what=str(path), why=f"it cannot be read: {error.strerror}")
     if data and not pasted(path.name, data):
-        return Unseen(
-            what=str(path), why="it is neither output nor a project's file", enable_by="naming it with --from"
-        )
+        return Unseen(what=str(path), why="it is neither output nor a project file", enable_by="naming it with --from")
     return data if data and data.strip() else None
 
 

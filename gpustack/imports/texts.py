@@ -40,7 +40,7 @@ EMPTY = "\n" * 20  # more empty lines in a row are no more than these
 MOST_WORDS = 200_000  # characters that may be a person's words: more is a log
 READERS = (environment_report.read, shell.read, packages.read, python_session.read, amd_intel.read)
 LAYOUTS = (nvidia_smi.read, devices.read)  # these need the indentation
-LINES_CUT = f"it has lines of more than {LONGEST} characters, of which only the beginning and the end were read"
+LINES_CUT = f"it has lines of more than {LONGEST} characters; only their beginning and end were read"
 SHORTER = "a file with shorter lines"
 
 

@@ -110,7 +110,7 @@ def check(
     from gpustack.library.checking import REPORT_SECONDS, Asked, checked  # noqa: PLC0415 - no other function needs it
 
     if snapshot is not None and (deep or python):
-        raise UsageError("snapshot does not go with python or deep: what is recorded is judged as it is")
+        raise UsageError("snapshot cannot be combined with python or deep: a recording is judged as it is")
     pythons = () if snapshot is not None else _pythons(python)
     asked = Asked(
         recorded=partial(_recorded, snapshot) if snapshot is not None else None,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 ABOUT = """gpustack says what is wrong with a GPU stack (driver, CUDA, libraries, PyTorch, JAX ...) and how to fix it.
 Ask it instead of guessing: versions that work together are looked up, not remembered. Nothing here changes the machine;
-show the user its commands, and let him run them."""
+show the user its commands, and let the user run them."""
 READING = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 SECONDS, MOST_TEXT, WIDTH = 30.0, 1_000_000, 100
 

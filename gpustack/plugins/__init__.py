@@ -43,7 +43,7 @@ def load(folders: Sequence[str | os.PathLike[str]] | None = None) -> Sequence[st
     named = [os.fspath(one) for one in folders or ()]
     for one in named:
         if not Path(one, FILE).is_file():
-            raise UsageError(f"--plugins {one}: a plugin is a folder with {FILE}; there is none")
+            raise UsageError(f"--plugins {one}: a plugin is a folder with {FILE}, which is missing")
     named += [one for one in os.environ.get(VARIABLE, "").split(os.pathsep) if one]
     found = [*((one, Path(one)) for one in named), *_installed()]
     new = [(origin, folder) for origin, folder in found if str(folder) not in LOADED.places]
@@ -76,7 +76,7 @@ def policy(path: Path) -> Path:
 def listed() -> Iterator[str]:
     """Yield a line for each plugin, with what it brings, and for each that is left out."""
     for one in LOADED.plugins:
-        brings = ", ".join(one.brings) or "it brings nothing"
+        brings = ", ".join(one.brings) or "it provides nothing"
         yield f"plugin {one.name} {one.version} ({one.origin}): {one.summary}; {brings}"
     for fault in LOADED.faults:
         yield f"{fault.what} is left out: {fault.why}"

@@ -127,7 +127,7 @@ def _held(mine: Sequence[Reached], least: float) -> tuple[str, bool | None]:
     """Return what the figures of one row reached, the least first, and whether all of them reached enough."""
     known = sorted((one.share, one.id + one.where) for one in mine if one.share is not None and isfinite(one.share))
     if not known:
-        return ("what was measured has no such part" if mine else "none of these was measured"), None
+        return ("what was measured has no such fraction" if mine else "none of these was measured"), None
     short = [(share, name) for share, name in known if share < least]
     told = [f"{share:.1%} {name}" for share, name in (short or known[:1])]
     rest = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
@@ -145,7 +145,7 @@ def _all(bench: BenchReport | None, unmeasured: Unmeasured | None) -> Held:
     if not wrong and not measured:
         return replace(row, found="nothing was measured")
     rest = f" and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
-    said = ", ".join(wrong[:MOST_NAMED]) + rest or f"{measured} figure{'s' * (measured != 1)}, all well"
+    said = ", ".join(wrong[:MOST_NAMED]) + rest or f"{measured} figure{'s' * (measured != 1)}, all good"
     return replace(row, found=said, ok=not wrong, whose=HOST)
 
 
@@ -212,7 +212,7 @@ def _classed(report: Report, rows: Sequence[Held]) -> tuple[HealthClass, str]:
             if whose is class_:
                 return class_, why
     blind = [one.title for one in report.findings if one.severity is Severity.UNKNOWN and one.caused_by is None]
-    blind += [f"{row.rule} could not be seen: {row.found}" for row in rows if row.unseen]
+    blind += [f"{row.rule} could not be checked: {row.found}" for row in rows if row.unseen]
     if blind or report.verdict.status is Health.UNKNOWN:
         return UNKNOWN, blind[0] if blind else "too little could be examined to judge this machine"
     for _, why in _roots(report, Severity.WARNING):
@@ -232,14 +232,14 @@ def _roots(report: Report, severity: Severity) -> Iterator[tuple[HealthClass, st
 
 def _failure(row: Held) -> str:
     place = f" ({row.place})" if row.place else ""
-    return f"{row.rule}{place}: {row.wanted} is wanted; found: {row.found}"
+    return f"{row.rule}{place}: {row.wanted} is required; found: {row.found}"
 
 
 def _well(report: Report, rows: Sequence[Held]) -> str:
     asked = [row for row in rows if row.ok and row.place]
     kept = f"; {len(asked)} rules of the policy hold" if len(asked) > 1 else "; the policy holds" if asked else ""
     if report.verdict.status is Health.NO_GPU:
-        return f"there is no GPU here, and none is wanted{kept}"
+        return f"there is no GPU here, and none is required{kept}"
     return f"nothing in the stack is at fault{kept}"
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 HOST, OURS, NOBODY = HealthClass.BAD_HOST, HealthClass.BAD_ENVIRONMENT, HealthClass.OK
 BY_LAYER: Mapping[Layer, tuple[HealthClass, str]] = {
     Layer.HARDWARE: (HOST, "the hardware is the host's: another host has other hardware"),
-    Layer.KERNEL: (HOST, "the kernel is the host's, containers too run on it"),
-    Layer.KERNEL_MODULE: (HOST, "the GPU's kernel module is the host's, containers too run on it"),
-    Layer.DRIVER: (HOST, "the driver is the host's: another host may have the one that is needed"),
+    Layer.KERNEL: (HOST, "the kernel is the host's; containers run on it too"),
+    Layer.KERNEL_MODULE: (HOST, "the GPU's kernel module is the host's; containers use it too"),
+    Layer.DRIVER: (HOST, "the driver is the host's: another host may have the right one"),
     Layer.CONTAINER: (HOST, "the container runtime is the host's"),
     Layer.RUNTIME: (OURS, "the CUDA runtime comes with the environment or its image"),
     Layer.LIBRARY: (OURS, "the libraries come with the environment or its image"),
@@ -48,18 +48,18 @@ BY_FINDING: Mapping[str, tuple[HealthClass, str]] = {
     "compat-libs-803": (OURS, "the compat libraries came with the image, and its library path finds them first"),
     "forward-compat-804": (OURS, "the compat libraries came with the image, and its library path finds them first"),
     "stub-on-loader-path": (OURS, "the library path is the environment's"),
-    "container-no-gpus-flag": (OURS, "the flag is missing in the command that starts the job, wherever it runs"),
-    "container-shm-too-small": (OURS, "the size is given by the command that starts the job, wherever it runs"),
+    "container-no-gpus-flag": (OURS, "the flag is missing from the command that starts the job, wherever it runs"),
+    "container-shm-too-small": (OURS, "the size is set by the command that starts the job, wherever it runs"),
     # In the layers of the environment, and fixed on the host:
     "device-nodes-not-accessible": (HOST, "the modes of the device nodes are set on the host"),
     "user-not-in-render-group": (HOST, "the groups of the account are set on the host"),
-    "mig-enabled-no-instance": (HOST, "how the GPU is divided is set on the host"),
+    "mig-enabled-no-instance": (HOST, "the GPU's MIG layout is set on the host"),
     "memlock-too-small": (HOST, "the limit is set on the host"),
     "libcuda-so-symlink-missing": (HOST, "the driver's files are the host's"),
     "wsl-linux-driver-installed": (HOST, "the driver's files are the host's"),
     "wsl-libcuda-shadowed": (HOST, "the driver's files are the host's"),
-    "gpu-process-stuck": (HOST, "the process does not belong to the job: it was there before"),
-    "process-on-deleted-driver": (HOST, "the process does not belong to the job: it was there before"),
+    "gpu-process-stuck": (HOST, "the process does not belong to the job: it was running before"),
+    "process-on-deleted-driver": (HOST, "the process does not belong to the job: it was running before"),
 }
 SEVERITIES = tuple(Severity)
 
@@ -279,7 +279,7 @@ def _distribution(name: str, wanted: str, report: Report) -> tuple[str, bool | N
     held = {fingerprint.plain(one): version for one, version in fingerprint.distributions(report).items()}
     if fingerprint.plain(name) in held:
         return _within(held[fingerprint.plain(name)], wanted)
-    return ("absent", False) if held else ("not known: the packages of the chosen Python were not seen", None)
+    return ("absent", False) if held else ("not known: the packages of the chosen Python were not examined", None)
 
 
 def _within(version: str | None, wanted: str) -> tuple[str, bool | None]:

@@ -191,7 +191,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
         row = _row(
             Demand(
                 key=("in-use", "memory-mib"),
-                wanted=f"{most} MiB at most",
+                wanted=f"at most {most} MiB",
                 holds=lambda card: None if card.used is None else card.used <= most,
                 tell=lambda card: None if card.used is None else f"{card.used} MiB",
             ),
@@ -202,7 +202,7 @@ def use(report: Report, written: Written) -> Iterator[Held]:
     if (allowed := limits.processes) is not None:
         component = next((one for one in report.components if one.id == PROCESSES), None)
         found, ok = _foreign(component, allowed)
-        wanted = f"none but {', '.join(allowed)}" if allowed else "none"
+        wanted = f"only {', '.join(allowed)}" if allowed else "none"
         place = written.place("in-use", "processes")
         yield Held(rule="in-use.processes", wanted=wanted, found=found, ok=ok, whose=HOST, place=place)
 
@@ -278,7 +278,7 @@ def _foreign(component: Component | None, allowed: Sequence[str]) -> tuple[str, 
     unseen = any(copy.status is Status.UNKNOWN for copy in component.instances)
     if foreign:
         return _few([f"{_names(copy)[0]} (pid {number(copy.facts, 'pid') or '?'})" for copy in foreign]), False
-    return ("not known: some processes may not be asked", None) if unseen else ("none other", True)
+    return ("not known: some processes cannot be examined", None) if unseen else ("none other", True)
 
 
 def _names(copy: Instance) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ def _place(found: Roofline, grid: list[list[str]], intensity: float, rate: float
 
 def _foot(found: Roofline, columns: int, legend: list[tuple[str, Point]], page: Page) -> Iterator[Line]:
     left, right, _, _ = found.span
-    ends = f"{left:.3g}", f"{right:.3g} FLOP a byte"
+    ends = f"{left:.3g}", f"{right:.3g} FLOP per byte"
     gap = " " * max(1, columns - len(ends[0]) - len(ends[1]))
     yield Line(body=write(page, (" " * (MARGIN - 1) + ends[0] + gap + ends[1], "dim")), whole=True)
     roofs = ", ".join(f"{name} {roof:.4g}" for name, roof in sorted(found.roofs, key=lambda row: -row[1]))

@@ -49,7 +49,7 @@ def compared(comparison: Comparison, page: Page) -> Iterator[Line]:
     """Yield the lines of a comparison."""
     yield Line()
     taken = f" of {comparison.taken}" if comparison.taken else ""
-    head = f"Beside {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
+    head = f"Compared with {comparison.path}{taken}: {_counted(comparison)} (tolerance {comparison.tolerance:.2%})"
     yield Line(body=write(page, (head, "head")), hang=Text("  "))
     for difference in comparison.differences:
         yield Line(lead=write(page, ("! ", "warning")), body=write(page, f"not the same: {difference}"))

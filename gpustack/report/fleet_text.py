@@ -48,7 +48,7 @@ def lines(report: FleetReport, page: Page) -> Iterator[Line]:
         body=write(
             page,
             (
-                f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known of any'}",
+                f"{report.nodes} {'node' if report.nodes == 1 else 'nodes'}: {counted or 'nothing is known'}",
                 "head",
             ),
         )
@@ -64,7 +64,7 @@ def lines(report: FleetReport, page: Page) -> Iterator[Line]:
         if suspects:
             again = f"gpustack fleet collect DIR --engine ENGINE --bench --again --nodes '{fold(suspects)}'"
             yield Line(
-                lead=Text("  "), body=write(page, "Measure those again that were measured once, and judge again:")
+                lead=Text("  "), body=write(page, "Measure again the nodes that were measured once, then judge again:")
             )
             yield Line(lead=Text("  $ "), body=write(page, (again, "command")), whole=True)
     if report.drift:
@@ -167,7 +167,7 @@ def prometheus(report: FleetReport) -> str:
     families = (
         ("nodes", "How many nodes have each verdict.", [(f'status="{name}"', n) for name, n in report.status.items()]),
         ("cause_nodes", "How many nodes have each root cause.", [(f'id="{id_}"', n) for id_, n in causes.items()]),
-        ("drift_facts", "How many facts are unlike those of most nodes of a kind.", [("", len(report.drift))]),
+        ("drift_facts", "How many facts differ from most nodes of the same kind.", [("", len(report.drift))]),
         (
             "low_figures",
             "How many GPUs are below their kind, once (suspect) or twice (low).",
@@ -228,13 +228,13 @@ def _decoded(found: Decoded, page: Page) -> Iterator[Line]:
     if found.confirm:
         yield from (
             Line(),
-            Line(body=write(page, ("Measure these pairs in a round called confirm, and decode all:", "head"))),
+            Line(body=write(page, ("Measure these pairs as round confirm, then decode all:", "head"))),
         )
         yield from (Line(body=write(page, f"confirm {one} {other}"), whole=True) for one, other in found.confirm)
 
 
 def _diff(found: FleetDifference, page: Page) -> Iterator[Line]:
-    yield Line(body=write(page, (f"{found.same} nodes are as they were", "head")))
+    yield Line(body=write(page, (f"{found.same} nodes are unchanged", "head")))
     for one in found.turned:
         text = f"{one.before or 'not collected'} -> {one.after or 'not collected'}"
         causes = [*(f"new {id_}" for id_ in one.new), *(f"gone {id_}" for id_ in one.gone)]

@@ -59,9 +59,9 @@ class Told:
 NOTHING = Told()
 MEANS = {
     HealthClass.OK: "",
-    HealthClass.DEGRADED: "It works all the same, with limits.",
-    HealthClass.BAD_HOST: "The host is at fault: queue the job again elsewhere.",
-    HealthClass.BAD_ENVIRONMENT: "What was installed or set up for this job is at fault; another host will not help.",
+    HealthClass.DEGRADED: "It works, with limits.",
+    HealthClass.BAD_HOST: "The host is at fault: requeue the job elsewhere.",
+    HealthClass.BAD_ENVIRONMENT: "The fault is in what this job installed or configured; another host will not help.",
     HealthClass.UNKNOWN: "Too little could be examined to say whose fault it is.",
 }
 SAID = {
@@ -120,7 +120,7 @@ def unkept(reported: Reported) -> tuple[Held, ...]:
 def means(row: Held) -> str:
     """Return whose fault it is that a rule of the policy is not kept; nothing where it is kept or does not apply."""
     if row.ok is None:
-        return "Whether it holds could not be checked, so it does not count as met." if row.unseen else ""
+        return "It could not be checked, so it does not count as met." if row.unseen else ""
     return "" if row.ok else MEANS[row.whose]
 
 

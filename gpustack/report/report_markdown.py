@@ -244,7 +244,7 @@ def _bench(bench: BenchReport) -> Iterator[str]:
 
 def _compared(comparison: Comparison) -> Iterator[str]:
     """Yield each figure then and now, and what else is not the same about the two reports."""
-    yield f"### Beside {code(comparison.path)} (tolerance {comparison.tolerance:.2%})"
+    yield f"### Compared with {code(comparison.path)} (tolerance {comparison.tolerance:.2%})"
     if comparison.differences:
         yield _list("Not the same:", map(line, comparison.differences))
     yield table(["", "benchmark", "then", "now", "unit", "change"], map(_change, comparison.changes))

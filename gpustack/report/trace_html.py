@@ -39,13 +39,13 @@ def _parts(trace: Trace) -> Iterator[str]:
     yield section("The seven steps", _steps(trace))
     yield section("What was found", stack_html.blocks([(one, ()) for one in trace.findings]))
     yield section("Under the roofline", trace_charts.roofline(trace))
-    yield _folded("Layers, in the order in which they run", _layers(trace))
+    yield _folded("Layers, in execution order", _layers(trace))
     yield _folded("Kernels", _kernels(trace))
     yield _folded("Compared", _compared(trace))
     yield _folded("CPU or GPU", _crossover(trace))
     yield _folded("From the script down to the kernel", _chain(trace))
     more = ", ".join(words.TERMS)
-    yield tag("p", safe(f"gpustack explain WORD says what a word means: {more}."), "soft about")
+    yield tag("p", safe(f"gpustack explain WORD explains a term: {more}."), "soft about")
     yield tag("p", safe(f"gpustack {trace.tool.version}, taken {trace.taken}, {trace.seconds:.1f} s"), "soft about")
 
 

@@ -66,10 +66,10 @@ def kernels(trace: Trace, page: Page) -> Iterator[Line]:
     yield Line(lead=Text("- "), body=write(page, f"made by {', '.join(made)}"))
     silent = dict.fromkeys(one.made_by for one in shown if one.grid is None)
     if silent:
-        yield Line(lead=Text("- "), body=write(page, f"?: {', '.join(silent)} does not tell"))
+        yield Line(lead=Text("- "), body=write(page, f"?: {', '.join(silent)} does not say"))
     notes = dict.fromkeys(f"{one.layer}: {one.note}" for one in shown if one.note) if page.verbose else ()
     yield from (Line(lead=Text("- "), body=write(page, note)) for note in notes)
-    yield Line(lead=Text("- "), body=write(page, "regs: registers a thread; shared: bytes a block; occ.: occupancy"))
+    yield Line(lead=Text("- "), body=write(page, "regs: registers per thread; shared: bytes a block; occ.: occupancy"))
 
 
 def _kernel(one: KernelLaunch) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def lines(trace: Trace, page: Page) -> Iterator[Line]:
     if trace.stop:
         yield from _section("WHY THERE", _stop(trace.stop, page), page)
     yield from _section("FOUND", _findings(trace, page), page)
-    yield from _section("LAYERS, IN THE ORDER IN WHICH THEY RUN", layers(trace, page), page)
+    yield from _section("LAYERS, IN EXECUTION ORDER", layers(trace, page), page)
     yield from _section("KERNELS", kernels(trace, page), page)
     yield from _section("COMPARED", _compared(trace, page), page)
     yield from _section("CPU OR GPU", _crossover(trace, page), page)
@@ -265,7 +265,7 @@ def _foot(trace: Trace, page: Page) -> Iterator[Line]:
     took = (
         f"gpustack {trace.tool.version}, {words.GROUNDS.get(trace.ground, trace.ground.value)}, {trace.seconds:.1f} s."
     )
-    more = f"gpustack explain WORD says what a word means: {', '.join(words.TERMS)}."
+    more = f"gpustack explain WORD explains a term: {', '.join(words.TERMS)}."
     yield Line(body=write(page, (f"{took} {more}", "dim")))
 
 

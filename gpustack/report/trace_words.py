@@ -76,7 +76,7 @@ def model(trace: Trace) -> str:
     if one.parameters:
         told.append(f"{one.parameters:,} weights ({scaled(one.weight_bytes, SIZES)})")
     if one.flops:
-        told.append(f"{scaled(one.flops, WORK)} a pass")
+        told.append(f"{scaled(one.flops, WORK)} per pass")
     return ", ".join(told)
 
 
@@ -172,9 +172,9 @@ def bounds(trace: Trace) -> str:
     """Return what the last columns of the layers mean, or nothing where they are empty."""
     if not any(one.bound for one in trace.layers):
         return ""
-    launch = "; launch: at that limit the work takes less time than starting a kernel"
+    launch = "; launch: at that limit the work takes less time than a kernel launch"
     cache = " (the cache, for a layer that fits in it)" * (trace.cache_ceiling is not None)
-    said = f"of limit: of what memory{cache} and arithmetic allow; bound by: which of them is the limit"
+    said = f"of limit: of what memory{cache} and arithmetic allow; bound by: which of the two is the limit"
     return said + launch * any(one.bound is Bound.LAUNCH for one in trace.layers)
 
 

@@ -41,7 +41,7 @@ def take(said: Mapping[str, Any], origin: str) -> Facts:
     schema = said.get("schema")
     if schema != SCHEMA:
         holds = " ".join(str(schema).split())[:100] if schema else "JSON without a schema"
-        raise InputError(f"{origin} holds {holds}, where {SCHEMA} is wanted")
+        raise InputError(f"{origin} holds {holds}, but {SCHEMA} is required")
     try:
         facts = made(said, Facts)
         facts = replace(facts, components=tuple(map(_renamed, facts.components)))

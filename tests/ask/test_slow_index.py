@@ -139,5 +139,5 @@ else: print(json.dumps({"install": [{"metadata": {"requires_python": ">=3.8"}, "
     assert [one.key for one in found.changes] == ["99.0"]
     assert found.unread[0].startswith(f"{PARTS[1].distribution}: the package index did not answer within ")
     assert found.unread[1:] == tuple(
-        f"{part.distribution}: the time was up before the package index was asked" for part in PARTS[2:]
+        f"{part.distribution}: time ran out before the package index was asked" for part in PARTS[2:]
     )

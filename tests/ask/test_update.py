@@ -87,7 +87,7 @@ def test_releases_that_this_python_is_not_shown_are_said_to_be_unread(index: Pat
     wheel(index, "tensorflow", "2.14.0", ">=3.8", "numpy")
     found = compare(["tensorflow"], MATRIX, 60)
     assert (found.same, found.changes) == (0, ())
-    assert found.unread == ("tensorflow: the index shows this Python nothing as new as the newest row",)
+    assert found.unread == ("tensorflow: the index offers this Python nothing as new as the newest row",)
 
 
 def test_what_is_written_are_rows_as_tables_hold_them(index: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_sound_pair_is_well_and_says_where_its_limit_comes_from() -> None:
     seen = figure("p2p.bandwidth", 396e9, end(0), end(1))
     assert (seen.verdict, seen.why, seen.gpus, seen.device) == (Mark.OK, (), (0, 1), 0)
     assert seen.ratio == pytest.approx(0.88, abs=1e-3)
-    assert "18 NVLinks of a GPU x 25 GB/s a direction, 26.562 signalled" in (seen.ceiling_from or "")
+    assert "18 NVLinks of a GPU x 25 GB/s per direction, 26.562 signalled" in (seen.ceiling_from or "")
     assert seen.name() == "p2p.bandwidth 0>1"
 
 

@@ -40,7 +40,7 @@ def number(code: Code) -> int:
 def test_what_was_compiled_is_kept_for_the_next_run(toolkit: Path) -> None:
     first, second = made(toolkit), made(toolkit)
     assert (first.compiled, first.how) == (True, "compiled for sm_90a by NVRTC 12.0")
-    assert second == Code(data=first.data, compiled=True, how=f"{first.how}, kept from an earlier run")
+    assert second == Code(data=first.data, compiled=True, how=f"{first.how}, cached from an earlier run")
 
 
 def test_another_source_architecture_or_compiler_is_another_entry(

@@ -318,7 +318,7 @@ def test_a_python_whose_version_nothing_tells_is_told_as_not_seen(image: Path) -
 
 @pytest.mark.parametrize("variable", ["A", "=b", "A\0=b"])
 def test_a_variable_has_a_name_and_a_value(image: Path, variable: str) -> None:
-    with pytest.raises(UsageError, match="KEY=VALUE is wanted"):
+    with pytest.raises(UsageError, match="KEY=VALUE is expected"):
         look(image, [variable])
 
 
@@ -334,7 +334,7 @@ def test_the_command_judges_an_image_and_refuses_what_is_none(image: Path, tmp_p
     assert report_["environments"][0]["python"] == "/opt/venv/bin/python"
     (tmp_path / "empty").mkdir()
     for arguments, says in (
-        (["--container", tmp_path / "empty"], "no root of a file system"),
+        (["--container", tmp_path / "empty"], "not the root of a file system"),
         (["--container", tmp_path / "gone"], "No such file"),
         (["--container", image / "etc/os-release"], "Not a directory"),
         (["--container", image, "--deep"], "cannot be combined"),

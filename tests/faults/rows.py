@@ -27,7 +27,7 @@ ENDS = {
     "deep": "was killed by SIGSEGV",
     "hog": "was killed by SIGABRT",
     "endless": "gave no answer in",
-    "forge": "printed what is no answer",
+    "forge": "printed something that is not an answer",
     "shut": "before it answered",
 }
 # The same of a fork that asks one copy of a library.

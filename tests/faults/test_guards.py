@@ -102,7 +102,7 @@ def test_without_the_check_of_who_answers_a_forged_answer_is_taken(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = "forge-zeInit-level-zero"
-    assert "printed what is no answer" in reason(sick(shop, tmp_path / "one", row), "level-zero")
+    assert "printed something that is not an answer" in reason(sick(shop, tmp_path / "one", row), "level-zero")
     true = workers._object  # noqa: SLF001 - the guard that is taken away
 
     def trusting(line: bytes) -> dict[str, object] | None:

@@ -77,7 +77,7 @@ def test_a_bundle_is_used_and_left_again(place: Path) -> None:
     ("changed", "says"),
     [
         ({"day": "2020-01-01"}, "it is not newer"),
-        ({"schema": "gpustack.data/2"}, "no data for this release"),
+        ({"schema": "gpustack.data/2"}, "not data for this gpustack"),
         ({"date": "soon"}, "damaged"),
         ({"files": {"../../xformers": "0" * 64}}, "damaged"),
         ({"files": {"torch": "0" * 64}}, "no bundle of data"),

@@ -183,7 +183,7 @@ def later() -> BenchReport:
 def several() -> BenchReport:
     """Give four GPUs of one kind, one of which is slow with its reason, and what they share."""
     devices = tuple(replace(H200, index=gpu, uuid=f"GPU-{gpu}") for gpu in range(4))
-    short = ("52% of the limit, 87% is usual at least", "also at work on this GPU: 4711 python3, 12.0 GiB")
+    short = ("52% of the limit, 87% is the usual minimum", "also computing on this GPU: 4711 python3, 12.0 GiB")
     names = (("hbm.read", 4633.0, 4814.3), ("l2.read", 10070.0, 10140.0), ("gemm.bf16", 835.0, 1070.5))
     units = {"gemm.bf16": "TFLOP/s"}
     results = [

@@ -101,7 +101,7 @@ def gpu() -> Trace:
             waves=1.94 if "gemm" in one.op else 7.76,
             tensor_cores="gemm" in one.op,
             seconds=one.seconds,
-            note="cuBLASLt does not tell the grid of its kernels" if "gemm" in one.op else None,
+            note="cuBLASLt does not report the grid of its kernels" if "gemm" in one.op else None,
         )
         for one in seen
     )

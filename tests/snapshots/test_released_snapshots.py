@@ -79,7 +79,7 @@ def test_a_snapshot_that_was_cut_is_refused_in_one_line(path: Path, left: int, t
 
 def test_a_snapshot_of_tomorrow_is_refused_and_says_what_is_wanted() -> None:
     said = {**json.loads(RELEASED[-1].read_text("utf-8")), "schema": "gpustack.snapshot/99"}
-    with pytest.raises(InputError, match=r"holds gpustack\.snapshot/99, where gpustack\.snapshot/1 is wanted"):
+    with pytest.raises(InputError, match=r"holds gpustack\.snapshot/99, but gpustack\.snapshot/1 is required"):
         snapshots.take(said, "x.json")
 
 
@@ -107,8 +107,8 @@ def test_what_a_newer_gpustack_wrote_is_kept_and_redacted_when_a_snapshot_is_wri
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        ('{"schema": "gpustack.snapshot/1", "components": 5}', "components is no list"),
-        ('{"schema": "gpustack.snapshot/2"}', "gpustack.snapshot/1 is wanted"),
+        ('{"schema": "gpustack.snapshot/1", "components": 5}', "components is not a list"),
+        ('{"schema": "gpustack.snapshot/2"}', "gpustack.snapshot/1 is required"),
         ('{"schema": "gpustack.snapshot/1", "new": ' + "[" * 400 + "]" * 400 + "}", "nested too deeply"),
         ('{"schema": "gpustack.snapshot/1", "host": {"hostname": "\\ud800"', "cut off or damaged"),
         (" ", "is empty"),

@@ -63,7 +63,7 @@ class Build(Stated):
 
     def __str__(self) -> str:
         if self.part == "named":
-            return f"the source of driver {self.driver} names Linux {self.kernel}"
+            return f"the source of driver {self.driver} supports Linux {self.kernel}"
         return f"driver {self.driver} {'builds' if self.builds else 'does not build'} with Linux {self.kernel}"
 
 

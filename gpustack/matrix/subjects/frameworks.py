@@ -148,7 +148,7 @@ class Feed(Stated):
 
     def __str__(self) -> str:
         which = f"onnxruntime-gpu {self.version}{self.only.text}"
-        return f"{which} for CUDA {self.cuda} and cuDNN {self.cudnn} is on a feed of its own"
+        return f"{which} for CUDA {self.cuda} and cuDNN {self.cudnn} is on its own feed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -32,7 +32,7 @@ def _arch(text: str) -> Iterator[CodeArch]:
     """Yield what PyTorch's TORCH_CUDA_ARCH_LIST means by a word such as 9.0+PTX."""
     capability = ComputeCapability.parse(text.removesuffix("+PTX"))
     if capability is None:
-        raise ValueError(f"{text!r} is no compute capability")
+        raise ValueError(f"{text!r} is not a compute capability")
     yield CodeArch("sm", capability)
     if text.endswith("+PTX"):
         yield CodeArch("compute", capability)
@@ -55,7 +55,7 @@ class ServingRelease(Stated):
 
     def __str__(self) -> str:
         made = f" and is made for CUDA {self.cuda}" if self.cuda else ""
-        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}{made}"
+        return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}{made}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -106,7 +106,7 @@ class VllmRelease(Stated):
     glibc: str | None = None
 
     def __str__(self) -> str:
-        return f"vllm {self.version} asks for torch {self.torch} and Python {self.python}"
+        return f"vllm {self.version} requires torch {self.torch} and Python {self.python}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

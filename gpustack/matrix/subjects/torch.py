@@ -23,7 +23,7 @@ _KIND = re.compile(r"cpu|xpu|cu|rocm")
 
 def _version(text: str) -> str:
     if not numbers(text):
-        raise ValueError(f"{text!r} is no version")
+        raise ValueError(f"{text!r} is not a version")
     return text
 
 

@@ -44,7 +44,7 @@ class TorchPin(Stated):
     python: VersionRange = ANY
 
     def __str__(self) -> str:
-        return f"{self.component} {self.version} asks for torch {self.torch.text or 'of any version'}"
+        return f"{self.component} {self.version} requires torch {self.torch.text or 'of any version'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -115,7 +115,7 @@ class TritonPin(Stated):
     triton: VersionRange
 
     def __str__(self) -> str:
-        return f"torch {self.torch} asks for triton {self.triton}"
+        return f"torch {self.torch} requires triton {self.triton}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
