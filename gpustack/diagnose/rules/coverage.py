@@ -292,8 +292,8 @@ OLD_DAYS = 270  # PyTorch and the CUDA toolkit bring a minor release every two t
 def matrix_old(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """The compatibility matrix is older than the machine that it judges.
 
-    Releases of the last months are missing from it, so more and more of the machine is neither called fine nor called
-    broken. Update gpustack.
+    Recent releases are missing from it, so more and more of the machine is neither called fine nor called broken.
+    Update gpustack.
     """
     age = _days(matrix.date, facts.taken)
     if age is not None and age > OLD_DAYS:

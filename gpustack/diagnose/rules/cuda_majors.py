@@ -62,10 +62,10 @@ PROVIDERS = sh('python -c "import onnxruntime; print(onnxruntime.get_available_p
 def cuda_major_mixed(facts: Facts, matrix: Matrix) -> Iterator[Finding]:
     """A program needs the libraries of one CUDA major version, and the machine has those of another.
 
-    The names of CUDA's libraries carry a number that belongs to a major: libcublasLt.so.11 is of CUDA 11, and CUDA 12
-    has libcublasLt.so.12 only. A newer toolkit does not serve a program that was built for an older major version,
-    whatever the driver. Install the program's build for the CUDA version that is here, or install the libraries of its
-    own major version as well: both can coexist on one machine.
+    The names of CUDA's libraries carry a number that belongs to a major version: libcublasLt.so.11 is from CUDA 11, and
+    CUDA 12 has only libcublasLt.so.12. A newer toolkit does not serve a program that was built for an older major
+    version, whatever the driver. Install the program's build for the CUDA version that is here, or install the
+    libraries of its own major version as well: both can coexist on one machine.
     """
     wanted, signs = clashing(facts, matrix), cuda_here(facts, matrix)
     if not wanted:

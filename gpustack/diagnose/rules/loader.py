@@ -206,7 +206,7 @@ BLAMED = "ld-library-path-blamed-said"
 def cuda_lib_shadowed(facts: Facts, _matrix: Matrix) -> Iterator[Finding]:
     """A framework loads a CUDA library (cuBLAS, cuFFT, …) of the system instead of its own.
 
-    The loader looks into LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
+    The loader searches LD_LIBRARY_PATH before the folders that a wheel names, so a toolkit there puts its libraries
     before those that the framework was built and tested with. An older one lacks functions (undefined symbol:
     cublasLt…) or fails later (CUBLAS_STATUS_NOT_INITIALIZED); a newer one usually works, and is only a note. Remove the
     folder from LD_LIBRARY_PATH: wheels bring what they need.
